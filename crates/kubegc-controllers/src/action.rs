@@ -1,4 +1,4 @@
-//! An action: what a controller does to one object, why, and what must hold when it is done.
+//! An action: a change of one object with its reason and its preconditions.
 
 use std::{fmt, sync::Arc};
 
@@ -12,36 +12,36 @@ use crate::{
     request::preconditions, sequence::Port,
 };
 
-/// What a controller does to one object.
+/// A change of one object by a controller.
 ///
-/// An executor verifies [`reads`](Self::reads), then sends the requests in order, each only if the one before succeeded.
-/// [`into_steps`](Self::into_steps) is that executor.
+/// An executor verifies [`reads`](Self::reads), then sends the requests in order, each only if the one before
+/// succeeded. [`into_steps`](Self::into_steps) is that executor.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
     /// The object.
     pub object: ObjectId,
-    /// The other object whose work the action is part of, such as the CronJob whose Job is deleted. In the plan of a
-    /// [`BatchPlanner`](crate::BatchPlanner), later actions on it rest on this one.
+    /// The other object that the action belongs to, such as the CronJob whose Job is deleted. In the plan of
+    /// a [`BatchPlanner`](crate::BatchPlanner), later actions on it depend on this one.
     pub part_of: Option<Box<ObjectId>>,
-    /// Uid and resourceVersion of the object that the decision rests on, each where it is known.
+    /// Uid and resourceVersion of the object in the decision, if known.
     pub precondition: Preconditions,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What upstream reads from the API server right before it acts. Where one of them differs, nothing is sent.
+    /// Live reads that upstream makes right before it acts. If one has another result, nothing is sent.
     pub reads: Vec<Read>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// What upstream does about an error of a request.
+    /// Upstream's handling of an error of a request.
     pub on_error: OnError,
-    /// What upstream's error says before the error of the request, such as `unable to delete CSR "a": `.
+    /// Upstream's text before the error of the request, such as `unable to delete CSR "a": `.
     pub error_prefix: String,
     /// The Event that upstream records after an error of a request.
     pub failure_event: Option<FailureEvent>,
 }
 
 impl Action {
-    /// An action without requests on the object of a record. Builder methods add them.
+    /// Creates an action without requests on the object of a record. Builder methods add them.
     #[must_use]
     pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
         Self {
@@ -57,28 +57,29 @@ impl Action {
         }
     }
 
-    /// Adds a read that must find what the decision rests on.
+    /// Adds a read that must have the expected result.
     #[must_use]
     pub fn after_reading(mut self, read: Read) -> Self {
         self.reads.push(read);
         self
     }
 
-    /// Sets what upstream does about an error.
+    /// Sets the handling of an error.
     #[must_use]
     pub const fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Sets what upstream's error says before the error of the request.
+    /// Sets the text before the error of the request.
     #[must_use]
     pub fn error_prefix(mut self, prefix: String) -> Self {
         self.error_prefix = prefix;
         self
     }
 
-    /// Adds the deletion of the object. `options.preconditions` are set by what upstream sends and by `wire`.
+    /// Adds the deletion of the object. Upstream's preconditions and `wire` determine
+    /// `options.preconditions`.
     #[must_use]
     pub fn delete(mut self, wire: Wire, upstream: Sent, options: DeleteOptions) -> Self {
         let preconditions = self.sent(wire, upstream);
@@ -92,7 +93,7 @@ impl Action {
         self
     }
 
-    /// Adds a write of the object. `form` says how, `upstream` what upstream sends with it.
+    /// Adds a write of the object. `form` is its form, `upstream` are upstream's preconditions.
     #[must_use]
     pub fn write(
         mut self,
@@ -138,13 +139,14 @@ impl Action {
         sent
     }
 
-    /// Whether a request of the action deletes an object.
+    /// Returns whether a request of the action deletes an object.
     #[must_use]
     pub fn is_deletion(&self) -> bool {
         self.requests.iter().any(Request::is_deletion)
     }
 
-    /// The action as work that can be carried out. `verify` turns the reads off where nothing can have changed, as in a simulation.
+    /// Converts the action into steps. `verify` turns the reads off if nothing can have changed, as in a
+    /// simulation.
     #[must_use]
     pub fn into_steps(self, verify: bool) -> Steps {
         let action = Arc::new(self);
@@ -171,7 +173,8 @@ impl PlannedAction for Action {
 }
 
 impl fmt::Display for Action {
-    /// Such as `delete job.batch/report -n shop: it finished 100s ago, ...`. Events are left out where there are other requests.
+    /// Such as `delete job.batch/report -n shop: it finished 100s ago, ...`. Events are omitted if there are
+    /// other requests.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_event = |request: &Request| matches!(request, Request::Event(_));
         let shows_events = self.requests.iter().all(is_event);
@@ -192,7 +195,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// What an action rests on beside its object, or the object itself where upstream reads it again.
+/// A live read that an action depends on, of its object or another one.
 #[expect(clippy::exhaustive_enums, reason = "an executor must verify each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
@@ -200,7 +203,7 @@ pub enum Read {
     Unchanged {
         /// The object.
         object: ObjectId,
-        /// The version; empty where any version will do.
+        /// The version; empty if any version is valid.
         resource_version: ResourceVersion,
     },
     /// No object of this name exists.
@@ -235,7 +238,7 @@ impl Read {
     }
 }
 
-/// What upstream does about an error of a request.
+/// Upstream's handling of an error of a request.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnError {
@@ -243,7 +246,7 @@ pub enum OnError {
     Retry,
     /// It retries the key with backoff; NotFound counts as success.
     RetryUnlessNotFound,
-    /// It logs the error. The next pass, resync or change brings the key up again.
+    /// It logs the error. The next sync, resync or change reconciles the key again.
     Report,
     /// It logs the error; NotFound counts as success.
     ReportUnlessNotFound,
@@ -252,7 +255,7 @@ pub enum OnError {
 }
 
 impl OnError {
-    /// How work ends that failed with this error. `prefix` is what upstream's error says before it.
+    /// The end of work that failed with this error. `prefix` is upstream's text before it.
     #[must_use]
     pub fn end(self, error: StoreError, prefix: &str) -> End {
         let is_gone = error == StoreError::NotFound;
@@ -288,7 +291,7 @@ pub struct FailureEvent {
     pub message_prefix: String,
 }
 
-/// Carries an action out.
+/// Executes an action.
 async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
     if verify {
         match changed(&action.reads, &port).await {
@@ -306,7 +309,7 @@ async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
 impl Action {
     /// Sends the requests in order, each only if the one before succeeded.
     pub(crate) async fn send(&self, port: &Port) -> Result<(), StoreError> {
-        port.because(self.reason.clone());
+        port.set_reason(self.reason.clone());
         for request in &self.requests {
             let is_event = matches!(request, Request::Event(_));
             let error = match port.send(request.clone()).await {
@@ -338,7 +341,7 @@ impl Action {
     }
 }
 
-/// What the reads find where it differs from what they expect.
+/// The objects that differ from the expectations of these reads.
 ///
 /// # Errors
 /// A read failed otherwise than by NotFound.
@@ -385,7 +388,7 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
     Ok(all)
 }
 
-/// The server's own message where there is one: what upstream passes on in Events, conditions and errors.
+/// The server's own message if there is one: what upstream passes on in Events, conditions and errors.
 #[must_use]
 pub fn server_message(error: &StoreError) -> String {
     match error {
@@ -397,7 +400,7 @@ pub fn server_message(error: &StoreError) -> String {
     }
 }
 
-/// The same for a request about this object, which is named where it was not found.
+/// The server's message about a request for this object, which is named if it was not found.
 #[must_use]
 pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
     if *error != StoreError::NotFound {

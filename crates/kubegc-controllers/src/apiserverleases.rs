@@ -1,12 +1,12 @@
 //! Deletes the identity Leases of API servers that no longer renew them.
 //!
-//! - not in `kube-system`, or without the label `apiserver.kubernetes.io/identity: kube-apiserver`: nothing
-//!   is said of it.
+//! - not in `kube-system`, or without the label `apiserver.kubernetes.io/identity: kube-apiserver`: it
+//!   is ignored.
 //! - `spec.renewTime` and `spec.leaseDurationSeconds` have not passed: it is kept.
 //! - they have passed, or one is not set: it is read again, and deleted without preconditions.
 //!
-//! The API server itself does this once an hour; an error is logged, and NotFound is ignored. Node Leases
-//! have an owner reference to their Node, and the garbage collector deletes them.
+//! The API server itself does this once an hour ([L9.6](crate::rules#l9-6)); an error is logged, and NotFound
+//! is ignored. Node Leases have an owner reference to their Node, and the garbage collector deletes them.
 //!
 //! - before 1.26: there are no such Leases (feature gate `APIServerIdentity`: alpha from 1.20, beta and on
 //!   from 1.26).
@@ -14,7 +14,8 @@
 //! - 1.27 to about 1.28: Leases with either label are deleted.
 //!
 //! # Upstream
-//! [`gc` and `isLeaseExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go)
+//! [`gc` and
+//! `isLeaseExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go)
 //! in `gc_controller.go`.
 
 use std::time::Duration;
@@ -70,7 +71,7 @@ impl ApiServerLeases {
     }
 }
 
-/// When a Lease expires; `None` where it has at once.
+/// When a Lease expires; `None` if it has no time and expires at once.
 fn expiry(id: &ObjectId, record: &Record, cx: &Context<'_>) -> Result<Option<Timestamp>, Missing> {
     let lease = cx.body(id, record, Record::lease)?;
     let renewed = *read(&lease.renew_time, id, "spec.renewTime")?;

@@ -1,21 +1,21 @@
 //! Deletes nodes that no longer exist in the cloud, and taints those that are shut down there.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L8.1 | a node whose `Ready` condition is true loses the shutdown taint, and is not asked about |
-//! | L8.2 | a young node that no cloud provider has initialized is spared: a hardening, off by default |
-//! | L8.3 | an error of the cloud provider keeps the node |
-//! | L8.4 | for a node that does not exist in the cloud: an Event, then DELETE without preconditions |
-//! | L8.4 | an error of that is logged and, since 1.31, recorded as an Event |
-//! | L8.5 | a node that is shut down in the cloud gets the taint; "not implemented" counts as running |
-//! | L8.6 | taints, workloads and `spec.unschedulable` do not protect a node |
+//! | [L8.1](crate::rules#l8-1) | a node whose `Ready` condition is true loses the shutdown taint, without a question to the cloud provider |
+//! | [L8.2](crate::rules#l8-2) | a young node that no cloud provider has initialized is spared: a hardening, off by default |
+//! | [L8.3](crate::rules#l8-3) | an error of the cloud provider keeps the node |
+//! | [L8.4](crate::rules#l8-4) | for a node that does not exist in the cloud: an Event, then DELETE without preconditions |
+//! | [L8.4](crate::rules#l8-4) | an error of that is logged and, since 1.31, recorded as an Event |
+//! | [L8.5](crate::rules#l8-5) | a node that is shut down in the cloud gets the taint; "not implemented" counts as running |
+//! | [L8.6](crate::rules#l8-6) | taints, workloads and `spec.unschedulable` do not protect a node |
 //!
 //! The cloud provider is asked by [`Decision::cloud_query`]. A taint is written as upstream does it: the node
 //! is read, patched, and read again after a conflict, up to five times.
 //!
 //! # Upstream
-//! [`MonitorNodes`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go), and
-//! [`AddOrUpdateTaintOnNode` and
+//! [`MonitorNodes`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go),
+//! and [`AddOrUpdateTaintOnNode` and
 //! `RemoveTaintOffNode`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/node/helpers/taints.go).
 
 use std::{sync::Arc, time::Duration};
@@ -43,7 +43,7 @@ pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// How often a taint is written while the writes conflict.
+/// Maximum number of writes of a taint that conflict.
 const TAINT_ATTEMPTS: u32 = 5;
 
 /// The cloud node lifecycle controller.
@@ -63,7 +63,7 @@ pub struct CloudNodeLifecycle {
 }
 
 impl CloudNodeLifecycle {
-    /// Upstream's behaviour in a release.
+    /// Upstream's behavior in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
@@ -236,7 +236,7 @@ async fn write_taint(write: Arc<TaintWrite>, port: Port) -> End {
         if is_done {
             return End::Done;
         }
-        port.because(write.reason.clone());
+        port.set_reason(write.reason.clone());
         let request = Write {
             object: node.clone(),
             subresource: "",

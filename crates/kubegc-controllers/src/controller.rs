@@ -9,10 +9,12 @@ use kubegc_core::{
 
 use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
 
-/// One controller of Kubernetes, as far as it deletes objects or adds and removes finalizers and owner references.
+/// One controller of Kubernetes, as far as it deletes objects or adds and removes finalizers and owner
+/// references.
 ///
-/// [`reconcile`](Self::reconcile) is the only place that decides. The batch planner, the [`Manager`](crate::Manager) under a live driver, and
-/// simulations all call it. It is pure: the same cache, key and context give the same decision.
+/// [`reconcile`](Self::reconcile) makes all decisions. The batch planner, the [`Manager`](crate::Manager)
+/// under a live driver, and simulations all call it. It is pure: the same cache, key and context give the
+/// same decision.
 ///
 /// # Examples
 /// A controller that deletes ConfigMaps named `scratch` an hour after their creation:
@@ -68,16 +70,16 @@ pub trait Controller: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Adds the keys to be reconciled because of a change, which the cache has already. A key may come twice.
+    /// Adds the keys that a change affects. The cache already contains it. Duplicates are allowed.
     ///
-    /// Default: the changed object, where it is of the first resource.
+    /// Default: the changed object, if it is of the first resource.
     fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         if self.info().resources.first() == Some(&change.resource) {
             keys.push(change.key.clone());
         }
     }
 
-    /// Adds every key, when the controller begins and when a list becomes complete. A key may come twice.
+    /// Adds every key, when the controller starts and when a list becomes complete. Duplicates are allowed.
     ///
     /// Default: all objects of the first resource.
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
@@ -94,11 +96,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Decides about one key.
+    /// Reconciles one key.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
 
     /// The same for callers that do not read [`Decision::kept`], which may be left empty. A controller whose
-    /// keys each cover many objects saves a reason per object, and one whose reasons are formatted saves that.
+    /// keys each cover many objects saves a reason per object, and one whose reasons are formatted saves
+    /// that.
     ///
     /// Default: [`reconcile`](Self::reconcile).
     fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
@@ -140,18 +143,19 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
     }
 }
 
-/// What there is to know of a controller.
+/// Static information about a controller.
 #[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// Upstream's name, such as `ttl-after-finished-controller`. No two controllers of a process have the same.
+    /// Upstream's name, such as `ttl-after-finished-controller`. No two controllers of a process have the
+    /// same.
     pub name: &'static str,
-    /// What it does, as the rest of a sentence that begins with its name.
+    /// Its purpose, as the rest of a sentence that starts with its name.
     pub summary: &'static str,
     /// The resources that it lists and watches, the one that its keys belong to first.
     pub resources: &'static [Resource],
-    /// What it needs permission for beside get, list and watch of `resources`: resource, subresource,
-    /// upstream's verbs.
+    /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
+    /// verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
     /// Permalink to upstream's source at a release tag.
     pub upstream: &'static str,
@@ -161,16 +165,17 @@ pub struct Info {
 #[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The period of passes; `None` where a key is reconciled as soon as something affects it. The first pass comes when all resources are
-    /// listed.
+    /// The period of syncs over all keys; `None` if a key is reconciled as soon as something affects it. The
+    /// first sync starts when all resources are listed.
     pub period: Option<Duration>,
-    /// How long after an event a key is reconciled.
+    /// The delay between an event and the reconcile.
     pub event_delay: Duration,
-    /// How often every key is reconciled again.
+    /// The period in which every key is reconciled again.
     pub resync: Option<Duration>,
     /// The first and the longest delay of a retry; it doubles with each failure of the key.
     pub backoff: [Duration; 2],
-    /// Whether a failed key waits for the delay whatever changes, and is retried by the first resync after it, as operations on volumes are.
+    /// Whether a failed key waits for the delay even if something changes, and is retried by the first resync
+    /// after it, as operations on volumes are.
     pub blocks_on_failure: bool,
 }
 
@@ -188,7 +193,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// One pass over all keys every `period`.
+    /// One sync over all keys every `period`.
     #[must_use]
     pub fn every(period: Duration) -> Self {
         Self {
@@ -198,28 +203,30 @@ impl Timing {
     }
 }
 
-/// What a reconcile sees beside its key.
+/// The input of a reconcile in addition to its key.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What is listed and watched.
+    /// The cached objects.
     pub cache: &'a Cache,
     /// The time.
     pub now: Timestamp,
     /// The preconditions of requests.
     pub wire: Wire,
-    /// What the last reconcile of this key stored in [`Decision::deadlines`]; empty before the first.
+    /// The deadlines that the last reconcile of this key stored in [`Decision::deadlines`]; empty before the
+    /// first.
     pub deadlines: &'a Deadlines,
-    /// What the cloud provider answered about the object of this key; `None` where it was not asked.
+    /// The cloud provider's answer about the object of this key; `None` if it was not asked.
     pub cloud: Option<&'a CloudAnswer>,
-    /// How often in a row the key has failed.
+    /// Failures of the key in a row.
     pub failures: u32,
 }
 
-/// Names that a controller watches, each with the time at which it acts on it, such as the quarantine of podgc.
+/// Names that a controller watches, each with the time at which it acts on it, such as the quarantine of
+/// podgc.
 pub type Deadlines = BTreeMap<Arc<str>, Timestamp>;
 
-/// The object of a key, or what there is to say where there is none.
+/// The object of a key, or the decision if there is none.
 #[expect(clippy::exhaustive_enums, reason = "it is found or it is not")]
 #[expect(clippy::large_enum_variant, reason = "it lives for one match")]
 #[derive(Debug)]
@@ -271,7 +278,7 @@ pub fn read<'f, T>(field: &'f Field<T>, object: &ObjectId, path: &'static str) -
     })
 }
 
-/// What is to be done about a key now.
+/// The decision about a key.
 #[expect(clippy::exhaustive_structs, reason = "callers take every field")]
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
@@ -283,11 +290,11 @@ pub struct Decision {
     pub kept: Vec<Kept<ObjectId, Reason>>,
     /// Objects about which nothing can be decided, and the fact that is missing.
     pub unknown: Vec<Kept<ObjectId, Missing>>,
-    /// When the key is to be reconciled again though nothing has changed.
+    /// When the key is reconciled again without a change.
     pub requeue_at: Option<Timestamp>,
     /// Replaces [`Context::deadlines`] of the key; `None` leaves them.
     pub deadlines: Option<Deadlines>,
-    /// The question to the cloud provider whose answer the key waits for.
+    /// The question to the cloud provider that the key waits for.
     pub cloud_query: Option<CloudQuery>,
 }
 
@@ -339,7 +346,7 @@ impl Decision {
         self
     }
 
-    /// Whether nothing is to be done, now or later, and nothing is unknown.
+    /// Returns whether nothing is to be done, now or later, and nothing is unknown.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.actions.is_empty()
@@ -369,11 +376,11 @@ impl Decision {
 pub struct CloudQuery {
     /// The node.
     pub node: ObjectId,
-    /// `spec.providerID`; empty where unset.
+    /// `spec.providerID`; empty if unset.
     pub provider_id: Arc<str>,
 }
 
-/// What the cloud provider answered about a node.
+/// The cloud provider's answer about a node.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CloudAnswer {
@@ -381,7 +388,7 @@ pub struct CloudAnswer {
     pub node_uid: kubegc_core::Uid,
     /// Whether there is an instance for the node.
     pub exists: Cloud,
-    /// Whether the instance is shut down; without meaning where there is none.
+    /// Whether the instance is shut down; meaningless without an instance.
     pub is_shut_down: Cloud,
 }
 
@@ -393,7 +400,7 @@ pub enum Cloud {
     Yes,
     /// No.
     No,
-    /// The provider does not implement the question; upstream takes it for a no of the shutdown question.
+    /// The provider does not implement the question; upstream treats it as "no" for the shutdown question.
     NotImplemented,
     /// The question failed, with this message.
     Failed(Arc<str>),

@@ -4,8 +4,9 @@
 //! - DaemonSet: a revision without a controller that the selector matches is adopted, and a revision of the
 //!   DaemonSet that it no longer matches is released.
 //! - up to about 1.22: revisions of all namespaces are adopted; the garbage collector deletes those of other
-//!   namespaces then, because an owner is looked up in the namespace of its dependent (CP-22). A DaemonSet
-//!   does so when something in its own namespace brings its sync about.
+//!   namespaces then, because an owner is looked up in the namespace of its dependent
+//!   ([CP-22](crate::rules#cp-22)). A DaemonSet does so when something in its own namespace brings its sync
+//!   about.
 //! - StatefulSet: revisions in `status.currentRevision`, `status.updateRevision` or the label
 //!   `controller-revision-hash` of a pod are live; of the others the oldest above the limit are deleted.
 //! - DaemonSet: the revision of the present template is kept; of the others as many as there are above the
@@ -19,10 +20,12 @@
 //! Revisions of StatefulSets are not adopted here, and equal revisions of a DaemonSet are not merged.
 //!
 //! # Upstream
-//! [`truncateHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go) in
-//! `stateful_set_control.go`, [`cleanupHistory`, `controlledHistories`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go) in
-//! `update.go`; [before 1.23](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/daemon/update.go)
-//! with all namespaces.
+//! [`truncateHistory`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go)
+//! in `stateful_set_control.go`, [`cleanupHistory`,
+//! `controlledHistories`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go)
+//! in `update.go`; [before
+//! 1.23](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/daemon/update.go) with all
+//! namespaces.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -100,7 +103,7 @@ pub struct DaemonSetHistory {
 }
 
 impl StatefulSetHistory {
-    /// Upstream's behaviour, the same in all releases.
+    /// Upstream's behavior, the same in all releases.
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {}
@@ -108,7 +111,7 @@ impl StatefulSetHistory {
 }
 
 impl DaemonSetHistory {
-    /// Upstream's behaviour in a release.
+    /// Upstream's behavior in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
@@ -174,7 +177,7 @@ struct Owner<'a> {
     observed_generation: i64,
 }
 
-/// The revisions of an owner in order; none where there are no more than the limit.
+/// The revisions of an owner in order; none if there are no more than the limit.
 fn revisions<'a>(
     cx: &Context<'a>,
     key: &Key,

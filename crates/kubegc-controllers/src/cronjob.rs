@@ -1,29 +1,31 @@
 //! Deletes the oldest finished Jobs of CronJobs beyond their history limits.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L3.1 | a limit that is not set keeps all Jobs of its class |
-//! | L3.2 | its Jobs are those of the namespace whose controller has its name; before 1.21 see [`groups_by_uid`] |
-//! | L3.3 | the first true `Complete` or `Failed` condition decides the class; other Jobs are kept |
-//! | L3.4 | by `status.startTime`, then by name; Jobs that never started are deleted last |
-//! | L3.5 | Jobs that are being deleted count, and may be chosen again |
-//! | L3.6 | DELETE with propagation `Background`, then an Event on the CronJob; errors do not stop the next one |
-//! | L3.7 | successful Jobs first, then failed ones; at the end they are removed from `status.active` |
-//! | L3.8 | suspended CronJobs and CronJobs that are being deleted are no exception |
-//! | L3.9 | no timer: a CronJob is reconciled when it or one of its Jobs changes |
+//! | [L3.1](crate::rules#l3-1) | a limit that is not set keeps all Jobs of its class |
+//! | [L3.2](crate::rules#l3-2) | its Jobs are those of the namespace whose controller has its name; before 1.21 see [`groups_by_uid`] |
+//! | [L3.3](crate::rules#l3-3) | the first true `Complete` or `Failed` condition decides the class; other Jobs are kept |
+//! | [L3.4](crate::rules#l3-4) | by `status.startTime`, then by name; Jobs that never started are deleted last |
+//! | [L3.5](crate::rules#l3-5) | Jobs that are being deleted count, and may be chosen again |
+//! | [L3.6](crate::rules#l3-6) | DELETE with propagation `Background`, then an Event on the CronJob; errors do not stop the next one |
+//! | [L3.7](crate::rules#l3-7) | successful Jobs first, then failed ones; at the end they are removed from `status.active` |
+//! | [L3.8](crate::rules#l3-8) | suspended CronJobs and CronJobs that are being deleted are no exception |
+//! | [L3.9](crate::rules#l3-9) | no timer: a CronJob is reconciled when it or one of its Jobs changes |
 //!
 //! Not modelled: reconciles at the times of the schedule. Beyond upstream: a negative limit, which the API
 //! server refuses and which ends upstream's process, keeps all Jobs; with [`Wire::Strict`] the CronJob is
 //! read before the first deletion.
 //!
-//! **Incomplete data.** A Job whose status or uid is not known may be of any age. It can make others exceed
-//! the limit, but never spares one, so of `n` known Jobs and a limit of `m` the oldest `n - m` are deleted
-//! all the same. Where a start time is missing, no Job of the class is deleted.
+//! **Incomplete data.** A Job whose status or uid is not known can be of any age. It can make others exceed
+//! the limit, but never keeps one, so of `n` known Jobs and a limit of `m` the oldest `n - m` are deleted
+//! anyway. If a start time is missing, no Job of the class is deleted.
 //!
 //! # Upstream
-//! [`cleanupFinishedJobs`, `removeOldestJobs` and `getJobsToBeReconciled`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go)
+//! [`cleanupFinishedJobs`, `removeOldestJobs` and
+//! `getJobsToBeReconciled`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go)
 //! in `cronjob_controllerv2.go`; before 1.21
-//! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go) in `utils.go`.
+//! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go)
+//! in `utils.go`.
 //!
 //! [`groups_by_uid`]: CronJobHistory::groups_by_uid
 
@@ -88,7 +90,7 @@ impl CronJobHistory {
         }
     }
 
-    /// The Jobs of the CronJob of this key; `uid` is empty where the CronJob is not known.
+    /// The Jobs of the CronJob of this key; `uid` is empty if the CronJob is not known.
     fn jobs<'a>(&self, cache: &'a Cache, key: &Key, uid: &Uid) -> Vec<&'a Record> {
         if self.groups_by_uid && !uid.is_empty() {
             return cache.indexed_records(&JOBS_BY_UID, &Key::cluster(uid.text().as_str()));
@@ -248,7 +250,7 @@ struct Class<'a> {
     /// Path of the limit.
     path: &'static str,
     finished: Vec<Finished<'a>>,
-    /// How many more there may be, of any age, and what is missing of the first of them.
+    /// The number of further Jobs of any age, and the missing fact of the first of them.
     unread: usize,
     first_unread: Option<Missing>,
 }
@@ -269,7 +271,7 @@ impl Class<'_> {
         self.first_unread.get_or_insert_with(|| missing.clone());
     }
 
-    /// Splits the Jobs into those that are deleted, that are kept, and that nothing can be decided about.
+    /// Splits the Jobs into deleted, kept and undetermined ones.
     fn prune(
         mut self,
         cx: &Context<'_>,
@@ -289,23 +291,23 @@ impl Class<'_> {
             }
             Err(missing) => return self.leave_all(&missing, decision),
         };
-        let Ok(may_stay) = usize::try_from(limit) else {
+        let Ok(allowed) = usize::try_from(limit) else {
             let reason = Reason::new("InvalidLimit", "the history limit of its CronJob is negative");
             return self.keep_all(reason, decision);
         };
         let is_unread = |(start_time, _): &&Finished<'_>| start_time.is_unread();
-        let may_go = count.saturating_add(self.unread).saturating_sub(may_stay);
-        if may_go > 0
+        let deleted_max = count.saturating_add(self.unread).saturating_sub(allowed);
+        if deleted_max > 0
             && let Some((_, job)) = self.finished.iter().find(is_unread)
         {
             let (object, field) = (job.id(Resource::Jobs), "status.startTime");
             return self.leave_all(&Missing::Field { object, field }, decision);
         }
         self.finished.sort_by(|a, b| age_order(a).cmp(&age_order(b)));
-        let goes = count.saturating_sub(may_stay);
+        let deleted = count.saturating_sub(allowed);
         for (at, (_, job)) in self.finished.iter().enumerate() {
             let object = job.id(Resource::Jobs);
-            if at < goes {
+            if at < deleted {
                 let other = match job.meta.controller() {
                     Some(controller) if controller.uid != cron_job.uid => {
                         "; its controller reference names another object of that name"
@@ -325,7 +327,7 @@ impl Class<'_> {
                     },
                     reason: Reason::new("OverHistoryLimit", message),
                 });
-            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < may_go) {
+            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < deleted_max) {
                 decision.add_unknown(object, missing.clone());
             } else {
                 let message = "the history limit of its CronJob is not exceeded, or older Jobs are deleted";
@@ -354,7 +356,7 @@ struct Deletion {
     reason: Reason,
 }
 
-/// What is done for one CronJob.
+/// The changes for one CronJob.
 struct Pruning {
     cron_job: ObjectId,
     read: Option<Read>,
@@ -377,7 +379,7 @@ impl Pruning {
     }
 }
 
-/// Deletes the Jobs, and removes them from the status.
+/// Deletes the Jobs and removes them from the status.
 async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     match changed(pruning.read.as_slice(), &port).await {
         Ok(found) if found.is_empty() => {}
@@ -397,7 +399,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         reason,
     } in &pruning.deletions
     {
-        port.because(reason.clone());
+        port.set_reason(reason.clone());
         let event = match port.delete(object.clone(), options.clone()).await {
             Ok(()) => {
                 update.changes.push(FieldChange::RemoveActive(object.uid.clone()));
@@ -420,7 +422,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     } else {
         "Jobs of it were deleted"
     };
-    port.because(Reason::new("StatusUpdate", message));
+    port.set_reason(Reason::new("StatusUpdate", message));
     match port.write(update).await {
         Ok(_) => end,
         Err(error) => failed(error, &pruning.cron_job, pruning.is_retried),
@@ -503,7 +505,7 @@ impl Controller for CronJobHistory {
         }
     }
 
-    /// The CronJobs and, where these are not listed, the controllers of the known Jobs: each may be a
+    /// The CronJobs and, if these are not listed, the controllers of the known Jobs: each may be a
     /// CronJob.
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
         keys.extend(cache.keys(Resource::CronJobs));

@@ -1,22 +1,24 @@
-//! Deletes CertificateSigningRequests that are settled, forgotten, or whose certificate has expired.
+//! Deletes CertificateSigningRequests that are settled, abandoned, or whose certificate has expired.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L4.1 | a time is older than an age only if it exceeds it; a time that is not set never is |
-//! | L4.2 | a request is issued when `status.certificate` is not empty (until 1.18: when it is set) |
-//! | L4.3 | issued requests are deleted 1 h after their approval, denied and failed ones 1 h after that |
-//! | L4.3 | requests without a condition are deleted 24 h after their creation |
-//! | L4.3 | approved requests are deleted when their certificate has expired |
-//! | L4.4 | a condition counts from `lastUpdateTime`, whatever its status is |
-//! | L4.6 | a certificate that cannot be parsed does not expire |
-//! | L4.6 | until 1.20.9 and 1.21.3 its request is skipped |
-//! | L4.7 | since about 1.35, requests that were never issued are deleted 24 h after their approval |
-//! | L4.8 | DELETE without preconditions; errors are logged |
+//! | [L4.1](crate::rules#l4-1) | a time is older than an age only if it exceeds it; a time that is not set never is |
+//! | [L4.2](crate::rules#l4-2) | a request is issued when `status.certificate` is not empty (until 1.18: when it is set) |
+//! | [L4.3](crate::rules#l4-3) | issued requests are deleted 1 h after their approval, denied and failed ones 1 h after that |
+//! | [L4.3](crate::rules#l4-3) | requests without a condition are deleted 24 h after their creation |
+//! | [L4.3](crate::rules#l4-3) | approved requests are deleted when their certificate has expired |
+//! | [L4.4](crate::rules#l4-4) | a condition counts from `lastUpdateTime`, whatever its status is |
+//! | [L4.5](crate::rules#l4-5) | the first certificate of the first PEM block decides |
+//! | [L4.6](crate::rules#l4-6) | a certificate that cannot be parsed does not expire |
+//! | [L4.6](crate::rules#l4-6) | until 1.20.9 and 1.21.3 its request is skipped |
+//! | [L4.7](crate::rules#l4-7) | since about 1.35, requests that were never issued are deleted 24 h after their approval |
+//! | [L4.8](crate::rules#l4-8) | DELETE without preconditions; errors are logged |
 //!
-//! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
+//! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
 //!
 //! # Upstream
-//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go) in `cleaner.go`.
+//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go)
+//! in `cleaner.go`.
 
 use std::time::Duration;
 
@@ -44,7 +46,7 @@ const UNISSUED_IS_CLEANED: Behavior = Behavior::since_about(35, "kubernetes #133
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Go's error for an empty certificate, where one counts as issued.
+/// Go's error for an empty certificate, if one counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
 
 /// The cleaner of CertificateSigningRequests. Upstream has no flags for the ages.
@@ -147,7 +149,7 @@ impl CsrCleaner {
         }
     }
 
-    /// The first instant at which each rule deletes the request; `None` where it never does.
+    /// The first instant at which each rule deletes the request; `None` if it never does.
     fn deadlines(
         &self,
         record: &Record,
@@ -180,19 +182,19 @@ impl CsrCleaner {
             }
             _ => None,
         };
-        let because = |code, message: &'static str| move |at| (at, Reason::new(code, message));
+        let with_reason = |code, message: &'static str| move |at| (at, Reason::new(code, message));
         [
             aged("Approved", is_issued.then_some(self.issued_age))
-                .map(because("Issued", "its certificate was issued")),
-            aged("Denied", Some(self.denied_age)).map(because("Denied", "it was denied")),
-            aged("Failed", self.failed_age).map(because("Failed", "it has failed")),
+                .map(with_reason("Issued", "its certificate was issued")),
+            aged("Denied", Some(self.denied_age)).map(with_reason("Denied", "it was denied")),
+            aged("Failed", self.failed_age).map(with_reason("Failed", "it has failed")),
             pending
                 .and_then(|created| older_than(created, self.pending_age))
-                .map(because("Pending", "it was neither approved nor denied")),
+                .map(with_reason("Pending", "it was neither approved nor denied")),
             not_after
                 .and_then(|end| older_than(end, Duration::ZERO))
-                .map(because("CertificateExpired", "its certificate expires")),
-            aged("Approved", self.unissued_age.filter(|_| is_unissued)).map(because(
+                .map(with_reason("CertificateExpired", "its certificate expires")),
+            aged("Approved", self.unissued_age.filter(|_| is_unissued)).map(with_reason(
                 "Unissued",
                 "it was approved, and no certificate was issued",
             )),

@@ -1,7 +1,7 @@
 //! Adopts and releases the ReplicaSets of Deployments, scales old ones down, and deletes those beyond
 //! `spec.revisionHistoryLimit`.
 //!
-//! - a ReplicaSet without a controller that the selector matches: is adopted (CP-20).
+//! - a ReplicaSet without a controller that the selector matches: is adopted ([CP-20](crate::rules#cp-20)).
 //! - a ReplicaSet of the Deployment that the selector no longer matches: is released.
 //! - strategy `Recreate`: all old ReplicaSets are scaled to 0.
 //! - strategy `RollingUpdate`: old ones are scaled down, unhealthy pods first, then the oldest ReplicaSet, as
@@ -28,13 +28,16 @@
 //! Before 1.21 the order is that of creation alone.
 //!
 //! # Upstream
-//! [`cleanupDeployment`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go) in `sync.go`, called by
+//! [`cleanupDeployment`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go)
+//! in `sync.go`, called by
 //! [`rolloutRolling`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/rolling.go),
-//! [`rolloutRecreate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/recreate.go) and `sync`;
-//! [`reconcileOldReplicaSets`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/rolling.go) in `rolling.go`;
+//! [`rolloutRecreate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/recreate.go)
+//! and `sync`;
+//! [`reconcileOldReplicaSets`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/rolling.go)
+//! in `rolling.go`;
 //! [`getReplicaSetsForDeployment`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/deployment_controller.go)
-//! in `deployment_controller.go`;
-//! [`FindNewReplicaSet`, `ResolveFenceposts`, `DeploymentComplete`, `ReplicaSetsByRevision`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/util/deployment_util.go).
+//! in `deployment_controller.go`; [`FindNewReplicaSet`, `ResolveFenceposts`, `DeploymentComplete`,
+//! `ReplicaSetsByRevision`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/util/deployment_util.go).
 
 use std::cmp::Ordering;
 
@@ -93,12 +96,12 @@ struct Old<'a> {
     id: ObjectId,
     record: &'a Record,
     replica_set: &'a ReplicaSet,
-    /// The annotation as Go reads it: 0 where there is none, `None` where it is no number.
+    /// The annotation as Go reads it: 0 if there is none, `None` if it is no number.
     revision: Option<i64>,
 }
 
 impl DeploymentHistory {
-    /// Upstream's behaviour in a release.
+    /// Upstream's behavior in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
@@ -128,7 +131,7 @@ impl DeploymentHistory {
         };
         let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
         if !actions.is_empty() {
-            // Which one is new, and which are scaled down, depends on all of them.
+            // The new one, and those that are scaled down, depend on all of them.
             cx.cache.require(Resource::ReplicaSets)?;
         } else {
             actions = scale_down(cx, deployment, id, &all)?;
@@ -273,7 +276,7 @@ struct Scaled<'a> {
 }
 
 impl Scaled<'_> {
-    /// How many replicas are available. The status may be older than the spec.
+    /// The number of available replicas. The status can be older than the spec.
     fn available(&self) -> Result<i32, Missing> {
         let available = read(
             &self.fields.available_replicas,
@@ -361,7 +364,7 @@ fn scale_down(
     Ok(changed.map(scale).collect())
 }
 
-/// Whether the new ReplicaSet is to be scaled up before old ones are scaled down.
+/// Returns whether the new ReplicaSet is to be scaled up before old ones are scaled down.
 fn has_room(old: &[Scaled<'_>], new: Option<&Scaled<'_>>, wanted: i32, surge: i32) -> bool {
     let replicas = new.map_or(0, |new| new.replicas);
     let sum = |sum: i32, set: &Scaled<'_>| sum.saturating_add(set.replicas);
@@ -408,7 +411,7 @@ fn is_complete(deployment: &Deployment, id: &ObjectId, record: &Record) -> Resul
     Ok(status.iter().all(|count| *count == replicas) && observed >= record.meta.generation)
 }
 
-/// Whether a ReplicaSet has no replicas, and its status is that of its spec.
+/// Returns whether a ReplicaSet has no replicas, and its status is that of its spec.
 fn is_idle(replica_set: &ReplicaSet, id: &ObjectId, record: &Record) -> Result<bool, Missing> {
     let wanted = *read(&replica_set.replicas, id, "spec.replicas")?;
     let has = *read(&replica_set.status_replicas, id, "status.replicas")?;

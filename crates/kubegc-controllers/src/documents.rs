@@ -30,7 +30,7 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// The object has no place for the change.
     fn change(&self, change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError>;
 
-    /// The patch that makes the changes of a write in an object as it was read; `None` where they change
+    /// The patch that makes the changes of a write in an object as it was read; `None` if they change
     /// nothing.
     ///
     /// The precondition of the write is in the metadata of the patch. [`Form::Patch`](crate::Form::Patch)
@@ -49,12 +49,12 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     fn replace(&self, write: &Write, document: &[u8]) -> Result<Vec<u8>, DocumentError>;
 }
 
-/// Why a document cannot be used. The message names the field.
+/// An error in a document. The message names the field.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{message}")]
 pub struct DocumentError {
-    /// What is wrong, and where.
+    /// The error and its location.
     pub message: String,
 }
 

@@ -4,16 +4,18 @@
 //! - Endpoints whose Service was deleted: they are deleted, without preconditions.
 //! - Endpoints without a Service when the controller starts: they are deleted, unless they hold a leader
 //!   election record.
-//! - Endpoints that are created without a Service: they are kept until the controller starts anew.
+//! - Endpoints that are created without a Service: they are kept until the controller starts again.
 //!
-//! The API server itself deletes the Endpoints together with the Service (CP-1), so that the request of the
-//! controller usually finds nothing. EndpointSlices have an owner reference to their Service, and the garbage
-//! collector deletes them; mirrored ones are deleted by
+//! The API server itself deletes the Endpoints together with the Service ([CP-1](crate::rules#cp-1)), so that
+//! the request of the controller usually finds nothing. EndpointSlices have an owner reference to their
+//! Service, and the garbage collector deletes them; mirrored ones are deleted by
 //! [`endpointslicemirroring`](crate::endpointslicemirroring) too.
 //!
 //! # Upstream
-//! [`syncService` and `checkLeftoverEndpoints`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go)
-//! in `endpoints_controller.go`; [`afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/registry/core/service/storage/storage.go)
+//! [`syncService` and
+//! `checkLeftoverEndpoints`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go)
+//! in `endpoints_controller.go`;
+//! [`afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/registry/core/service/storage/storage.go)
 //! of the API server. The same in all releases.
 
 use kubegc_core::{
@@ -32,7 +34,7 @@ use crate::{
 pub struct EndpointsOfServices {}
 
 impl EndpointsOfServices {
-    /// Upstream's behaviour, the same in all releases.
+    /// Upstream's behavior, the same in all releases.
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {}

@@ -3,10 +3,11 @@
 //! A slice of this controller has the labels `endpointslice.kubernetes.io/managed-by:
 //! endpointslice-controller.k8s.io` and `kubernetes.io/service-name`.
 //!
-//! - Its Service exists, terminating or not, has a selector, and is not among its owners: it is deleted, without
-//!   preconditions. The garbage collector removes the owner when the Service is deleted with the policy Orphan.
+//! - Its Service exists, terminating or not, has a selector, and is not among its owners: it is deleted,
+//!   without preconditions. The garbage collector removes the owner when the Service is deleted with the
+//!   policy Orphan.
 //! - Its Service is among its owners: it is kept. Which surplus slices the controller deletes is not covered.
-//! - There is no Service of that name: it is kept. The garbage collector deletes it where it has the owner.
+//! - There is no Service of that name: it is kept. The garbage collector deletes it if it has the owner.
 //!
 //! # Upstream
 //! [`reconcileByAddressType`](https://github.com/kubernetes/kubernetes/blob/v1.22.0/pkg/controller/endpointslice/reconciler.go)
@@ -94,7 +95,7 @@ impl EndpointSlicesOfServices {
         }
     }
 
-    /// Whether the Service has a selector: the controller ignores others.
+    /// Returns whether the Service has a selector: the controller ignores others.
     fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
         let id = service.id(Resource::Services);
         if !service.has_whole_meta || id.uid.is_empty() {

@@ -18,7 +18,8 @@
 //! Releases: from 1.19 on, with the feature gate `EndpointSlice` (beta and on) there.
 //!
 //! # Upstream
-//! [`syncEndpoints` and `deleteMirroredSlices`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go)
+//! [`syncEndpoints` and
+//! `deleteMirroredSlices`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go)
 //! in `endpointslicemirroring_controller.go`.
 
 use kubegc_core::{
@@ -60,7 +61,7 @@ impl EndpointSliceMirroring {
         }
     }
 
-    /// Why the slices of this name are deleted, or kept.
+    /// The reason why the slices of this name are deleted or kept.
     fn judge(&self, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
         let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
         if !self.is_enabled {

@@ -1,17 +1,20 @@
 //! Deletes released persistent volumes of one external provisioner, such as that of a CSI driver.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L5.9 | a volume that the provisioner made, or that was migrated to it, with phase `Released` and policy `Delete`, if the provisioner's own check allows it |
-//! | L5.9 | with finalizers: not while the volume is being deleted and has lost the provisioner's finalizer; without: not while it is being deleted |
-//! | L5.9 | the storage is deleted, then DELETE without preconditions, then the finalizer is removed; each failure is retried with backoff |
+//! | [L5.9](crate::rules#l5-9) | a volume that the provisioner made, or that was migrated to it, with phase `Released` and policy `Delete`, if the provisioner's own check allows it |
+//! | [L5.9](crate::rules#l5-9) | with finalizers: not while the volume is being deleted and has lost the provisioner's finalizer; without: not while it is being deleted |
+//! | [L5.9](crate::rules#l5-9) | the storage is deleted, then DELETE without preconditions, then the finalizer is removed; each failure is retried with backoff |
 //!
-//! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15 minutes.
+//! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15
+//! minutes.
 //!
-//! With [`Wire::Strict`], the volume is read right before, and must have the same spec, phase and annotations.
+//! With [`Wire::Strict`], the volume is read right before, and must have the same spec, phase and
+//! annotations.
 //!
 //! # Upstream
-//! [`shouldDelete` and `deleteVolumeOperation`](https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go)
+//! [`shouldDelete` and
+//! `deleteVolumeOperation`](https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go)
 //! in `controller.go` of the library that most provisioners use.
 
 use std::{sync::Arc, time::Duration};
@@ -38,8 +41,8 @@ const RESYNC: Duration = Duration::from_secs(15 * 60);
 pub struct ExternalProvisioner {
     /// The name of the provisioner, as the annotations of its volumes have it.
     pub name: Arc<str>,
-    /// Whether it keeps its finalizer on volumes until their storage is deleted. Off, the storage of a volume that is deleted before its claim
-    /// leaks.
+    /// Whether it keeps its finalizer on volumes until their storage is deleted. Off, the storage of a volume
+    /// that is deleted before its claim leaks.
     pub has_finalizer: bool,
 }
 
@@ -130,7 +133,7 @@ impl Deletion {
             }
             meta = &live.meta;
         }
-        port.because(Reason::new(
+        port.set_reason(Reason::new(
             "Released",
             "its claim no longer exists, and its reclaim policy is Delete",
         ));

@@ -3,21 +3,21 @@
 //! An unused token is first labelled as invalid since today; the API server then refuses it. After a further
 //! period it is deleted. Until then removing the label makes it valid again.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L11.1, L11.2 | nothing is done before uses have been tracked for a period |
-//! | L11.3 | kept: other Secrets, and tokens that are being deleted, or were created or used within the period |
-//! | L11.4 | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
-//! | L11.5 | kept while a pod of the namespace, in whatever phase, references it |
-//! | L11.6 | without the label of the last use it was not used since tracking began |
-//! | L11.7 | labelled where it has no valid `invalid-since` label, deleted once that day is a period ago |
-//! | L11.8 | no Events |
+//! | [L11.1](crate::rules#l11-1), [L11.2](crate::rules#l11-2) | nothing is done before uses have been tracked for a period |
+//! | [L11.3](crate::rules#l11-3) | kept: other Secrets, and tokens that are being deleted, or were created or used within the period |
+//! | [L11.4](crate::rules#l11-4) | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
+//! | [L11.5](crate::rules#l11-5) | kept while a pod of the namespace, in whatever phase, references it |
+//! | [L11.6](crate::rules#l11-6) | without the label of the last use it was not used since tracking started |
+//! | [L11.7](crate::rules#l11-7) | labelled if it has no valid `invalid-since` label, deleted once that day is a period ago |
+//! | [L11.8](crate::rules#l11-8) | no Events |
 //!
 //! Labels hold days in UTC. A day protects until a whole period after its end.
 //!
 //! # Upstream
 //! [`evaluateSATokens`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go)
-//! in `legacy_serviceaccount_token_cleaner.go`. Upstream reads the tracking ConfigMap once a pass; here the
+//! in `legacy_serviceaccount_token_cleaner.go`. Upstream reads the tracking ConfigMap once a sync; here the
 //! cached one decides, and it is read before each write.
 
 use std::{sync::Arc, time::Duration};
@@ -213,7 +213,7 @@ const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 #[error("invalid CleanUpPeriod: 0s")]
 pub struct InvalidCleanUpPeriod;
 
-/// The tracking ConfigMap and the day on which tracking began, or why nothing is done.
+/// The tracking ConfigMap and the day on which tracking started, or why nothing is done.
 fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     let [namespace, name] = TRACKING;
     let Some(record) = cache.get(Resource::ConfigMaps, &Key::new(namespace, name)) else {
@@ -240,7 +240,8 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     })
 }
 
-/// Why a Secret does not count as created automatically (L11.4); `None` where it does.
+/// The reason why a Secret does not count as created automatically ([L11.4](crate::rules#l11-4)); `None` if
+/// it does.
 fn not_created_automatically(
     cache: &Cache,
     id: &ObjectId,
@@ -282,7 +283,7 @@ fn not_created_automatically(
     Ok(None)
 }
 
-/// Why a Secret counts as used by a pod (L11.5); `None` where it does not.
+/// The reason why a Secret counts as used by a pod ([L11.5](crate::rules#l11-5)); `None` if it does not.
 fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> {
     let pods = |secret: &Arc<str>| {
         let key = Key::new(Arc::clone(&id.namespace), Arc::clone(secret));
@@ -303,7 +304,7 @@ fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> 
     })
 }
 
-/// Whether a Secret is, or may be, a token of a ServiceAccount.
+/// Returns whether a Secret is, or may be, a token of a ServiceAccount.
 fn is_token(secret: &Record) -> bool {
     match &*secret.body {
         Body::Secret(secret) => secret

@@ -1,8 +1,8 @@
-//! The controllers of Kubernetes that delete objects or change finalizers and owner references, beside the
-//! garbage collector.
+//! The controllers of Kubernetes, other than the garbage collector, that delete objects or change finalizers
+//! and owner references.
 //!
-//! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its [`reconcile`](Controller::reconcile) decides about one key from
-//! a [`Cache`] and a time, and is the only place that decides:
+//! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its
+//! [`reconcile`](Controller::reconcile) makes all decisions about one key from a [`Cache`] and a time:
 //!
 //! | caller | for |
 //! |---|---|
@@ -10,14 +10,15 @@
 //! | [`Manager`] | all controllers as one state machine: list and watch events in, tasks out |
 //! | [`driver::Driver`] | a live API server |
 //!
-//! A decision consists of [`Action`]s or, where the next request depends on the last response, of [`Steps`]. Facts that are not known are
-//! [`Missing`], and nothing is decided on them.
+//! A decision consists of [`Action`]s or, if the next request depends on the last response, of [`Steps`].
+//! Unknown facts are [`Missing`], and no decision depends on them. The rules are listed, with links to
+//! upstream, in [`rules`].
 //!
 //! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`],
 //! [`controllerrevisions`], [`deployment`], [`endpoints`], [`endpointslice`], [`endpointslicemirroring`],
 //! [`job`], [`nodelifecycle`], [`podgroup`], [`replicaset`], [`resourceclaim`], [`serviceaccounttokens`],
 //! [`servicecidr`], [`tainteviction`], [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md`
-//! beside this file says what they leave out.
+//! next to this file lists the parts that they omit.
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
@@ -54,6 +55,8 @@ pub mod reason;
 pub mod replicaset;
 pub mod request;
 pub mod resourceclaim;
+#[doc = include_str!("../RULES.md")]
+pub mod rules {}
 mod select;
 pub mod sequence;
 pub mod serviceaccounttokens;

@@ -5,7 +5,7 @@
 //! - `False`: the taint `node.kubernetes.io/not-ready`; `Unknown`: the taint
 //!   `node.kubernetes.io/unreachable`. The other of the two is removed with the same write.
 //! - no condition `Ready`: the kubelet has not reported yet, and nothing is done.
-//! - a Node that has neither taint gets it in the pass after the one in which the condition changed: 5 s
+//! - a Node that has neither taint gets it in the sync after the one in which the condition changed: 5 s
 //!   later.
 //! - no Node is ready: the whole cluster is disrupted, and nothing is tainted. Nodes with the label
 //!   `node.kubernetes.io/exclude-disruption` do not count.
@@ -13,12 +13,13 @@
 //! The pods of a Node with such a taint are then deleted by the taint eviction controller.
 //!
 //! Not modelled: the condition itself, which upstream sets to `Unknown` when neither the status nor the Lease
-//! of a Node was renewed for `--node-monitor-grace-period` (40 s; 50 s from 1.32 on), because no kubelet renews
-//! Leases in a simulation; the taints with effect `NoSchedule`; that Nodes are tainted one after the other,
-//! 10 s apart by default, and more slowly or not at all in a zone in which most Nodes are not ready.
+//! of a Node was renewed for `--node-monitor-grace-period` (40 s; 50 s from 1.32 on), because no kubelet
+//! renews Leases in a simulation; the taints with effect `NoSchedule`; that Nodes are tainted one after the
+//! other, 10 s apart by default, and more slowly or not at all in a zone in which most Nodes are not ready.
 //!
 //! # Upstream
-//! [`processTaintBaseEviction`, `doNoExecuteTaintingPass`, `handleDisruption`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go)
+//! [`processTaintBaseEviction`, `doNoExecuteTaintingPass`,
+//! `handleDisruption`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go)
 //! in `node_lifecycle_controller.go`. The same in all releases.
 
 use std::time::Duration;
@@ -41,7 +42,7 @@ const LABEL_EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 /// The period of `--node-monitor-period`.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Nodes that are ready and count, and those of which that is not known.
+/// Ready nodes that count, and nodes whose readiness is unknown.
 static READY: Index = Index::new("ready nodes", Resource::Nodes, |record, keys| {
     if !record.meta.labels.contains_key(LABEL_EXCLUDED)
         && record.node().is_none_or(|node| node.is_ready() != Some(false))
@@ -60,13 +61,13 @@ static NOT_READY_NODES: Index = Index::new("nodes that are not ready", Resource:
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLifecycle {
-    /// Whether nothing is tainted while no Node is ready. Default: yes. Off where the Nodes that are known
+    /// Whether nothing is tainted while no Node is ready. Default: yes. Off if the Nodes that are known
     /// are only some of the cluster.
     pub stops_without_ready_nodes: bool,
 }
 
 impl NodeLifecycle {
-    /// Upstream's behaviour, the same in all releases.
+    /// Upstream's behavior, the same in all releases.
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {
@@ -136,7 +137,7 @@ fn is_taint(taint: &Taint, key: &str) -> bool {
     *taint.key == *key && &*taint.effect == NO_EXECUTE
 }
 
-/// Whether a Node is ready that counts.
+/// Returns whether a node that counts is ready.
 fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
     let nodes = cx.cache.indexed_records(&READY, &Key::cluster(""));
     let is_ready = |node: &&Record| node.node().and_then(Node::is_ready) == Some(true);

@@ -2,7 +2,8 @@
 //! several controllers share.
 //!
 //! # Upstream
-//! [`ClaimObject`, `AdoptPod`, `ReleasePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go)
+//! [`ClaimObject`, `AdoptPod`,
+//! `ReleasePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go)
 //! in `controller_ref_manager.go`.
 
 use std::sync::Arc;
@@ -47,7 +48,7 @@ pub(crate) static UNREAD_PODS: Index =
         }
     });
 
-/// Whether the controllers of all pods of a namespace are known.
+/// Returns whether the controllers of all pods of a namespace are known.
 ///
 /// # Errors
 /// Pods are not listed, or the metadata of one was not read.

@@ -1,4 +1,4 @@
-//! The batch planner: what a controller would do about all objects of a cache now, if every request succeeded.
+//! The batch planner: the actions of a controller on all cached objects now, if every request succeeds.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::{
 
 /// A controller as a [`Planner`].
 ///
-/// Work whose requests depend on responses is played through: writes are taken to succeed, and reads are answered from the cache and from what
-/// the work has written.
+/// Steps whose requests depend on responses are simulated: writes succeed, and reads are answered from the
+/// cache and the simulated writes.
 ///
 /// # Examples
 /// ```
@@ -58,7 +58,7 @@ impl<C: Controller> BatchPlanner<C> {
         self
     }
 
-    /// Plans with what earlier passes stored and what the cloud provider answered, by key.
+    /// Plans with what earlier syncs stored and what the cloud provider answered, by key.
     pub fn plan_with<'a>(
         &self,
         cache: &Cache,
@@ -115,13 +115,13 @@ impl<C: Controller> BatchPlanner<C> {
     }
 }
 
-/// Why an object is kept.
+/// The reason why an object is kept.
 #[expect(clippy::exhaustive_enums, reason = "kept for a reason or for want of one")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Judgement {
-    /// By the controller's rules.
+    /// A rule of the controller.
     Kept(Reason),
-    /// Because a fact is missing.
+    /// A missing fact.
     Unknown(Missing),
 }
 
@@ -135,8 +135,8 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// A predicate for [`Planner::protect`]: whether an object has a label with the value `true`. An object whose labels are not known, because
-/// the cache does not have it in full, is protected too.
+/// A predicate for [`Planner::protect`]: whether an object has a label with the value `true`. An object whose
+/// labels are not known, because the cache does not have it in full, is protected too.
 ///
 /// Content that is deleted together with a namespace is not checked: there the namespace needs the label.
 ///
@@ -179,7 +179,7 @@ impl<C: Controller> Planner for BatchPlanner<C> {
     }
 }
 
-/// Plays work through and adds its writes to a plan.
+/// Simulates steps and adds their writes to a plan.
 fn play(
     object: &ObjectId,
     mut sequence: Sequence,
@@ -190,9 +190,9 @@ fn play(
     let mut written = Written::new();
     let mut response = None;
     let mut reads = Vec::new();
-    // The object and the reason of the last request, where it was a write.
+    // The object and the reason of the last request, if it was a write.
     let mut last_write: Option<(ObjectId, Option<Reason>)> = None;
-    // Work ends by itself; the bound only guards against a controller that does not.
+    // Steps end on their own; the bound only guards against a controller whose steps do not.
     for _ in 0..1_000_000 {
         let (request, reason) = match sequence.next(response.take()) {
             Step::Perform { request, reason } => (request, reason),
@@ -246,7 +246,7 @@ fn play(
     }
 }
 
-/// What actions rest on after a read with this response.
+/// The read that actions depend on after this response.
 fn read_of(request: &Request, response: &Response) -> Option<Read> {
     match (request, response) {
         (Request::Get { resource, .. }, Response::Object(record)) => Some(Read::unchanged(*resource, record)),
@@ -266,10 +266,10 @@ fn read_of(request: &Request, response: &Response) -> Option<Read> {
     }
 }
 
-/// The objects that work has written, as they are then; `None` where they no longer exist.
+/// The objects that the steps have written; `None` if they no longer exist.
 type Written = BTreeMap<(Resource, Key), Option<Record>>;
 
-/// An object after a request that succeeds. Its version is not known then.
+/// An object after a request that succeeds. Its version is then unknown.
 fn after(request: &Request, mut record: Record, now: Timestamp) -> Option<Record> {
     match request {
         Request::Write(write) => write.changes.iter().for_each(|change| change.apply(&mut record)),
@@ -300,7 +300,7 @@ fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, Ob
     });
 }
 
-/// The response to a request when nothing but the work has changed anything since the cache was filled.
+/// The response to a request if only the steps have changed objects since the cache was filled.
 fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
     let all = |resource: Resource| cache.require(resource).is_ok();
     let unlisted = || Response::Failed(StoreError::Unlisted);

@@ -1,16 +1,17 @@
 //! Deletes PodCertificateRequests by their age.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L4.9 | a request is deleted as soon as it is 15 minutes old (1.34: 30 minutes), whatever became of it |
-//! | L4.9 | the pass period is 5 minutes (1.34: 1 hour) |
-//! | L4.9 | DELETE with the uid as precondition, and NotFound is a success (1.34: neither) |
+//! | [L4.9](crate::rules#l4-9) | a request is deleted as soon as it is 15 minutes old (1.34: 30 minutes), whatever its state |
+//! | [L4.9](crate::rules#l4-9) | the sync period is 5 minutes (1.34: 1 hour) |
+//! | [L4.9](crate::rules#l4-9) | DELETE with the uid as precondition, and NotFound is a success (1.34: neither) |
 //!
-//! A request that is being deleted is not deleted again. Upstream does so in each pass, without an effect.
+//! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
 //!
 //! # Upstream
-//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go) in `pcrcleaner.go`, wired
-//! by `newPodCertificateRequestCleanerController` in `cmd/kube-controller-manager/app/certificates.go`.
+//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go)
+//! in `pcrcleaner.go`, wired by `newPodCertificateRequestCleanerController` in
+//! `cmd/kube-controller-manager/app/certificates.go`.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct PodCertificateRequestCleaner {
     pub is_enabled: bool,
     /// The age at which a request is deleted.
     pub threshold: Duration,
-    /// The time between two passes.
+    /// The time between two syncs.
     pub period: Duration,
     /// Whether the uid is sent as precondition, and NotFound is a success.
     pub deletes_by_uid: bool,

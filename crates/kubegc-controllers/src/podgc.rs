@@ -1,25 +1,26 @@
-//! Deletes pods that nothing else ends: terminated pods above a threshold, pods of nodes that are out of
-//! service or no longer exist, and terminating pods that were never scheduled.
+//! Deletes terminated pods above a threshold, pods of nodes that are out of service or no longer exist, and
+//! terminating pods that were never scheduled.
 //!
-//! One pass covers all pods, so the controller has one key. It has four sub-passes:
+//! One sync covers all pods, so the controller has one key. It has four parts:
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L1.1 | the order is terminated, out of service (since 1.26), orphaned, unscheduled |
-//! | L1.1 | an incomplete list of pods or nodes ends the pass |
-//! | L1.2 | a pod that two sub-passes choose is acted on twice |
-//! | L1.3, L1.7 | terminated: any phase but Pending, Running and Unknown, being deleted or not |
-//! | L1.4 | as many are deleted as there are above the threshold |
-//! | L1.5, L1.6 | evicted pods come first (since 1.27), then the order is by creation time and name |
-//! | L1.8, L1.9 | out of service: it is being deleted on a node that is not ready and has this [taint] |
-//! | L1.10, L1.13 | orphaned: a missing node is put into quarantine for 40 s; the earlier end counts |
-//! | L1.11 | after that it is read live, once for all its pods |
-//! | L1.11 | in the same pass it is put into quarantine again, whatever the read finds |
-//! | L1.12 | NotFound: all its pods are deleted |
-//! | L1.14 | unscheduled: the pod is being deleted and has no node |
-//! | L1.15, L1.17 | a pod without a final phase is first patched to Failed (since 1.26); an error keeps it |
-//! | L1.16 | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
-//! | L1.18 | DELETE with grace period 0, without preconditions; errors are logged |
+//! | [L1.1](crate::rules#l1-1) | the order is terminated, out of service (since 1.26), orphaned, unscheduled |
+//! | [L1.1](crate::rules#l1-1) | an incomplete list of pods or nodes ends the sync |
+//! | [L1.2](crate::rules#l1-2) | a pod that two parts choose is acted on twice |
+//! | [L1.3](crate::rules#l1-3), [L1.7](crate::rules#l1-7) | terminated: any phase but Pending, Running and Unknown, being deleted or not |
+//! | [L1.4](crate::rules#l1-4) | as many are deleted as there are above the threshold |
+//! | [L1.5](crate::rules#l1-5), [L1.6](crate::rules#l1-6) | evicted pods come first (since 1.27), then the order is by creation time and name |
+//! | [L1.8](crate::rules#l1-8), [L1.9](crate::rules#l1-9) | out of service: it is being deleted on a node that is not ready and has this [taint] |
+//! | [L1.10](crate::rules#l1-10), [L1.13](crate::rules#l1-13) | orphaned: a missing node is put into quarantine for 40 s; the earlier end counts |
+//! | [L1.11](crate::rules#l1-11) | after that it is read live, once for all its pods |
+//! | [L1.11](crate::rules#l1-11) | in the same sync it is put into quarantine again, whatever the read finds |
+//! | [L1.12](crate::rules#l1-12) | NotFound: all its pods are deleted |
+//! | [L1.14](crate::rules#l1-14) | unscheduled: the pod is being deleted and has no node |
+//! | [L1.15](crate::rules#l1-15), [L1.17](crate::rules#l1-17) | a pod without a final phase is first patched to Failed (since 1.26); an error keeps it |
+//! | [L1.16](crate::rules#l1-16) | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
+//! | [L1.18](crate::rules#l1-18) | DELETE with grace period 0, without preconditions; errors are logged |
+//! | [L1.19](crate::rules#l1-19) | before 1.26 pods are deleted without a patch |
 //!
 //! A pod whose metadata or phase was not read may be terminated, and one without a creation time, which the
 //! API server always sets, has no known place in the order. Those terminated pods are deleted that are
@@ -33,7 +34,7 @@
 //! [taint]: OUT_OF_SERVICE_TAINT
 //!
 //! # Complexity
-//! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones where they exceed the threshold.
+//! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones if they exceed the threshold.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -68,11 +69,11 @@ pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct PodGc {
-    /// How many terminated pods are retained in the cluster; zero or less retains all. Upstream:
+    /// Number of terminated pods that are retained in the cluster; zero or less retains all. Upstream:
     /// `--terminated-pod-gc-threshold`, default 12500. A configuration file cannot set it to zero: that means
     /// the default there.
     pub terminated_pod_threshold: i32,
-    /// How long a node is missing before it is read live. Default: 40 s.
+    /// Time that a node is missing before it is read live. Default: 40 s.
     pub quarantine: Duration,
     /// Whether evicted pods are deleted before other terminated pods. Default: since 1.27.
     pub deletes_evicted_first: bool,
@@ -101,14 +102,14 @@ impl PodGc {
         }
     }
 
-    /// The number of terminated pods that are retained; `None` where all are.
+    /// The number of terminated pods that are retained; `None` if all are.
     fn threshold(&self) -> Option<usize> {
         usize::try_from(self.terminated_pod_threshold)
             .ok()
             .filter(|threshold| *threshold > 0)
     }
 
-    /// The place of a terminated pod in the order of deletion.
+    /// The position of a terminated pod in the order of deletion.
     fn place<'a>(&self, record: &'a Record) -> Result<Place<'a>, Missing> {
         let pod = pod_of(record)?;
         let object = record.id(Resource::Pods);
@@ -127,11 +128,10 @@ impl PodGc {
         })
     }
 
-    /// The terminated pods that are above the threshold whatever the others turn out to be, and those that
-    /// may be.
+    /// The terminated pods that are above the threshold whatever the unknown ones are, and those that may be.
     ///
     /// A pod that may be terminated raises the number of pods above the threshold by one at most, and moves
-    /// none back by more than one place.
+    /// no pod back by more than one position.
     fn terminated(&self, pods: &[&Record]) -> Terminated {
         let mut terminated = Terminated::default();
         let Some(threshold) = self.threshold() else {
@@ -168,8 +168,8 @@ impl PodGc {
         terminated
     }
 
-    /// Whether a pass may delete the pod, or cannot decide about it. One that the last pass has counted among the
-    /// terminated pods raises their number no more. `node` finds a node by its name.
+    /// Returns whether a sync may delete the pod, or cannot decide about it. One that the last sync has
+    /// counted among the terminated pods raises their number no more. `node` finds a node by its name.
     fn concerns<'a>(
         &self,
         record: &Record,
@@ -190,8 +190,8 @@ impl PodGc {
         is_counted || node(node_name).is_none_or(is_out)
     }
 
-    /// Whether the pod was deleted without grace and only finalizers hold it: nothing that a pass does
-    /// changes it.
+    /// Returns whether the pod was deleted without grace and only finalizers hold it: nothing that a sync
+    /// does changes it.
     fn is_settled(&self, record: &Record, pod: &Pod) -> bool {
         let is_forced = record.meta.is_deleting() && record.meta.deletion_grace_period_seconds == Some(0);
         is_forced && (!self.marks_failed || pod.has_final_phase() == Some(true))
@@ -229,7 +229,7 @@ impl PodGc {
         Ok(action.delete(cx.wire, Sent::Nothing, options))
     }
 
-    /// The condition of an orphan. One that was true keeps the time of its last transition.
+    /// The condition of an orphaned pod. One that was already true keeps the time of its last transition.
     fn disruption_target(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Condition {
         let condition = Condition::new("DisruptionTarget", "True");
         let before = conditions
@@ -263,13 +263,13 @@ fn is_terminated(phase: &str) -> bool {
     !matches!(phase, "Pending" | "Running" | "Unknown")
 }
 
-/// Whether the pod may be terminated.
+/// Returns whether the pod may be terminated.
 fn may_be_terminated(record: &Record) -> bool {
     let phase = record.pod().and_then(|pod| pod.phase.known());
     phase.is_none_or(|phase| is_terminated(phase))
 }
 
-/// Whether all fields of the pod were read that may decide.
+/// Returns whether all fields of the pod were read that may decide.
 fn is_read(record: &Record) -> bool {
     pod_of(record).is_ok_and(|pod| {
         !(pod.node_name.is_unread()
@@ -279,7 +279,7 @@ fn is_read(record: &Record) -> bool {
     })
 }
 
-/// Whether terminating pods on the node are deleted.
+/// Returns whether terminating pods on the node are deleted.
 fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     let object = record.id(Resource::Nodes);
     let Some(node) = record.node() else {
@@ -299,7 +299,7 @@ fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     }
 }
 
-/// The place of a terminated pod in the order of deletion. Upstream does not compare namespaces.
+/// The position of a terminated pod in the order of deletion. Upstream does not compare namespaces.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     is_late: bool,
@@ -311,17 +311,17 @@ struct Place<'a> {
 /// The terminated pods.
 #[derive(Debug, Default)]
 struct Terminated {
-    /// How many there are.
+    /// Their number.
     count: usize,
-    /// How many there may be.
+    /// Their possible number.
     count_max: usize,
     /// Positions of those that are above the threshold, in the order of deletion.
     chosen: Vec<usize>,
-    /// Those that may be above it, by position, each with a fact that decides it.
+    /// Those that may be above it, by position, each with the missing fact that decides.
     open: BTreeMap<usize, Missing>,
 }
 
-/// A pod in a pass.
+/// A pod in a sync.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     /// Its position.
@@ -330,19 +330,19 @@ struct Candidate<'a> {
     pod: &'a Pod,
 }
 
-/// One pass over all pods.
-struct Pass<'a> {
+/// One sync over all pods.
+struct Sync<'a> {
     settings: &'a PodGc,
     cx: &'a Context<'a>,
     terminated: Terminated,
     /// Whether the pod of each position is deleted.
     is_chosen: Vec<bool>,
-    /// Whether the decision has the pods that are kept.
+    /// Whether the decision contains the pods that are kept.
     notes_kept: bool,
     decision: Decision,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> Sync<'a> {
     fn run(settings: &'a PodGc, cx: &'a Context<'a>, notes_kept: bool) -> Decision {
         if let Err(missing) = cx.cache.require_all(INFO.resources) {
             let mut decision = Decision::default();
@@ -353,13 +353,13 @@ impl<'a> Pass<'a> {
         }
         let nodes = cx.cache.records(Resource::Nodes);
         let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
-        // Most pods are kept, and without their reasons this is all that a pass reads of them.
+        // Most pods are kept, and without their reasons this is all that a sync reads of them.
         let node = |name: &Arc<str>| nodes.get(&**name).copied();
         let pods = cx.cache.records(Resource::Pods);
         let pods: Vec<&Record> = pods
             .filter(|record| notes_kept || settings.concerns(record, false, node))
             .collect();
-        let mut pass = Self {
+        let mut sync = Self {
             settings,
             cx,
             terminated: settings.terminated(&pods),
@@ -372,22 +372,22 @@ impl<'a> Pass<'a> {
             let pod = pod_of(record).ok()?;
             Some(Candidate { at, record, pod })
         };
-        let chosen = std::mem::take(&mut pass.terminated.chosen);
-        pass.delete_terminated(chosen.into_iter().filter_map(candidate));
+        let chosen = std::mem::take(&mut sync.terminated.chosen);
+        sync.delete_terminated(chosen.into_iter().filter_map(candidate));
         let mut orphans: BTreeMap<&Arc<str>, Vec<Candidate<'a>>> = BTreeMap::new();
         for (at, &record) in pods.iter().enumerate() {
             match pod_of(record) {
                 Ok(pod) => {
                     let candidate = Candidate { at, record, pod };
-                    if let Some(node_name) = pass.judge(candidate, &nodes) {
+                    if let Some(node_name) = sync.judge(candidate, &nodes) {
                         orphans.entry(node_name).or_default().push(candidate);
                     }
                 }
-                Err(missing) => pass.decision.add_unknown(record.id(Resource::Pods), missing),
+                Err(missing) => sync.decision.add_unknown(record.id(Resource::Pods), missing),
             }
         }
-        pass.judge_orphans(&orphans);
-        pass.decision
+        sync.judge_orphans(&orphans);
+        sync.decision
     }
 
     fn delete_terminated(&mut self, chosen: impl Iterator<Item = Candidate<'a>>) {
@@ -403,7 +403,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The sub-passes over one pod and its node. Gives the name of the node where it is missing.
+    /// The parts over one pod and its node. Returns the name of the node if it is missing.
     fn judge(
         &mut self,
         candidate: Candidate<'a>,
@@ -454,7 +454,7 @@ impl<'a> Pass<'a> {
         None
     }
 
-    /// The sub-pass over pods whose nodes are missing, by node.
+    /// The part over pods whose nodes are missing, by node.
     fn judge_orphans(&mut self, orphans: &BTreeMap<&'a Arc<str>, Vec<Candidate<'a>>>) {
         let now = self.cx.now;
         let is_ready = |ready_at: &Timestamp| *ready_at <= now;
@@ -467,7 +467,7 @@ impl<'a> Pass<'a> {
         let ready_at = now.saturating_add(self.settings.quarantine);
         let mut missing_nodes = Vec::new();
         for (&name, candidates) in orphans {
-            // Upstream adds the name again before it takes what is ready.
+            // Upstream adds the name again before it takes the ready ones.
             let until = if is_ready(&ready_at) {
                 ready_at
             } else {
@@ -489,7 +489,7 @@ impl<'a> Pass<'a> {
             let actions: Vec<Action> = candidates.iter().filter_map(delete).collect();
             missing_nodes.push((Arc::clone(name), actions));
         }
-        // Pods that only finalizers hold are deleted again if a pass comes, but need none.
+        // Pods that only finalizers keep are deleted again by every sync, but need none.
         let is_settled =
             |candidate: &Candidate<'_>| self.settings.is_settled(candidate.record, candidate.pod);
         let is_needed = |name: &Arc<str>| {
@@ -535,7 +535,7 @@ impl<'a> Pass<'a> {
         self.is_chosen.get(candidate.at) == Some(&true)
     }
 
-    /// Nothing is decided about a pod, unless another sub-pass deletes it.
+    /// Marks a pod as undetermined, unless another part deletes it.
     fn leave(&mut self, candidate: Candidate<'_>, missing: Missing) {
         if !self.is_chosen(candidate) {
             self.decision
@@ -543,7 +543,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// No sub-pass deletes the pod but for the number of terminated pods, which may.
+    /// Keeps the pod, unless the number of terminated pods requires its deletion.
     fn keep(&mut self, candidate: Candidate<'_>, reason: Reason) {
         if self.is_chosen(candidate) {
             return;
@@ -556,7 +556,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same, where there is no other reason than that number.
+    /// The same, if there is no other reason.
     fn retain(&mut self, candidate: Candidate<'_>) {
         let phase = candidate.pod.phase.known();
         let (code, message) = match self.settings.threshold() {
@@ -631,7 +631,7 @@ impl Controller for PodGc {
         Timing::every(Duration::from_secs(20))
     }
 
-    /// A pass is needed only where a change can make it delete a pod, or makes known what was not.
+    /// A sync is needed only if a change can make it delete a pod, or makes known what was not.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let was_unread = change.old.is_some_and(|old| !is_read(old));
         let is_affected = match (change.resource, change.new) {
@@ -663,10 +663,10 @@ impl Controller for PodGc {
     }
 
     fn reconcile(&self, cx: &Context<'_>, _key: &Key) -> Decision {
-        Pass::run(self, cx, true)
+        Sync::run(self, cx, true)
     }
 
     fn reconcile_work(&self, cx: &Context<'_>, _key: &Key) -> Decision {
-        Pass::run(self, cx, false)
+        Sync::run(self, cx, false)
     }
 }

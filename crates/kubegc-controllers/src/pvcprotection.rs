@@ -1,21 +1,25 @@
 //! Keeps persistent volume claims until no pod uses them, by a finalizer.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L6.1 | a claim that is not being deleted gets the finalizer; a claim that is being deleted is a candidate for its removal |
-//! | L6.2 | UPDATE with or without the finalizer; the other finalizers keep their order |
-//! | L6.4 | a scheduled pod uses the claims that its volumes name, whatever its phase; and its ephemeral claims, which it controls |
-//! | L6.5 | a pod that is being deleted with a grace period of 0 no longer uses its ephemeral claims |
-//! | L6.6 | a pod that is not scheduled uses no claim |
-//! | L6.7 | pods are looked up in the cache, then listed from the API server; a failed list is retried with backoff |
-//! | L6.8 | each failed update is retried with backoff |
+//! | [L6.1](crate::rules#l6-1) | a claim that is not being deleted gets the finalizer; a claim that is being deleted is a candidate for its removal |
+//! | [L6.2](crate::rules#l6-2) | UPDATE with or without the finalizer; the other finalizers keep their order |
+//! | [L6.4](crate::rules#l6-4) | a scheduled pod uses the claims that its volumes name, whatever its phase; and its ephemeral claims, which it controls |
+//! | [L6.5](crate::rules#l6-5) | a pod that is being deleted with a grace period of 0 no longer uses its ephemeral claims |
+//! | [L6.6](crate::rules#l6-6) | a pod that is not scheduled uses no claim |
+//! | [L6.7](crate::rules#l6-7) | pods are looked up in the cache, then listed from the API server; a failed list is retried with backoff |
+//! | [L6.8](crate::rules#l6-8) | each failed update is retried with backoff |
+//! | [L6.9](crate::rules#l6-9) | changes of claims and pods trigger a reconcile |
 //!
-//! A pod of the namespace whose volumes were not read may use any claim, so that nothing is decided about claims being deleted there.
+//! A pod of the namespace whose volumes were not read may use any claim, so that nothing is decided about
+//! claims being deleted there.
 //!
-//! Upstream shares one list between the claims of a namespace that are due at the same time; here each claim makes its own.
+//! Upstream shares one list between the claims of a namespace that are due at the same time; here each claim
+//! makes its own.
 //!
 //! # Upstream
-//! [`processPVC`, `askInformer`, `askAPIServer` and `podUsesPVC`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go)
+//! [`processPVC`, `askInformer`, `askAPIServer` and
+//! `podUsesPVC`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go)
 //! in `pvc_protection_controller.go`.
 
 use std::sync::Arc;
@@ -36,7 +40,8 @@ use crate::{
 /// The finalizer of persistent volume claims.
 pub const FINALIZER_CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-/// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from 1.23.
+/// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from
+/// 1.23.
 const EPHEMERAL_VOLUMES: Behavior = Behavior::since(21, 0, "feature gate GenericEphemeralVolume is beta");
 
 /// Pods that may be scheduled and whose volumes were not read, by namespace.
@@ -102,7 +107,8 @@ impl PvcProtection {
         Ok(Decision::steps(steps))
     }
 
-    /// Lists the pods of the namespace from the API server, and removes the finalizer where none uses the claim.
+    /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
+    /// claim.
     async fn remove_finalizer(self, action: Arc<Action>, claim: Arc<ObjectMeta>, port: Port) -> End {
         if port.verifies() {
             let pods = match port.list(Resource::Pods, &claim.namespace).await {
@@ -119,7 +125,7 @@ impl PvcProtection {
                 Err(missing) => return End::Unknown(missing),
             }
         }
-        port.because(action.reason.clone());
+        port.set_reason(action.reason.clone());
         for request in &action.requests {
             if let Response::Failed(error) = port.send(Request::clone(request)).await {
                 let message = server_message_about(&action.object, &error);
@@ -132,7 +138,7 @@ impl PvcProtection {
     /// The first of these pods that uses a claim.
     ///
     /// # Errors
-    /// None is known to use it, and of one too little was read.
+    /// No pod is known to use it, and one was not read in full.
     fn user<'a>(
         self,
         pods: impl Iterator<Item = &'a Record>,
@@ -149,7 +155,7 @@ impl PvcProtection {
         missing.map_or(Ok(None), Err)
     }
 
-    /// Whether a pod of the namespace of a claim uses it.
+    /// Returns whether a pod of the namespace of a claim uses it.
     fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
         let meta = &pod.meta;
         let id = || pod.id(Resource::Pods);
@@ -185,7 +191,8 @@ fn has_unread_volumes(pod: &Record) -> bool {
     })
 }
 
-/// Whether a claim with the name of a pod's ephemeral claim is that claim, and the pod is not shut down.
+/// Returns whether a claim with the name of a pod's ephemeral claim is that claim, and the pod is not shut
+/// down.
 fn uses_ephemeral(pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
     let meta = &pod.meta;
     if !pod.has_whole_meta || meta.uid.is_empty() {

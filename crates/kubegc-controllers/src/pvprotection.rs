@@ -1,14 +1,15 @@
 //! Keeps persistent volumes until they are no longer bound, by a finalizer.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L6.1 | a volume that is not being deleted gets the finalizer; a volume that is being deleted is a candidate for its removal |
-//! | L6.2 | UPDATE with or without the finalizer; the other finalizers keep their order |
-//! | L6.3 | a volume is in use while `status.phase` is `Bound`, whether or not its claim exists |
-//! | L6.8 | each failed update is retried with backoff |
+//! | [L6.1](crate::rules#l6-1) | a volume that is not being deleted gets the finalizer; a volume that is being deleted is a candidate for its removal |
+//! | [L6.2](crate::rules#l6-2) | UPDATE with or without the finalizer; the other finalizers keep their order |
+//! | [L6.3](crate::rules#l6-3) | a volume is in use while `status.phase` is `Bound`, whether or not its claim exists |
+//! | [L6.8](crate::rules#l6-8) | each failed update is retried with backoff |
 //!
 //! # Upstream
-//! [`processPV` and `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go)
+//! [`processPV` and
+//! `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go)
 //! in `pv_protection_controller.go`.
 
 use kubegc_core::{

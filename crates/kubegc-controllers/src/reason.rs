@@ -1,4 +1,4 @@
-//! Why a controller acts on an object, keeps it, or cannot decide.
+//! Reasons for actions, for keeping objects, and for undetermined ones.
 
 use std::{
     borrow::Cow,
@@ -12,7 +12,7 @@ use kubegc_core::{
     record::{ObjectId, Resource},
 };
 
-/// Why an object is acted on or kept: a stable code for programs and a sentence for people.
+/// The reason why an object is changed or kept: a stable code for programs and a sentence for people.
 ///
 /// # Examples
 /// ```
@@ -45,7 +45,7 @@ impl Reason {
         self
     }
 
-    /// The other object that the reason is about, where there is one.
+    /// The other object that the reason is about, if there is one.
     #[must_use]
     pub fn object(&self) -> Option<&ObjectId> {
         self.object.as_deref()
@@ -70,7 +70,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A fact that a decision needs and that is not known. No controller acts on an object while a fact that decides it is missing.
+/// A fact that a decision needs and that is not known. No controller acts on an object while a fact that
+/// decides it is missing.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Missing {
@@ -78,7 +79,7 @@ pub enum Missing {
     List {
         /// The resource.
         resource: Resource,
-        /// Why.
+        /// The error.
         message: Arc<str>,
     },
     /// A field of an object was not read.
@@ -105,11 +106,11 @@ pub enum Missing {
         /// The error.
         message: Arc<str>,
     },
-    /// Something outside the API server was not asked, or could not answer.
+    /// A system outside the API server was not asked, or could not answer.
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.
         question: Arc<str>,
-        /// The error; empty where nothing was asked.
+        /// The error; empty if nothing was asked.
         message: Arc<str>,
     },
 }
@@ -138,7 +139,7 @@ impl Missing {
         }
     }
 
-    /// The sentence as it reads in a line that names this object already.
+    /// The sentence for a line that already names this object.
     #[must_use]
     pub fn message_about(&self, object: &ObjectId) -> String {
         let text = self.to_string();
@@ -148,7 +149,7 @@ impl Missing {
         }
     }
 
-    /// The object that was not read; `None` where the missing fact belongs to no single object.
+    /// The object that was not read; `None` if the missing fact belongs to no single object.
     #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {
         match self {

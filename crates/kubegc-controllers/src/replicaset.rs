@@ -3,24 +3,25 @@
 //! Pods in phase `Succeeded` or `Failed`, and pods that are being deleted, do not count: they are neither
 //! adopted nor released nor deleted.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | CP-20 | a pod without a controller that the selector matches is adopted |
-//! | CP-20 | a pod of the ReplicaSet that the selector no longer matches is released |
+//! | [CP-20](crate::rules#cp-20) | a pod without a controller that the selector matches is adopted |
+//! | [CP-20](crate::rules#cp-20) | a pod of the ReplicaSet that the selector no longer matches is released |
 //! | | a ReplicaSet that is being deleted does neither, and deletes nothing |
 //! | | of the pods above `spec.replicas`, those are deleted that come first in the order below |
 //!
 //! The order: pods without a node; phase `Pending`, `Unknown`, then others; pods that are not ready; the
 //! lower deletion cost; those on nodes with more pods of the same Deployment; those that became ready later;
 //! those restarted more often; the younger ones. From 1.22 on, times are compared by the logarithm of the
-//! age, and by uid where that is equal. Pods that are equal in all of this are ordered by name; upstream's
+//! age, and by uid if that is equal. Pods that are equal in all of this are ordered by name; upstream's
 //! order of these is random.
 //!
 //! Not modelled: pods that are missing are not created, and the status is not written. Upstream deletes at
 //! most 500 pods in one sync, and restarts of sidecars count for themselves from 1.28 on.
 //!
 //! # Upstream
-//! [`syncReplicaSet`, `manageReplicas`, `getPodsToDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go)
+//! [`syncReplicaSet`, `manageReplicas`,
+//! `getPodsToDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go)
 //! in `replica_set.go`;
 //! [`ActivePodsWithRanks`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_utils.go)
 //! in `controller_utils.go`. The same in all releases but for the order.
@@ -126,7 +127,7 @@ impl ReplicaSetPods {
         };
         let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
         if !actions.is_empty() {
-            // How many are surplus once a pod is adopted depends on all of them.
+            // The surplus after an adoption depends on all of them.
             require_pod_owners(cx, &key.namespace)?;
             return Ok(decided(actions));
         }
@@ -236,14 +237,14 @@ fn magnitude(now: Timestamp, at: Timestamp) -> i64 {
     age.checked_ilog2().map_or(-1, i64::from)
 }
 
-/// What decides which of several pods is deleted first.
+/// The properties that determine which of several pods is deleted first.
 struct Rank<'a> {
     record: &'a Record,
     node: Arc<str>,
     phase: u8,
     ready_at: Option<Timestamp>,
     cost: i32,
-    /// How many pods of related ReplicaSets are on its node.
+    /// Pods of related ReplicaSets on its node.
     related: usize,
     restarts: i64,
 }
@@ -282,7 +283,7 @@ fn pod_of<'a>(cx: &Context<'a>, record: &'a Record) -> Result<(ObjectId, &'a Pod
     Ok((id, pod))
 }
 
-/// Whether a pod is active, unless that was not read.
+/// Returns whether a pod is active, unless that was not read.
 fn may_be_active(record: &Record) -> bool {
     let has_final_phase = record.pod().and_then(Pod::has_final_phase);
     !record.meta.is_deleting() && has_final_phase != Some(true)
@@ -296,8 +297,8 @@ fn is_active(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
     read(&pod.phase, &id, "status.phase").map(|phase| !matches!(&**phase, "Succeeded" | "Failed"))
 }
 
-/// How many active pods are on each node that match a ReplicaSet with the same controller. Without a
-/// controller there are none.
+/// Active pods on each node that match a ReplicaSet with the same controller. Without a controller there are
+/// none.
 fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<str>, usize>, Missing> {
     let mut by_node = BTreeMap::new();
     let Some(owner) = set.meta.controller() else {
@@ -352,7 +353,7 @@ impl Controller for ReplicaSetPods {
             Resource::ReplicaSets => keys.push(change.key.clone()),
             Resource::Pods => {
                 push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
-                // One pod less makes no surplus.
+                // One pod less never causes a surplus.
                 let counts = |record: &&Record| may_be_active(record);
                 let is_news = match (change.old.filter(counts), change.new.filter(counts)) {
                     (Some(old), Some(new)) => {

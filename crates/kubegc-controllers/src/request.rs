@@ -42,19 +42,19 @@ pub enum Request {
     Write(Write),
     /// Records an Event. Response: [`Response::Done`]; a failure has no effect on what follows.
     Event(EventRequest),
-    /// Asks which plugin serves a volume. Response: [`Response::Plugin`].
+    /// Finds the plugin of a volume. Response: [`Response::Plugin`].
     FindPlugin {
         /// The volume.
         volume: ObjectId,
-        /// What the plugin is needed for.
+        /// The operation that the plugin is needed for.
         operation: Operation,
     },
-    /// Asks whether an external provisioner's own check lets a volume be deleted. Response: [`Response::Guard`].
+    /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
     AskGuard {
         /// The volume.
         volume: ObjectId,
     },
-    /// Lets a plugin or a provisioner work on the storage behind a volume. Response: [`Response::Operation`].
+    /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
     Operate {
         /// The volume.
         volume: ObjectId,
@@ -93,7 +93,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the request changes anything.
+    /// Returns whether the request changes anything.
     #[must_use]
     pub const fn is_write(&self) -> bool {
         match self {
@@ -112,7 +112,7 @@ impl Request {
         }
     }
 
-    /// Whether the request deletes objects.
+    /// Returns whether the request deletes objects.
     #[must_use]
     pub const fn is_deletion(&self) -> bool {
         matches!(
@@ -121,7 +121,7 @@ impl Request {
         )
     }
 
-    /// The object that the request is about; `None` where it names none or is about an object of any resource.
+    /// The object that the request is about; `None` if it names none or is about an object of any resource.
     #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {
         match self {
@@ -211,7 +211,8 @@ pub struct Write {
     pub subresource: &'static str,
     /// Patch or update.
     pub form: Form,
-    /// What the stored object must have. A patch carries it in its metadata; an update is made of the object that was read at that version.
+    /// The expected state of the stored object. A patch contains it in its metadata; an update is based on
+    /// the object that was read at that version.
     pub precondition: Preconditions,
     /// The changes, in order.
     pub changes: Vec<FieldChange>,
@@ -238,7 +239,7 @@ impl Write {
     }
 }
 
-/// How an object is written.
+/// The form of a write.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -491,23 +492,23 @@ pub enum Response {
     Objects(Vec<Record>),
     /// The metadata of all objects of the list.
     Metadata(Vec<ObjectMeta>),
-    /// The request was carried out.
+    /// The request was executed.
     Done,
-    /// The object was written; its metadata as the server answered, where it is known.
+    /// The object was written; its metadata as the server answered, if it is known.
     Written(Option<Box<ObjectMeta>>),
     /// The resources that are served.
     Discovered(Arc<Discovered>),
-    /// Which plugin serves the volume.
+    /// The plugin of the volume.
     Plugin(Plugin),
     /// Whether the provisioner lets the volume be deleted.
     Guard(Guard),
-    /// How the work on the storage ended.
+    /// The result of the operation on the storage.
     Operation(Operated),
     /// The request failed.
     Failed(StoreError),
 }
 
-/// Which plugin of this cluster deletes or recycles a volume.
+/// The plugin that deletes or recycles a volume in this cluster.
 #[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Plugin {
@@ -525,7 +526,7 @@ pub enum Plugin {
     },
 }
 
-/// Whether an external provisioner lets one of its volumes be deleted.
+/// The result of an external provisioner's check of one of its volumes.
 #[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Guard {
@@ -538,7 +539,7 @@ pub enum Guard {
     Forbids,
 }
 
-/// How work on the storage behind a volume ended.
+/// The result of an operation on the storage behind a volume.
 #[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operated {
@@ -556,11 +557,11 @@ pub enum Operated {
     },
 }
 
-/// Which preconditions a request carries.
+/// The preconditions that a request contains.
 #[expect(clippy::exhaustive_enums, reason = "as upstream, or everything")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wire {
-    /// What upstream sends.
+    /// Upstream's preconditions.
     AsUpstream,
     /// Uid and resourceVersion, so that a stale decision fails instead of deleting another object.
     #[default]
@@ -596,7 +597,7 @@ impl Wire {
     }
 }
 
-/// Uid and resourceVersion of an object, each where it is known.
+/// Uid and resourceVersion of an object, each if it is known.
 #[must_use]
 pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
     let version = &meta.resource_version;

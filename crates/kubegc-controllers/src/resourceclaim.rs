@@ -25,7 +25,8 @@
 //!   collector.
 //!
 //! # Upstream
-//! [`syncClaim`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go) in `controller.go`.
+//! [`syncClaim`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go)
+//! in `controller.go`.
 
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ pub struct ResourceClaims {
     pub frees_finished_pods: bool,
 }
 
-/// What is to be done about a claim.
+/// The changes of a claim.
 #[derive(Clone, Debug)]
 struct Work {
     id: ObjectId,
@@ -99,11 +100,11 @@ struct Work {
     had: usize,
     is_allocated: bool,
     removes_finalizer: bool,
-    /// Whether the last reservation takes the allocation with it.
+    /// Whether the last reservation removes the allocation with it.
     deallocates: bool,
-    /// Whether the driver is asked to deallocate instead.
+    /// Whether the driver is requested to deallocate instead.
     asks_driver: bool,
-    /// Why a claim without reservations is deleted.
+    /// The reason why a claim without reservations is deleted.
     delete: Option<Reason>,
 }
 
@@ -191,7 +192,8 @@ impl ResourceClaims {
         Ok(Decision::steps(steps))
     }
 
-    /// Why a claim without reservations is deleted: the pod that it was generated for will not use it.
+    /// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
+    /// it.
     fn unused(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Reason>, Missing> {
         let owner = record
             .meta
@@ -221,7 +223,7 @@ impl ResourceClaims {
     }
 }
 
-/// Whether no container of the pod runs or will run.
+/// Returns whether no container of the pod runs or will run.
 fn is_done(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
     let id = record.id(Resource::Pods);
     let pod: &Pod = cx.body(&id, record, Record::pod)?;
@@ -249,7 +251,7 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
     let mut strips = false;
     let mut changes = Vec::new();
     if valid.len() < work.had {
-        port.because(Reason::new(
+        port.set_reason(Reason::new(
             "ReservationsRemoved",
             "pods that it is reserved for will not run any more",
         ));
@@ -262,7 +264,7 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
         }
         strips = work.removes_finalizer && !is_allocated;
     } else if work.removes_finalizer && meta.is_deleting() && is_free {
-        port.because(Reason::new("Unused", "it is being deleted, and no pod uses it"));
+        port.set_reason(Reason::new("Unused", "it is being deleted, and no pod uses it"));
         changes.extend(is_allocated.then_some(FieldChange::RemoveAllocation));
         strips = true;
     }
@@ -280,7 +282,7 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
     let Some(reason) = work.delete.as_ref().filter(|_| is_free) else {
         return End::Done;
     };
-    port.because(reason.clone());
+    port.set_reason(reason.clone());
     let options = DeleteOptions {
         preconditions: work.wire.preconditions(&meta, Sent::Nothing),
         ..DeleteOptions::default()

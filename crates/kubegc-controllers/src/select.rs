@@ -9,8 +9,8 @@ use crate::{Controller, PodGroupProtection, default_controllers};
 /// The names that upstream's controllers had before 1.28, and their names since then.
 ///
 /// # Upstream
-/// `KCMControllerAliases` in [`controller_names.go`, 1.34](
-/// https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/names/controller_names.go).
+/// `KCMControllerAliases` in [`controller_names.go`,
+/// 1.34](https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/names/controller_names.go).
 const ALIASES: &[(&str, &str)] = &[
     ("attachdetach", "persistentvolume-attach-detach-controller"),
     ("cloud-node-lifecycle", "cloud-node-lifecycle-controller"),
@@ -39,7 +39,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ttl-after-finished", "ttl-after-finished-controller"),
 ];
 
-/// The controllers that a list names: `*` for all that run by default in the release, `NAME` for one more,
+/// The controllers of a list: `*` for all that run by default in the release, `NAME` for one more,
 /// `-NAME` for one less. Of several entries about one controller the first counts. Sorted by name.
 ///
 /// A name is that of [`Info`](crate::Info), or what upstream called the controller before 1.28, such as
@@ -61,8 +61,8 @@ const ALIASES: &[(&str, &str)] = &[
 /// ```
 ///
 /// # Upstream
-/// `IsControllerEnabled` in [`helper.go`, 1.34](
-/// https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/controller-manager/app/helper.go).
+/// `IsControllerEnabled` in [`helper.go`,
+/// 1.34](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/controller-manager/app/helper.go).
 pub fn select_controllers(
     version: KubernetesVersion,
     list: &[impl AsRef<str>],
@@ -105,9 +105,9 @@ fn canonical(name: &str) -> &str {
 pub struct UnknownController {
     /// The name.
     pub name: String,
-    /// A known name that resembles it, where there is one.
+    /// A known name that resembles it, if there is one.
     pub nearest: Option<&'static str>,
-    /// The release, where a later one has the controller.
+    /// The release, if a later one has the controller.
     pub missing_in: Option<KubernetesVersion>,
 }
 
@@ -121,7 +121,7 @@ impl UnknownController {
         let nearest = names.chain(aliases).min_by_key(|known| distance(name, known));
         Self {
             name: name.to_owned(),
-            // Beyond half of its letters nothing resembles a name.
+            // A name with less than half of the letters in common is not similar.
             nearest: nearest.filter(|known| !is_later && distance(name, known) * 2 <= name.chars().count()),
             missing_in: is_later.then_some(version),
         }
@@ -147,7 +147,7 @@ impl fmt::Display for UnknownController {
 
 impl std::error::Error for UnknownController {}
 
-/// How many letters must be inserted, removed or replaced to make one text of the other.
+/// Number of letters to insert, remove or replace to turn one text into the other.
 ///
 /// # Complexity
 /// O(n m) for texts of n and m letters.

@@ -1,7 +1,8 @@
-//! Work whose next request depends on the last response, as a state machine without I/O.
+//! Steps whose next request depends on the last response, as a state machine without I/O.
 //!
-//! A controller writes such work as one `async fn` over a [`Port`], in the order of upstream's code. [`Sequence`] turns it into
-//! `next(response) -> step`: the caller performs each request as it likes, on an API server, on a simulation, or from a recording.
+//! A controller writes such steps as one `async fn` over a [`Port`], in the order of upstream's code.
+//! [`Sequence`] turns it into `next(response) -> step`: the caller performs each request on an API server, on
+//! a simulation, or from a recording.
 
 use std::{
     fmt,
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 
 use crate::{EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write};
 
-/// Where a sequence sends its requests.
+/// The channel of a sequence for requests.
 #[derive(Clone, Debug)]
 pub struct Port {
     exchange: Arc<Mutex<Exchange>>,
@@ -36,15 +37,14 @@ struct Exchange {
 }
 
 impl Port {
-    /// Whether what the cache shows is to be read again from the API server where upstream does so. Reads that only verify the cache are left
-    /// out where it is not.
+    /// Whether live reads that only verify the cache are made. If not, they are skipped.
     #[must_use]
     pub const fn verifies(&self) -> bool {
         self.verifies
     }
 
-    /// Sets the reason of the requests that follow.
-    pub fn because(&self, reason: Reason) {
+    /// Sets the reason of the following requests.
+    pub fn set_reason(&self, reason: Reason) {
         self.exchange.lock().reason = Some(reason);
     }
 
@@ -65,7 +65,7 @@ impl Port {
     /// Reads one object.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] where it does not exist, and what else the API server answers.
+    /// [`StoreError::NotFound`] if it does not exist, and other errors of the API server.
     pub async fn get(
         &self,
         resource: Resource,
@@ -86,7 +86,7 @@ impl Port {
     /// Lists the objects of a resource in a namespace.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
         let request = Request::List {
             resource,
@@ -101,7 +101,7 @@ impl Port {
     /// Lists the metadata of all objects of a resource in a namespace.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn list_content(
         &self,
         resource: &Arc<ApiResource>,
@@ -120,7 +120,7 @@ impl Port {
     /// Deletes an object.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
     }
@@ -128,7 +128,7 @@ impl Port {
     /// Deletes all objects of a resource in a namespace.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn delete_collection(
         &self,
         resource: &Arc<ApiResource>,
@@ -146,7 +146,7 @@ impl Port {
     /// Deletes one object of any resource.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn delete_content(
         &self,
         resource: &Arc<ApiResource>,
@@ -163,10 +163,10 @@ impl Port {
         done(self.send(request).await)
     }
 
-    /// Changes an object. Gives its metadata after the write, where the response has it.
+    /// Changes an object. Returns its metadata after the write, if the response contains it.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn write(&self, write: Write) -> Result<Option<ObjectMeta>, StoreError> {
         match self.send(Request::Write(write)).await {
             Response::Written(meta) => Ok(meta.map(|meta| *meta)),
@@ -183,7 +183,7 @@ impl Port {
     /// Reads which resources are served.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// The error of the API server.
     pub async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
         match self.send(Request::Discover).await {
             Response::Discovered(discovered) => Ok(discovered),
@@ -191,7 +191,7 @@ impl Port {
         }
     }
 
-    /// Asks which plugin serves a volume.
+    /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
         match self.send(Request::FindPlugin { volume, operation }).await {
             Response::Plugin(plugin) => plugin,
@@ -199,7 +199,7 @@ impl Port {
         }
     }
 
-    /// Asks whether an external provisioner lets a volume be deleted.
+    /// Queries an external provisioner's check of a volume.
     pub async fn ask_guard(&self, volume: ObjectId) -> Guard {
         match self.send(Request::AskGuard { volume }).await {
             Response::Guard(guard) => guard,
@@ -207,7 +207,7 @@ impl Port {
         }
     }
 
-    /// Lets a plugin or a provisioner work on the storage behind a volume.
+    /// Deletes or recycles the storage behind a volume.
     pub async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
         match self.send(Request::Operate { volume, operation }).await {
             Response::Operation(operated) => operated,
@@ -230,7 +230,7 @@ pub fn failure(response: Response) -> StoreError {
     }
 }
 
-/// The result of a response that carries nothing.
+/// The result of a response without content.
 ///
 /// # Errors
 /// The request failed.
@@ -241,7 +241,7 @@ pub fn done(response: Response) -> Result<(), StoreError> {
     }
 }
 
-/// Work that was decided on and not begun. Clones begin independently.
+/// Steps that are not started. Clones start independently.
 #[derive(Clone)]
 pub struct Steps {
     object: ObjectId,
@@ -252,7 +252,7 @@ pub struct Steps {
 type Work = Pin<Box<dyn Future<Output = End> + Send>>;
 
 impl Steps {
-    /// Work on an object. `begin` must await nothing but the port.
+    /// Creates steps for an object. `begin` must await only the port.
     pub fn new<F>(object: ObjectId, begin: impl Fn(Port) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = End> + Send + 'static,
@@ -264,20 +264,21 @@ impl Steps {
         }
     }
 
-    /// The same, with or without reads that only verify the cache. They are needless where nothing can have changed, as in a simulation.
+    /// Sets whether reads that only verify the cache are made. They are unnecessary if nothing can have
+    /// changed, as in a simulation.
     #[must_use]
     pub const fn verify(mut self, verifies: bool) -> Self {
         self.verifies = verifies;
         self
     }
 
-    /// The object that the work is about.
+    /// The object of the steps.
     #[must_use]
     pub const fn object(&self) -> &ObjectId {
         &self.object
     }
 
-    /// Begins the work.
+    /// Starts the steps.
     #[must_use]
     pub fn begin(&self) -> Sequence {
         let port = Port {
@@ -300,7 +301,7 @@ impl fmt::Debug for Steps {
     }
 }
 
-/// Work in progress.
+/// Steps in progress.
 ///
 /// # Examples
 /// ```
@@ -343,15 +344,16 @@ pub enum Step {
     Perform {
         /// The request.
         request: Request,
-        /// Why it is made; `None` for reads before anything is decided.
+        /// The reason; `None` for reads before a decision.
         reason: Option<Reason>,
     },
-    /// The work has ended.
+    /// The steps have ended.
     End(End),
 }
 
 impl Sequence {
-    /// Takes the response to the last request and gives the next step. The first call takes no response. After the end it gives the end again.
+    /// Processes the response to the last request and returns the next step. The first call has no response.
+    /// After the end it returns the end again.
     pub fn next(&mut self, response: Option<Response>) -> Step {
         let Some(work) = &mut self.work else {
             return Step::End(self.end.clone().unwrap_or(End::Done));
@@ -365,7 +367,7 @@ impl Sequence {
                 let reason = exchange.reason.clone();
                 match exchange.request.take() {
                     Some(request) => return Step::Perform { request, reason },
-                    // Without a response to the last request nothing can go on.
+                    // Without a response to the last request the sequence cannot continue.
                     None => End::failed(StoreError::Unknown {
                         message: "the response is missing".to_owned(),
                     }),
@@ -378,32 +380,34 @@ impl Sequence {
     }
 }
 
-/// How work ended.
+/// The end of a task.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is done, or nothing but a change makes upstream try again.
+    /// Success, or a state in which only a change makes upstream retry.
     Done,
-    /// The object is kept, for a reason that only live reads showed.
+    /// The object is kept, for a reason that live reads showed.
     Kept(Reason),
     /// A fact is missing, so the object is kept.
     Unknown(Missing),
-    /// What the decision rests on has changed. The cache learns what was read, and the key is reconciled again.
+    /// The state that the decision depends on has changed. The cache is updated, and the key is reconciled
+    /// again.
     Stale(Vec<Found>),
     /// The key is reconciled again after this time.
     RequeueAfter {
-        /// How long from now.
+        /// The delay.
         after: Duration,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A request failed.
     Failed {
         /// The error of the request.
         error: StoreError,
-        /// What upstream logs or returns; the text of the error where it adds nothing.
+        /// The message that upstream logs or returns; the text of the error if upstream adds nothing.
         message: String,
-        /// Whether upstream retries the key with backoff. Otherwise the next pass or change brings it up again.
+        /// Whether upstream retries the key with backoff. Otherwise the next sync or change reconciles it
+        /// again.
         is_retried: bool,
     },
 }
@@ -455,6 +459,6 @@ pub struct Found {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// The object; `None` where it does not exist.
+    /// The object; `None` if it does not exist.
     pub record: Option<Record>,
 }

@@ -4,7 +4,7 @@
 //! - a Secret of type `kubernetes.io/service-account-token` without the annotation
 //!   `kubernetes.io/service-account.name`: it is kept.
 //! - one whose ServiceAccount exists with the uid of the annotation `kubernetes.io/service-account.uid`, or
-//!   with any uid where that is empty: it is kept.
+//!   with any uid if that is empty: it is kept.
 //! - one whose ServiceAccount does not exist, or has another uid: it is deleted, with its uid as
 //!   precondition.
 //! - a live ServiceAccount that references a token Secret which was deleted: the reference is removed from
@@ -15,7 +15,8 @@
 //! never existed stays. Creating and filling tokens is not covered.
 //!
 //! # Upstream
-//! [`syncSecret`, `syncServiceAccount`, `deleteToken`, `removeSecretReference`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go)
+//! [`syncSecret`, `syncServiceAccount`, `deleteToken`,
+//! `removeSecretReference`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go)
 //! in `tokens_controller.go`. The same in all releases.
 
 use std::sync::Arc;
@@ -60,7 +61,7 @@ fn account_of(record: &Record) -> Option<Key> {
 pub struct ServiceAccountTokens {}
 
 impl ServiceAccountTokens {
-    /// Upstream's behaviour, the same in all releases.
+    /// Upstream's behavior, the same in all releases.
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {}
@@ -110,7 +111,7 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
                 Ok(_) | Err(StoreError::NotFound) => {}
                 Err(error) => return End::failed(error),
             }
-            port.because(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+            port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
             match port.delete(id, options).await {
                 Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
                 Err(error) => End::failed(error),
@@ -163,7 +164,7 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
             if !references.contains(&secret) {
                 return End::Done;
             }
-            port.because(Reason::new(
+            port.set_reason(Reason::new(
                 "TokenDeleted",
                 format!("its token {secret} was deleted"),
             ));

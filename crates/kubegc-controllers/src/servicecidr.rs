@@ -16,7 +16,8 @@
 //! from 1.31).
 //!
 //! # Upstream
-//! [`sync` and `canDeleteCIDR`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go)
+//! [`sync` and
+//! `canDeleteCIDR`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go)
 //! in `servicecidrs_controller.go`.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -37,7 +38,7 @@ pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 /// The feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31, on from 1.33.
 const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 
-/// How long allocators may not yet know of the deletion.
+/// Time during which allocators may not have observed the deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(10);
 
 /// The ServiceCIDR controller, as far as it adds and removes finalizers.

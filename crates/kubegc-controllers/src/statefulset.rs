@@ -4,30 +4,31 @@
 //! Nothing is deleted here. A claim that is to be deleted with its StatefulSet, or with a pod that is scaled
 //! down, gets an owner reference to it, and loses the reference when that changes.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L7.1 | a pod is scaled down when its ordinal is not in `[start, start + replicas)` |
-//! | L7.2 | a reference matches an object by API version, kind and name; with another uid it is stale |
-//! | L7.3 | the owner is the StatefulSet (`whenDeleted: Delete`) or a scaled-down pod (`whenScaled: Delete`) |
-//! | L7.4 | a claim with a stale reference is kept as it is; other claims are compared by uid with L7.3 |
-//! | L7.5 | unless all is retained, other controllers and stale references are unexpected |
-//! | L7.6 | references to StatefulSet and pod are replaced; none is added beside an unexpected controller |
-//! | L7.6 | nor is one added beside a reference with the same uid under another name |
-//! | L7.7 | an unexpected controller is reported by an Event, whenever a claim of the pod is written |
-//! | L7.8 | claims and pods that do not exist are skipped |
-//! | L7.9 | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
-//! | L7.10 | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
-//! | L7.11 | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
-//! | L7.12 | up to about 1.30 references match by uid, are no controller references, and there are no Events |
+//! | [L7.1](crate::rules#l7-1) | a pod is scaled down when its ordinal is not in `[start, start + replicas)` |
+//! | [L7.2](crate::rules#l7-2) | a reference matches an object by API version, kind and name; with another uid it is stale |
+//! | [L7.3](crate::rules#l7-3) | the owner is the StatefulSet (`whenDeleted: Delete`) or a scaled-down pod (`whenScaled: Delete`) |
+//! | [L7.4](crate::rules#l7-4) | a claim with a stale reference is kept as it is; other claims are compared by uid with [L7.3](crate::rules#l7-3) |
+//! | [L7.5](crate::rules#l7-5) | unless all is retained, other controllers and stale references are unexpected |
+//! | [L7.6](crate::rules#l7-6) | references to StatefulSet and pod are replaced; none is added next to an unexpected controller |
+//! | [L7.6](crate::rules#l7-6) | nor is one added next to a reference with the same uid under another name |
+//! | [L7.7](crate::rules#l7-7) | an unexpected controller is reported by an Event, whenever a claim of the pod is written |
+//! | [L7.8](crate::rules#l7-8) | claims and pods that do not exist are skipped |
+//! | [L7.9](crate::rules#l7-9) | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
+//! | [L7.10](crate::rules#l7-10) | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
+//! | [L7.11](crate::rules#l7-11) | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
+//! | [L7.12](crate::rules#l7-12) | up to about 1.30 references match by uid, are no controller references, and there are no Events |
 //!
 //! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod
 //! to become ready before they proceed to the next one. Beyond upstream: with [`Wire::Strict`] the
 //! StatefulSet and the pods are read before the first write.
 //!
 //! # Upstream
-//! [`isClaimOwnerUpToDate` and `updateClaimOwnerRefForSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_utils.go)
-//! in `stateful_set_utils.go`, and
-//! [`ClaimsMatchRetentionPolicy`, `UpdatePodClaimForRetentionPolicy` and `PodClaimIsStale`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go)
+//! [`isClaimOwnerUpToDate` and
+//! `updateClaimOwnerRefForSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_utils.go)
+//! in `stateful_set_utils.go`, and [`ClaimsMatchRetentionPolicy`, `UpdatePodClaimForRetentionPolicy` and
+//! `PodClaimIsStale`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go)
 //! in `stateful_pod_control.go`; the older algorithm is
 //! [`claimOwnerMatchesSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.27.0/pkg/controller/statefulset/stateful_set_utils.go).
 
@@ -63,7 +64,8 @@ pub struct StatefulSetClaims {
     /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are
     /// kept as they are.
     pub follows_policy: bool,
-    /// Whether the owner references are controller references. Default: since about 1.31. See L7.12.
+    /// Whether the owner references are controller references. Default: since about 1.31. See
+    /// [L7.12](crate::rules#l7-12).
     pub owners_are_controllers: bool,
 }
 
@@ -77,7 +79,7 @@ impl StatefulSetClaims {
         }
     }
 
-    /// Whether the owners of all claims of a pod are as the policy wants: upstream's
+    /// Returns whether the owners of all claims of a pod are as the policy wants: upstream's
     /// `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
     ///
     /// # Errors
@@ -92,8 +94,9 @@ impl StatefulSetClaims {
         Ok(true)
     }
 
-    /// Whether a claim keeps a pod from being created, because it waits for its collection: upstream's
-    /// `PodClaimIsStale` (L7.10). A pod that does not exist has no uid. Other claims may be among `claims`.
+    /// Returns whether a claim keeps a pod from being created, because it waits for its collection:
+    /// upstream's `PodClaimIsStale` ([L7.10](crate::rules#l7-10)). A pod that does not exist has no uid.
+    /// Other claims may be among `claims`.
     ///
     /// # Errors
     /// A fact that decides is missing.
@@ -238,7 +241,7 @@ impl StatefulSetClaims {
         Ok(review.into_decision(cx, set, self.owners_are_controllers))
     }
 
-    /// The pod of this name, where the StatefulSet controls it.
+    /// The pod of this name, if the StatefulSet controls it.
     fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
         let key = Key::new(Arc::clone(&set.namespace), name);
         let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
@@ -249,7 +252,7 @@ impl StatefulSetClaims {
         Ok(Some(pod).filter(|_| is_controlled))
     }
 
-    /// Why claims are kept whose pod does not exist.
+    /// The reason to keep claims whose pod does not exist.
     fn without_pod(
         self,
         set: &Record,
@@ -323,7 +326,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
     is_number.then_some((base, digits))
 }
 
-/// What the claims of a StatefulSet depend on.
+/// The facts that the claims of a StatefulSet depend on.
 struct Spec<'a> {
     id: ObjectId,
     spec: &'a StatefulSet,
@@ -368,7 +371,7 @@ impl<'a> Spec<'a> {
         Ok(names.filter_map(claim).collect())
     }
 
-    /// L7.1.
+    /// [L7.1](crate::rules#l7-1).
     fn is_scaled_down(&self, ordinal: i32) -> Result<bool, Missing> {
         let first = i64::from(*read(&self.spec.first_ordinal, &self.id, "spec.ordinals.start")?);
         let replicas = i64::from(*read(&self.spec.replicas, &self.id, "spec.replicas")?);
@@ -376,7 +379,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The ordinal of a pod; -1 where its name has none.
+/// The ordinal of a pod; -1 if its name has none.
 fn ordinal_of(pod: &ObjectMeta) -> i32 {
     split(&pod.name)
         .and_then(|(_, digits)| digits.parse().ok())
@@ -400,7 +403,7 @@ impl<'a> Owner<'a> {
         Self { kind, meta }
     }
 
-    /// L7.2.
+    /// [L7.2](crate::rules#l7-2).
     fn matches(&self, reference: &OwnerReference) -> bool {
         (&*reference.api_version, &*reference.kind) == self.kind && reference.name == self.meta.name
     }
@@ -409,8 +412,8 @@ impl<'a> Owner<'a> {
         references.iter().any(|reference| reference.uid == self.meta.uid)
     }
 
-    /// Whether the first reference that matches has another uid. The older algorithm compares the names of
-    /// all references, whatever their kinds.
+    /// Returns whether the first reference that matches has another uid. The older algorithm compares the
+    /// names of all references, whatever their kinds.
     fn is_stale_in(&self, references: &[OwnerReference], by_kind: bool) -> bool {
         let is_other = |reference: &OwnerReference| reference.uid != self.meta.uid;
         let mut all = references.iter();
@@ -472,7 +475,7 @@ impl<'a> Owners<'a> {
             && (self.set.is_stale_in(references, true) || self.pod.is_stale_in(references, true))
     }
 
-    /// L7.5.
+    /// [L7.5](crate::rules#l7-5).
     fn has_unexpected_controller(&self, references: &[OwnerReference]) -> bool {
         let is_retained = (self.spec.when_scaled, self.spec.when_deleted) == ("Retain", "Retain");
         let is_unexpected = |reference: &OwnerReference| {
@@ -487,7 +490,7 @@ impl<'a> Owners<'a> {
         self.owners_are_controllers && !is_retained && references.iter().any(is_unexpected)
     }
 
-    /// L7.4.
+    /// [L7.4](crate::rules#l7-4).
     fn are_up_to_date(&self, references: &[OwnerReference]) -> bool {
         let is_as_wanted = |owner: &Owner<'_>| {
             let is_wanted = self.wanted.is_some_and(|wanted| wanted.kind == owner.kind);
@@ -507,7 +510,7 @@ impl<'a> Owners<'a> {
         ours.all(|reference| reference.controller == Some(true)) && are_as_wanted
     }
 
-    /// The references that the claim gets (L7.6).
+    /// The references that the claim gets ([L7.6](crate::rules#l7-6)).
     fn updated(&self, references: &[OwnerReference]) -> Vec<OwnerReference> {
         let is_wanted = |uid: &Uid| self.wanted.is_some_and(|owner| owner.meta.uid == *uid);
         let stays = |reference: &&OwnerReference| {
@@ -547,7 +550,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// What is decided about the claims of a StatefulSet.
+/// The decision about the claims of a StatefulSet.
 #[derive(Default)]
 struct Review {
     decision: Decision,
@@ -556,7 +559,7 @@ struct Review {
     reads: Vec<Read>,
 }
 
-/// What is done about one claim: an Event, a write, or both.
+/// The changes for one claim: an Event, a write, or both.
 struct Update {
     claim: ObjectId,
     reason: Reason,
@@ -607,7 +610,7 @@ async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str
         write,
     } in updates
     {
-        port.because(reason.clone());
+        port.set_reason(reason.clone());
         if *warns {
             // The misspelling is upstream's.
             let message = format!(
@@ -696,7 +699,7 @@ impl Controller for StatefulSetClaims {
     }
 
     /// # Complexity
-    /// O(k log n) for `k` claims of the StatefulSet and of those whose names begin like them.
+    /// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         match cx.subject(Resource::StatefulSets, key) {
             Subject::Found(id, set) => self

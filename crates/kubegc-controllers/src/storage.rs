@@ -1,4 +1,5 @@
-//! What the controllers of persistent volumes and claims share: names, indexes over pods, and the texts of errors.
+//! Shared parts of the controllers of persistent volumes and claims: names, indexes over pods, and texts of
+//! errors.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// The annotation of volumes that the binder has bound, as opposed to a user.
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// Whether a provisioner is one of the volume plugins of kube-controller-manager.
+/// Returns whether a provisioner is one of the volume plugins of kube-controller-manager.
 #[must_use]
 pub fn is_in_tree(provisioner: &str) -> bool {
     provisioner.starts_with("kubernetes.io/")
@@ -52,7 +53,7 @@ pub(crate) fn decide(steps: Steps) -> Decision {
     }
 }
 
-/// Whether a write of the object can carry the version that it rests on.
+/// Returns whether a write of the object can carry the version that it depends on.
 ///
 /// # Errors
 /// The resourceVersion is not known.
@@ -63,10 +64,11 @@ pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Mi
     Ok(())
 }
 
-/// What a protection finalizer needs.
+/// The input of a protection finalizer.
 ///
 /// # Upstream
-/// [`IsDeletionCandidate` and `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
+/// [`IsDeletionCandidate` and
+/// `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
 pub(crate) enum Protection {
     /// The object is being deleted and has the finalizer, which is removed once nothing uses the object.
     Candidate,
@@ -108,7 +110,7 @@ pub(crate) fn write_finalizer(
         .on_error(OnError::Retry))
 }
 
-/// Why a finalizer is added.
+/// The reason to add a finalizer.
 pub(crate) fn needs_finalizer() -> Reason {
     Reason::new("FinalizerMissing", "it has no protection finalizer")
 }

@@ -3,11 +3,11 @@
 //! - a pod that is not scheduled, or on a node without such a taint: it is kept.
 //! - a taint that no toleration matches: the pod is deleted at once.
 //! - each taint is matched by the first toleration that fits; none of these has `tolerationSeconds`: the pod
-//!   is kept for ever.
+//!   is kept forever.
 //! - otherwise: the pod is deleted after the least of their `tolerationSeconds`; zero and less mean at once.
 //! - the time runs: from `timeAdded` of the newest of the taints, or from when they are first seen; later
 //!   changes of taints or tolerations do not move it.
-//! - all taints are removed, or all are tolerated for ever: the deletion is cancelled.
+//! - all taints are removed, or all are tolerated forever: the deletion is cancelled.
 //! - the deletion: Event `TaintManagerEviction`, a status patch that sets the condition `DisruptionTarget`,
 //!   DELETE without preconditions.
 //! - a pod that is being deleted: it is kept: deleting it again would change nothing.
@@ -20,9 +20,10 @@
 //! `observedGeneration`. Before 1.29 the node lifecycle controller does the same work.
 //!
 //! # Upstream
-//! [`processPodOnNode`, `getMinTolerationTime`, `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go)
-//! in `taint_eviction.go`; before 1.29
-//! [`processPodOnNode` and `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/nodelifecycle/scheduler/taint_manager.go)
+//! [`processPodOnNode`, `getMinTolerationTime`,
+//! `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go)
+//! in `taint_eviction.go`; before 1.29 [`processPodOnNode` and
+//! `addConditionAndDeletePod`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/nodelifecycle/scheduler/taint_manager.go)
 //! in `taint_manager.go`.
 
 use std::{sync::Arc, time::Duration};
@@ -43,7 +44,7 @@ const CONDITION: Behavior = Behavior::since(26, 0, "feature gate PodDisruptionCo
 const OBSERVED_GENERATION: Behavior =
     Behavior::since(34, 0, "feature gate PodObservedGenerationTracking is beta");
 
-/// What the time of the deletion is stored under.
+/// The key under which the time of the deletion is stored.
 const DEADLINE: &str = "eviction";
 
 /// Pods by node.
@@ -76,7 +77,7 @@ impl TaintEviction {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        // What is kept needs no time.
+        // A kept pod needs no deadline.
         let keep = |code, message: &'static str| {
             let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
             decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
@@ -182,7 +183,7 @@ impl TaintEviction {
         )))
     }
 
-    /// The condition; `None` where the pod has it.
+    /// The condition; `None` if the pod has it.
     fn condition(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Option<Condition> {
         let mut condition = Condition {
             reason: "DeletionByTaintManager".into(),
@@ -205,7 +206,7 @@ impl TaintEviction {
     }
 }
 
-/// Whether a toleration matches a taint.
+/// Returns whether a toleration matches a taint.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let matches_effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
     let matches_key = toleration.key.is_empty() || toleration.key == taint.key;

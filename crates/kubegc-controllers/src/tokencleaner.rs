@@ -1,18 +1,19 @@
 //! Deletes bootstrap tokens that have expired.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L12.1 | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`; `data.expiration` is in RFC 3339 |
-//! | L12.2 | a token expires when no time remains; without an expiration never; any text but a date has expired |
-//! | L12.3 | DELETE with the uid as precondition; errors are at most logged |
-//! | L12.4 | the name of the Secret does not matter |
+//! | [L12.1](crate::rules#l12-1) | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`; `data.expiration` is in RFC 3339 |
+//! | [L12.2](crate::rules#l12-2) | a token expires when no time remains; without an expiration never; any text but a date has expired |
+//! | [L12.3](crate::rules#l12-3) | DELETE with the uid as precondition; errors are at most logged |
+//! | [L12.4](crate::rules#l12-4) | the name of the Secret does not matter |
 //!
 //! Beyond upstream: a Secret that is being deleted is not deleted again.
 //!
 //! # Upstream
-//! [`evalSecret`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/bootstrap/tokencleaner.go) in `tokencleaner.go` and
-//! [`GetExpiration`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go) in
-//! `secrets.go`.
+//! [`evalSecret`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/bootstrap/tokencleaner.go)
+//! in `tokencleaner.go` and
+//! [`GetExpiration`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go)
+//! in `secrets.go`.
 
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, Timestamp,
@@ -34,7 +35,7 @@ const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCleaner {
-    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only where
+    /// Whether the controller runs. Default: on, as kubeadm sets it. Upstream runs it only if
     /// `--controllers` of kube-controller-manager names `tokencleaner` (since 1.28
     /// `token-cleaner-controller`).
     pub is_enabled: bool,

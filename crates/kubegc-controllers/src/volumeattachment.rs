@@ -12,15 +12,17 @@
 //!
 //! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume
 //! and removes its finalizer. Upstream deletes the VolumeAttachment of a Node that no longer exists at once
-//! where its last status did not report the volume; that status is not known here, so the longest time is
+//! if its last status did not report the volume; that status is not known here, so the longest time is
 //! taken. Pods on a Node that no longer exists are deleted by podgc first. Attaching is not covered.
 //!
 //! Before 1.26 the taint is ignored (feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and
 //! on from 1.26).
 //!
 //! # Upstream
-//! [`reconcile`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go) in
-//! `reconciler.go`, [`Detach`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csi/csi_attacher.go) in `csi_attacher.go`.
+//! [`reconcile`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go)
+//! in `reconciler.go`,
+//! [`Detach`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csi/csi_attacher.go) in
+//! `csi_attacher.go`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,9 +39,9 @@ use crate::{
 /// The feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and on from 1.26.
 const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
 const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
-/// How long a volume may stay mounted on a node that is not ready.
+/// Time that a volume may stay mounted on a node that is not ready.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
-/// What the time of a forced detach is stored under.
+/// The key under which the time of a forced detach is stored.
 const DEADLINE: &str = "detach";
 
 /// Attachments by volume.
@@ -77,7 +79,7 @@ static VOLUMES_BY_CLAIM: Index =
             .and_then(Option::as_ref);
         keys.extend(claim.map(|claim| Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name))));
     });
-/// Pods of which it is not known whether they use a volume on a node, by namespace.
+/// Pods that may use a volume on a node, because that was not read, by namespace.
 static UNREAD: Index = Index::new(
     "pods with unread node or volumes",
     Resource::Pods,
@@ -213,7 +215,7 @@ impl VolumeAttachments {
     }
 }
 
-/// Whether a pod on the node that has not finished uses the claim of the volume.
+/// Returns whether a pod on the node that has not finished uses the claim of the volume.
 fn is_used(
     cx: &Context<'_>,
     volume_id: &ObjectId,

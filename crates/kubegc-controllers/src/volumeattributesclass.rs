@@ -11,7 +11,8 @@
 //! from 1.31).
 //!
 //! # Upstream
-//! [`processVAC` and `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go)
+//! [`processVAC` and
+//! `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go)
 //! in `vac_protection_controller.go`.
 
 use std::sync::Arc;

@@ -189,7 +189,7 @@ fn what_decides_about_a_surplus_must_be_known() {
     assert_eq!(line(unread), ["unknown replicaset.apps/b -n shop: FieldUnread"]);
 }
 
-/// Which of two pods is deleted.
+/// The pod of two that is deleted.
 fn first(minor: u16, a: Object, b: Object) -> String {
     let controller = ReplicaSetPods::new(version(minor));
     let objects = vec![replica_set("s", 1), of("s", a), of("s", b)];
@@ -328,7 +328,8 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
     let controller = DeploymentHistory::new(version(34));
     let limits = |unavailable, surge| rolling(IntOrPercent::Int(unavailable), IntOrPercent::Int(surge));
     let recreate = Field::Known(DeploymentStrategy::Recreate);
-    /// Replicas of the Deployment, its strategy, replicas and available ones of each ReplicaSet, and what is scaled.
+    /// Replicas of the Deployment, its strategy, replicas and available ones of each ReplicaSet, and the
+    /// scaled ReplicaSets.
     type Case = (
         i32,
         Field<DeploymentStrategy>,
@@ -336,7 +337,7 @@ fn old_replica_sets_are_scaled_down_as_far_as_enough_pods_are_available() {
         &'static [&'static str],
     );
     let cases: [Case; 10] = [
-        // Everything is available: the old ones go at once.
+        // Everything is available: the old ones are scaled down at once.
         (
             4,
             limits(0, 1),

@@ -62,7 +62,7 @@ fn decide(
     controller.reconcile(&cx, &key("n"))
 }
 
-/// What is decided about a node, and how it is carried out while the API server has the same.
+/// The decision about a node, and its execution while the API server has the same state.
 fn outcome(controller: &CloudNodeLifecycle, node: &Value, answer: Option<(Cloud, Cloud)>) -> Vec<String> {
     let cache = cache(controller, std::slice::from_ref(node));
     let decision = decide(controller, &cache, answer, NOW);
@@ -130,7 +130,7 @@ fn l8_1_to_l8_6_each_answer_has_one_outcome() {
             );
         }
     }
-    // A ready node is not asked about.
+    // A ready node causes no question.
     for answer in [None, Some((No, Yes))] {
         assert_eq!(
             outcome(&latest(), &node(Some("True"), vec![]), answer.clone()),
@@ -283,7 +283,7 @@ fn nothing_is_decided_on_what_was_not_read() {
         let expected = [format!("unknown node/n: node/n: {path} could not be read")];
         assert_eq!(outcome(&latest(), &hidden, answer), expected);
     }
-    // An answer about another node of that name is none.
+    // An answer about another node of that name is ignored.
     let mut other = node(None, vec![]);
     other["metadata"]["uid"] = "other".into();
     assert_eq!(outcome(&latest(), &other, answer()), ["ask cloud node/n"]);

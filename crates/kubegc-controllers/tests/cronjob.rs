@@ -75,7 +75,7 @@ fn deleted(decision: &Decision, cache: &Cache) -> Vec<String> {
     names.collect()
 }
 
-/// What is deleted, kept and unknown of the Jobs of `shop/cron`.
+/// The deleted, kept and undetermined Jobs of `shop/cron`.
 fn fates(controller: &CronJobHistory, cache: &Cache) -> Vec<String> {
     let decision = decide(controller, cache);
     let is_job = |resource: Resource| resource == Resource::Jobs;
@@ -128,7 +128,7 @@ fn l3_4_the_oldest_jobs_beyond_the_limits_are_deleted_successful_ones_first() {
         job("b-never", "Complete", None),
     ];
     check(cron_job(0, 0), all, &["a", "b", "late", "a-never", "b-never"]);
-    // L3.5, L3.8: whatever is being deleted counts as ever.
+    // L3.5, L3.8: terminating Jobs count.
     let terminating = |mut object: Value| {
         object["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z".into();
         object
@@ -297,7 +297,7 @@ fn labels_matter_from_1_21_to_about_1_23() {
     }
 }
 
-/// Lets the requests about these names fail.
+/// Makes the requests for these names fail.
 fn failing<'a>(
     cache: &'a Cache,
     names: &'a [&str],
@@ -517,7 +517,7 @@ fn unknown_facts_delete_nothing() {
         );
         assert_eq!(decision.unknown.len(), 3);
     }
-    // CronJobs of which nothing is known may have these Jobs, unless there are none.
+    // Unknown CronJobs can have these Jobs, unless there are none.
     let mut cache = cache(&controller, &all()[1..]);
     let mut keys = Vec::new();
     controller.keys(&cache, &mut keys);
@@ -653,7 +653,7 @@ proptest! {
         }
         prop_assert_eq!(deleted(&decide(&controller, &after), &after), [""; 0]);
 
-        // What is deleted without a fact is deleted with it, too.
+        // An object that is deleted without a fact is deleted with it, too.
         let mut less = world.clone();
         let at = unread.index(less.len());
         match less[at].1.body_mut() {

@@ -23,12 +23,12 @@ fn latest() -> CsrCleaner {
     CsrCleaner::new(KubernetesVersion::LATEST)
 }
 
-/// So many seconds and nanoseconds after the time of the tests.
+/// A time this many seconds and nanoseconds after the time of the tests.
 fn after(seconds: i64, nanos: i64) -> Timestamp {
     Timestamp::from_nanos(at(NOW).as_nanos() + seconds * 1_000_000_000 + nanos)
 }
 
-/// A condition that was updated so many seconds ago. Its status and its transition time are not read.
+/// A condition that was updated this many seconds ago. Its status and its transition time are not read.
 fn condition(condition_type: &str, seconds_ago: i64) -> Condition {
     Condition {
         last_update_time: Some(after(-seconds_ago, 0)),
@@ -60,7 +60,7 @@ fn decide(controller: &CsrCleaner, record: &Record, now: Timestamp) -> (Vec<Stri
     (lines(&decision, now), code)
 }
 
-/// The code of the reason to delete the request; `None` where it is kept.
+/// The code of the reason to delete the request; `None` if it is kept.
 fn deleted(controller: &CsrCleaner, record: &Record, now: Timestamp) -> Option<&'static str> {
     decide(controller, record, now).1
 }
@@ -327,7 +327,7 @@ proptest! {
         }
     }
 
-    /// What is read later never contradicts a deletion.
+    /// Facts that are read later never contradict a deletion.
     #[test]
     fn an_unread_field_causes_no_deletion(record in any_request(), text in select(vec!["1.18", "1.20.2", "1.22", "1.36"])) {
         let controller = release(text);

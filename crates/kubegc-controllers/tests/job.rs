@@ -245,8 +245,8 @@ fn what_is_not_known_is_not_decided() {
         lines(one, false, both),
         [unknown("a", "OutsideUnknown"), unknown("b", "OutsideUnknown")]
     );
-    // A phase that was not read leaves open whether the Job ends; a succeeded pod loses the finalizer all the
-    // same.
+    // A phase that was not read leaves it undetermined whether the Job ends; a succeeded pod loses the
+    // finalizer anyway.
     let mut unread = pod("a", "");
     *unread.body_mut() = Body::Unread;
     let of = vec![unread, pod("b", "Succeeded"), pod("c", "Running")];

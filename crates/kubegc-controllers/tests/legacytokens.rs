@@ -372,7 +372,7 @@ fn unknown_facts_keep_the_token() {
             .collect();
         assert_eq!(lines, [format!("unknown {object}: {reason}")]);
     }
-    // What is not known of other namespaces does not matter.
+    // Unknown facts of other namespaces do not matter.
     let mut elsewhere = cache(&controller, &all());
     let (_, mut stranger) = record(pod("q", &[]));
     stranger.meta.namespace = "bar".into();
@@ -385,7 +385,7 @@ fn unknown_facts_keep_the_token() {
         reconcile(&controller, &elsewhere, "shop/t", now()).actions.len(),
         1
     );
-    // Lists: what is known suffices, what is not may exist.
+    // Lists: known objects suffice, unknown ones may exist.
     for (resource, name) in [
         (Resource::ServiceAccounts, "shop/till"),
         (Resource::Pods, "shop/p"),
@@ -401,7 +401,7 @@ fn unknown_facts_keep_the_token() {
         assert_eq!(decision.unknown[0].reason.code(), "ListMissing", "{resource:?}");
         assert_eq!(decision.actions.len(), 0);
     }
-    // Fields of the Secret, and what a write must carry.
+    // Fields of the Secret, and those that a write must contain.
     type Edit = (fn(&mut Record), &'static str);
     let edits: [Edit; 5] = [
         (
@@ -572,7 +572,7 @@ fn world() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// What upstream does to one Secret, with its strings: `Some(false)` labels it, `Some(true)` deletes it.
+/// Upstream's action on one Secret, with its strings: `Some(false)` labels it, `Some(true)` deletes it.
 fn naive(objects: &[Value], secret: &Value, now: Timestamp) -> Option<bool> {
     let midnight = |day: &str| Timestamp::parse(&format!("{day}T00:00:00Z")).ok();
     let day = Duration::from_secs(24 * 3_600);

@@ -113,7 +113,7 @@ fn nothing_is_tainted_while_no_node_is_ready() {
     let mut partial = controller();
     partial.stops_without_ready_nodes = false;
     assert_eq!(line(&partial, vec![dead()]), "patch node/n: ReadyChanged");
-    // What is not known of the other nodes is not taken for anything.
+    // Unknown facts of other nodes do not count.
     let mut unread = silent;
     if let Body::Node(node) = unread.1.body_mut() {
         node.conditions = Field::Unread;

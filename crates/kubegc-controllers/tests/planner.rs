@@ -129,7 +129,7 @@ fn an_object_that_is_not_in_the_cache_is_protected() {
 fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
     let jobs = [job("a", 30, false), job("b", 30, false)];
     let store = server(&jobs[1..]);
-    // Any version will do: the cache numbers versions otherwise than the server.
+    // Any version is valid: the cache numbers versions differently from the server.
     let mut actions = planner()
         .wire(kubegc_controllers::Wire::AsUpstream)
         .plan(&facts(&jobs), at(NOON))
@@ -137,7 +137,7 @@ fn a_dry_run_sends_nothing_and_an_error_does_not_stop_other_objects() {
     for action in &mut actions {
         action.reads.clear();
     }
-    // A second action on the Job that does not exist, and one on what it is part of.
+    // A second action on the Job that does not exist, and one on the object that it is part of.
     let mut again = actions[0].clone();
     actions[0].part_of = Some(Box::new(again.object.clone()));
     again.part_of = None;
@@ -205,7 +205,8 @@ proptest! {
         // Deterministic, whatever the order.
         let backwards: Vec<_> = values.iter().rev().cloned().collect();
         prop_assert_eq!(&wrapped.plan(&facts(&backwards), now), &plan);
-        // Nothing that is protected or not approved, never more than the limit, in the order of the inner plan.
+        // No action on a protected or unapproved object, never more than the limit, in the order of the inner
+        // plan.
         prop_assert!(plan.actions.len() <= deletions_max);
         let inner = planner().plan(&facts(&values), now);
         let may_go = |name: &str| named.iter().any(|(known, job)| known == name && !job.1 && job.2);
@@ -217,7 +218,7 @@ proptest! {
         explained.extend(objects(plan.kept.iter().map(|kept| &kept.object)));
         prop_assert_eq!(explained.len(), named.len());
         prop_assert_eq!(plan.actions.len() + plan.kept.len(), named.len());
-        // After any prefix, planning again does the rest and what the limit then allows, and ends with nothing to do.
+        // After any prefix, planning again continues up to the limit, and ends without actions.
         let mut left = values;
         let mut gone = BTreeSet::new();
         for _ in 0..=named.len() {

@@ -11,7 +11,7 @@ fn release(text: &str) -> PodCertificateRequestCleaner {
     PodCertificateRequestCleaner::new(text.parse().expect("a release"))
 }
 
-/// What is decided about a request with this metadata.
+/// The decision about a request with this metadata.
 fn decide(controller: &PodCertificateRequestCleaner, mut metadata: Value, now: &str) -> Vec<String> {
     metadata["namespace"] = "shop".into();
     metadata["name"] = "r".into();

@@ -1,4 +1,4 @@
-//! Pods that nothing else ends: the four sub-passes, the quarantine, and what is unknown.
+//! The four parts of a sync, the quarantine, and undetermined pods.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn with_threshold(threshold: i32) -> PodGc {
     controller
 }
 
-/// So many seconds after the time of the first pass.
+/// A time this many seconds after the first sync.
 fn second(seconds: i64) -> Timestamp {
     let start = at("2026-03-01T12:00:00Z").as_secs();
     Timestamp::from_secs(start + seconds)
@@ -61,7 +61,7 @@ fn node(name: &str, ready: &str, taint: &str) -> Value {
 
 const OUT: &str = "node.kubernetes.io/out-of-service";
 
-/// Passes one after another, with their quarantine.
+/// Syncs one after another, with their quarantine.
 #[derive(Debug)]
 struct Passes {
     controller: PodGc,
@@ -102,7 +102,7 @@ impl Passes {
         self.controller.reconcile(&cx, &Key::cluster(""))
     }
 
-    /// The lines of a pass; live reads get this response.
+    /// The lines of a sync; live reads get this response.
     fn pass(&mut self, now: Timestamp, node: &Response) -> Vec<String> {
         let decision = self.decide(now);
         self.deadlines = decision.deadlines.clone().unwrap_or_default();
@@ -141,7 +141,7 @@ fn gone() -> Response {
     Response::Failed(StoreError::NotFound)
 }
 
-/// What one pass deletes of these pods, by name, in order.
+/// The pods that one sync deletes, by name, in order.
 fn deleted(controller: PodGc, objects: &[Value]) -> Vec<String> {
     let decision = Passes::new(controller, objects).decide(second(0));
     decision
@@ -406,7 +406,7 @@ fn l1_10_to_l1_12_orphans_are_deleted_after_the_quarantine_and_a_live_read() {
         ]
     );
     assert_eq!(passes.until("gone"), Some(200));
-    // A node that is back by then, or has no pods, leaves the quarantine without a read.
+    // A node that exists again by then, or has no pods, leaves the quarantine without a read.
     passes.put(node("gone", "True", ""));
     assert_eq!(passes.until("gone"), Some(200));
     assert_eq!(passes.pass(second(200), &gone()), [""; 0]);
@@ -841,7 +841,7 @@ fn any_passes() -> impl Strategy<Value = Passes> {
     })
 }
 
-/// Every request of a pass in which missing nodes do not exist.
+/// Every request of a sync in which missing nodes do not exist.
 fn requests(passes: &Passes) -> Vec<String> {
     let decision = passes.decide(second(0));
     let mut all: Vec<String> = decision

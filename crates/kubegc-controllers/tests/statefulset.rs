@@ -106,7 +106,7 @@ fn requests(
     requests
 }
 
-/// What is written about `shop/web`, then what is kept or unknown.
+/// The writes for `shop/web`, then the kept and undetermined objects.
 fn outcome(controller: &StatefulSetClaims, cache: &Cache) -> Vec<String> {
     let decision = reconcile(controller, cache, "shop/web", Timestamp::EPOCH);
     let steps = decision.steps.iter();
@@ -128,7 +128,7 @@ fn check(objects: &[Value], expected: &[&str]) {
     check_in(&latest(), objects, expected);
 }
 
-/// What becomes of the owners of `data-web-0`; `None` where they stay.
+/// The resulting owners of `data-web-0`; `None` if they stay.
 #[track_caller]
 fn becomes(set: &Value, owners: &[Value], expected: Option<&str>) {
     let expected = expected.map_or("OwnersUpToDate".to_owned(), |owners| {
@@ -224,7 +224,7 @@ fn l7_5_to_l7_7_another_controller_is_respected_and_reported() {
         &["web ConflictingController", "data-web-0: uid-boss!"],
     );
     check(&trio(delete.clone(), &[boss()]), &[CONFLICT]);
-    // Where everything is retained it is expected, and with a policy that is not known it is not.
+    // With `Retain` for both it is expected, and with an unknown policy it is not.
     check(
         &trio(set("Retain", "Retain", 1), &[of_set(), boss()]),
         &["data-web-0: uid-boss!"],
@@ -234,7 +234,8 @@ fn l7_5_to_l7_7_another_controller_is_respected_and_reported() {
         &trio(set("Burn", "Retain", 1), &[of_set(), boss()]),
         &["web ConflictingController", "data-web-0: uid-boss!"],
     );
-    // The Event comes with any write for the pod, be it that the claim itself is kept: for another controller, or as a stale one.
+    // The Event comes with any write for the pod, even if the claim itself is kept: for another controller,
+    // or as a stale one.
     let mut two = delete;
     two["spec"]["volumeClaimTemplates"] =
         json!([{"metadata": {"name": "data"}}, {"metadata": {"name": "logs"}}]);
@@ -299,7 +300,7 @@ fn l7_6_our_references_are_replaced_and_others_stay_in_order() {
     let mut namesake = reference("StatefulSet", "web", "uid-x", false);
     namesake["apiVersion"] = "example.com/v1".into();
     becomes(&delete, &[namesake], Some("uid-x uid-set!"));
-    // No reference is added beside one with the same uid, and upstream writes what does not change.
+    // No reference is added next to one with the same uid, and upstream writes the unchanged object.
     let odd = reference("Odd", "x", "uid-set", false);
     becomes(&delete, std::slice::from_ref(&odd), Some("uid-set"));
     becomes(&set("Retain", "Retain", 1), &[odd], Some("uid-set"));
@@ -506,7 +507,7 @@ fn unknown_facts_keep_the_claim() {
         cache.put(resource, &key, Some(record));
         assert_eq!(outcome(&controller, &cache), [expected]);
     }
-    // Objects that are known suffice; those that are not known may exist.
+    // Known objects suffice; unknown ones may exist.
     let mut cache = cache(&controller, &known);
     let unlisted = |resource: &str| format!("the list of {resource} is not complete: not listed");
     cache.set_listed(Resource::Pods, Err(StoreError::Unlisted));
@@ -608,7 +609,8 @@ fn changes_of_identity_and_owners_affect_the_set() {
     }
 }
 
-/// The objects of a StatefulSet with two templates, and whether anything former or odd is among the references.
+/// The objects of a StatefulSet with two templates, and whether anything former or odd is among the
+/// references.
 fn world() -> impl Strategy<Value = (Vec<Value>, bool)> {
     let policy = || select(vec!["Retain", "Delete", "Burn"]);
     let owners = vec(
@@ -664,7 +666,7 @@ proptest! {
         turned.reverse();
         prop_assert_eq!(&outcome(&controller, &common::cache(&controller, &turned)), &lines);
 
-        // The references of others stay in order, and once all is written nothing else is.
+        // References to other owners keep their order, and after all writes nothing else is written.
         let mut after = cache.clone();
         let steps = reconcile(&controller, &cache, "shop/web", at(0)).steps;
         for request in steps.iter().flat_map(|steps| requests(steps, from_cache(&cache))) {
@@ -686,7 +688,7 @@ proptest! {
             prop_assert!(reconcile(&controller, &after, "shop/web", at(0)).steps.is_none());
         }
 
-        // What is written without a fact is written with it, too.
+        // A claim that is written without a fact is written with it, too.
         let mut less = cache.clone();
         let web = key("shop/web");
         let mut set = less.get(Resource::StatefulSets, &web).cloned().expect("a set");

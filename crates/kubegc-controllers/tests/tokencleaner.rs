@@ -41,7 +41,7 @@ fn cache_of(records: Vec<Record>) -> Cache {
     cache
 }
 
-/// What is decided about a token with this expiration.
+/// The decision about a token with this expiration.
 fn verdict(expiration: &str) -> Vec<String> {
     let cache = cache_of(vec![expiring(NAME, expiration)]);
     let decision = reconcile(&controller(), &cache, &format!("kube-system/{NAME}"), now());

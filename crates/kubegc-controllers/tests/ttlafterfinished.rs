@@ -50,7 +50,7 @@ fn cache_of(records: Vec<Record>) -> Cache {
     cache
 }
 
-/// What is decided about `shop/report`.
+/// The decision about `shop/report`.
 fn verdict_at(job: Record, now: Timestamp) -> Vec<String> {
     let lines = lines(
         &reconcile(&latest(), &cache_of(vec![job]), "shop/report", now),
@@ -331,7 +331,7 @@ proptest! {
             prop_assert_eq!(deletions(seconds(NOW + 1_000)), plan.actions.len());
         }
 
-        // What is deleted without a fact is deleted with it, too.
+        // An object that is deleted without a fact is deleted with it, too.
         if !jobs.is_empty() {
             let mut less = jobs.clone();
             let at = unread.index(less.len());

@@ -1,13 +1,15 @@
-//! Decides how several error messages become one: upstream's text of an aggregate.
+//! Aggregation of error messages, with upstream's text ([N3.50](crate::rules#n3-50)).
 
 use std::collections::BTreeSet;
 
-/// Joins messages: none gives none, one distinct message stands alone, several become `[a, b]` in the order in which each came first.
+/// Joins messages: none returns `None`, one distinct message stays as it is, several become `[a, b]` in the
+/// order of their first occurrence.
 ///
-/// The list is flat: messages of an aggregate within an aggregate are handed in one by one. *O*(n log n) for n messages.
+/// The list is flat: messages of a nested aggregate are passed one by one. *O*(n log n) for n messages.
 ///
 /// # Upstream
-/// `utilerrors.NewAggregate`, 1.20 to 1.36.
+/// [`NewAggregate`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go),
+/// 1.20 to 1.36.
 ///
 /// # Examples
 /// ```

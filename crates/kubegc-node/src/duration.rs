@@ -1,10 +1,11 @@
-//! Durations as Go writes and reads them: `2m0s`, `168h0m0s`, `1.5s`, negative ones too.
+//! Durations in Go's format: `2m0s`, `168h0m0s`, `1.5s`, negative ones too.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use kubegc_core::{FieldError, Timestamp};
 
-/// A signed duration in nanoseconds, with Go's text form. Arithmetic saturates, as Go's difference of two instants does.
+/// A signed duration in nanoseconds, with Go's text form. Arithmetic saturates, as Go's difference of two
+/// instants does.
 ///
 /// # Examples
 /// ```
@@ -18,9 +19,9 @@ use kubegc_core::{FieldError, Timestamp};
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// No time.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// The longest duration, about 292 years: what a difference with Go's zero instant amounts to.
+    /// The longest duration, about 292 years: the saturated difference with Go's zero instant.
     pub const MAX: Self = Self(i64::MAX);
 
     /// Builds a duration from nanoseconds.
@@ -35,7 +36,7 @@ impl GoDuration {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The time from `earlier` to `later`; negative where it is the other way round.
+    /// The time from `earlier` to `later`; negative if `later` is earlier.
     #[must_use]
     pub const fn between(earlier: Timestamp, later: Timestamp) -> Self {
         Self(later.as_nanos().saturating_sub(earlier.as_nanos()))
@@ -47,13 +48,13 @@ impl GoDuration {
         self.0
     }
 
-    /// Whether it lies below zero.
+    /// Returns whether it is negative.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// The unsigned duration; `None` below zero.
+    /// The unsigned duration; `None` if it is negative.
     #[must_use]
     pub fn to_unsigned(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
@@ -68,7 +69,7 @@ impl From<Duration> for GoDuration {
 }
 
 impl fmt::Display for GoDuration {
-    /// Writes what Go's `time.Duration.String` writes.
+    /// Formats as Go's `time.Duration.String`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         if self.0 < 0 {
@@ -111,7 +112,7 @@ impl fmt::Display for Decimal {
 impl FromStr for GoDuration {
     type Err = FieldError;
 
-    /// Reads what Go's `time.ParseDuration` reads: a sign, then numbers with units, `0` alone without one.
+    /// Parses as Go's `time.ParseDuration`: a sign, then numbers with units; `0` needs no unit.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let bad = || FieldError::invalid("", text, "not a duration such as 2m0s, 1h30m or 0");
         let (negative, mut rest) = match text.as_bytes().first() {
@@ -159,7 +160,7 @@ impl FromStr for GoDuration {
     }
 }
 
-/// A decimal number times a unit, cut to whole nanoseconds.
+/// A decimal number times a unit, truncated to whole nanoseconds.
 fn scaled(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

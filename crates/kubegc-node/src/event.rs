@@ -1,12 +1,13 @@
-//! Decides which events on the node a collector reports, and when a failed pass is worth one.
+//! Events on the node, and the rules for failed runs that cause one ([N1.11](crate::rules#n1-11) to
+//! [N1.15](crate::rules#n1-15)).
 
-/// How serious an event is.
+/// The type of an event.
 #[expect(clippy::exhaustive_enums, reason = "Kubernetes has these two types")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
-    /// Something happened.
+    /// `Normal`.
     Normal,
-    /// Something is wrong.
+    /// `Warning`.
     Warning,
 }
 
@@ -21,23 +22,23 @@ impl EventKind {
     }
 }
 
-/// An event that a kubelet would record, on its node unless said otherwise.
+/// An event that a kubelet would record, on its node unless stated otherwise.
 #[expect(
     clippy::exhaustive_structs,
-    reason = "all that upstream gives an event of a node"
+    reason = "the fields of upstream's event of a node"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// How serious it is.
+    /// The type.
     pub kind: EventKind,
-    /// Why, in one word: one of [`reason`].
+    /// The reason, one of [`reason`].
     pub reason: &'static str,
-    /// What happened, for people.
+    /// The message.
     pub message: String,
 }
 
 impl Event {
-    /// A warning.
+    /// Creates a warning.
     #[must_use]
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -47,7 +48,7 @@ impl Event {
         }
     }
 
-    /// A normal event.
+    /// Creates a normal event.
     #[must_use]
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -58,40 +59,42 @@ impl Event {
     }
 }
 
-/// Upstream's reasons of events about collection.
+/// Reasons of upstream's events.
 pub mod reason {
-    /// A container pass failed.
+    /// A container run failed.
     pub const CONTAINER_GC_FAILED: &str = "ContainerGCFailed";
-    /// A second image pass in a row failed.
+    /// An image run failed for at least the second time in a row.
     pub const IMAGE_GC_FAILED: &str = "ImageGCFailed";
-    /// An image pass freed less than it should have.
+    /// An image run freed less than it should have.
     pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
-    /// The image file system seems to hold nothing.
+    /// The image file system has no capacity.
     pub const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
-    /// A container is being stopped. An event of the pod.
+    /// A container is being stopped. The event is about the pod.
     pub const KILLING: &str = "Killing";
-    /// A node under pressure begins to reclaim.
+    /// A node under pressure starts to reclaim.
     pub const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
-    /// An image record without an id was passed over; upstream forgot to fill in the verb.
+    /// An image record without an id was skipped; upstream does not fill in the verb.
     pub const IMAGE_ID_IS_NOT_VALID: &str = "ImageID is not valid, skipping, ImageID: %v";
 }
 
-/// What the end of a pass of a loop calls for.
+/// The report about a finished run of a loop.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopReport {
     /// The event to record.
     pub event: Option<Event>,
-    /// The pass succeeded after one that failed: upstream logs it at level 1 instead of 4.
+    /// The run succeeded after a failed one: upstream logs it at level 1 instead of 4.
     pub recovered: bool,
 }
 
-/// How the last pass of each loop ended: decides whether a failure is worth an event.
+/// The result of the last run of each loop, which determines whether a failure causes an event.
 ///
-/// A container pass that failed is worth one every time, an image pass only where the one before failed too.
+/// Each failed container run causes one, a failed image run only if the previous one failed too.
 ///
 /// # Upstream
-/// `StartGarbageCollection` in `kubelet.go`, 1.20 to 1.36.
+/// `StartGarbageCollection` in
+/// [`kubelet.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet.go), 1.20 to
+/// 1.36.
 ///
 /// # Examples
 /// ```
@@ -108,7 +111,7 @@ pub struct LoopHealth {
 }
 
 impl LoopHealth {
-    /// A pass over containers, sandboxes and logs ended, with this error if any.
+    /// A run over containers, sandboxes and logs ended, with this error if any.
     pub fn containers_finished(&mut self, error: Option<&str>) -> LoopReport {
         let failed_before = std::mem::replace(&mut self.containers_failed, error.is_some());
         LoopReport {
@@ -117,7 +120,7 @@ impl LoopHealth {
         }
     }
 
-    /// A pass over images ended, with this error if any.
+    /// A run over images ended, with this error if any.
     pub fn images_finished(&mut self, error: Option<&str>) -> LoopReport {
         let failed_before = std::mem::replace(&mut self.images_failed, error.is_some());
         LoopReport {

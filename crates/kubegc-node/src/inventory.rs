@@ -1,4 +1,4 @@
-//! All that a node's planners decide by: what the runtime lists, which pods there are, what is remembered of images.
+//! The input of a node's planners: the runtime's listings, the pods, and the image records.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use kubegc_core::{
 
 use crate::image::Records;
 
-/// Why something is not known.
+/// The reason why something is unknown.
 #[expect(clippy::exhaustive_enums, reason = "not asked, or asked in vain")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unlisted {
-    /// Nobody asked for it.
+    /// It was not requested.
     #[error("not listed")]
     NotAsked,
-    /// Asking failed.
+    /// The request failed.
     #[error(transparent)]
     Failed(#[from] RuntimeError),
 }
 
-/// A listing, or why there is none. A listing is always whole.
+/// A listing, or the reason why there is none. A listing is always complete.
 pub type Listing<T> = Result<T, Unlisted>;
 
-/// All that is known of one node at one moment.
+/// All known facts about one node at one moment.
 ///
-/// `Default` knows nothing, so that nothing is ever planned on it. The order within listings means nothing, except among images of one id, of which the last counts, and under
-/// [`Order::Listing`](crate::Order::Listing).
+/// `Default` knows nothing, so that no plan depends on it. The order within listings is irrelevant, except
+/// among images of one id, of which the last counts, and with [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
@@ -37,22 +37,25 @@ pub struct Inventory {
     pub sandboxes: Listing<Vec<Arc<Sandbox>>>,
     /// All images.
     pub images: Listing<Vec<Arc<Image>>>,
-    /// Ids of the images that containers mount as volumes. Counts only where the version and its feature gates look at them.
+    /// Ids of the images that containers mount as volumes. Used only if the version and its feature gates
+    /// consider them ([N3.9](crate::rules#n3-9)).
     pub image_volumes: Listing<Vec<Arc<str>>>,
-    /// The image that the configured sandbox image stands for; `None` where it could not be told. Counts up to 1.28 only.
+    /// The id of the configured sandbox image; `None` if unknown. Used up to 1.28 only
+    /// ([N3.8](crate::rules#n3-8)).
     pub sandbox_image: Option<Arc<str>>,
-    /// The file system that holds the images.
+    /// The file system that contains the images.
     pub image_file_system: Listing<FileSystem>,
     /// Names in the pod log directory.
     pub log_entries: Listing<Vec<Arc<str>>>,
     /// Links to the logs of containers.
     pub log_links: Listing<Vec<LogLink>>,
-    /// The pods that the node knows.
+    /// The known pods.
     pub pods: Pods,
-    /// What is remembered of images.
+    /// The image records.
     pub image_records: Records,
-    /// When image collection began on this node: since when use was watched. Upstream: `beganGC`, fixed when the kubelet's loop starts. By default the end
-    /// of time: where nobody watched, no image counts as long unused.
+    /// The start of image collection on this node, from which disuse counts. Upstream: `beganGC`, set when
+    /// the kubelet's loop starts ([N3.4](crate::rules#n3-4)). By default the end of time: without it no image
+    /// counts as unused for long.
     pub images_watched_since: Timestamp,
 }
 

@@ -1,25 +1,32 @@
-//! The kubelet's garbage collection as pure planners: which dead containers, sandboxes, log files and images go, which stay, and why.
+//! The kubelet's garbage collection as pure planners: which dead containers, sandboxes, log files and images
+//! are removed, which are kept, and why.
 //!
-//! Every planner takes one [`Inventory`] of the node ([`pod_directory`]: facts of its own) and a time, and gives actions in the order in which to perform them, a
-//! reason for all that stays, and what is odd about the facts.
+//! Each planner takes one [`Inventory`] of the node ([`pod_directory`]: its own facts) and a time. It returns
+//! actions in the order in which to perform them, a reason for everything that is kept, and findings about
+//! inconsistent facts. The rules are listed, with links to upstream, in [`rules`].
 //!
-//! | planner | decides about | upstream, `pkg/kubelet/` |
+//! | planner | subject | upstream |
 //! |---|---|---|
-//! | [`container::Policy`] | dead containers | `kuberuntime/kuberuntime_gc.go` `evictContainers` |
-//! | [`sandbox::Policy`] | sandboxes | the same, `evictSandboxes` |
-//! | [`log::Policy`] | log directories and links of containers | the same, `evictPodLogsDirectories` |
-//! | [`image::Policy`] | images | `images/image_gc_manager.go` |
-//! | [`pod_directory::Settings`] | directories of pods that are gone | `kubelet_volumes.go` `cleanupOrphanedPodDirs` |
-//! | [`eviction`] | what a node under pressure collects before it evicts pods | `eviction/eviction_manager.go`, `eviction/helpers.go` |
+//! | [`container::Policy`] | dead containers | [`evictContainers`][gc] |
+//! | [`sandbox::Policy`] | sandboxes | [`evictSandboxes`][gc] |
+//! | [`log::Policy`] | log directories and links of containers | [`evictPodLogsDirectories`][gc] |
+//! | [`image::Policy`] | images | [`image_gc_manager.go`][images] |
+//! | [`pod_directory::Settings`] | directories of pods that no longer exist | [`cleanupOrphanedPodDirs`][volumes] |
+//! | [`eviction`] | reclaim before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
 //!
-//! Where upstream's next step hangs on how the last one went, the decision also has a resumable face (`Pass`); the driver
-//! performs passes over a [`Runtime`](kubegc_core::Runtime).
+//! [gc]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go
+//! [images]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go
+//! [volumes]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet_volumes.go
+//! [eviction-manager]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go
+//!
+//! If upstream's next step depends on the result of the last one, the planner also has a resumable form
+//! (`Pass`); the driver performs it over a [`Runtime`](kubegc_core::Runtime).
 //!
 //! # Guarantees
-//! - **Never on missing knowledge.** What was not listed is unknown: a planner whose listing is missing plans nothing.
-//! - **Never what runs, what is pinned, what is in use.**
-//! - **Exact per version.** What changed between releases is named in [`semantics`] and resolves by itself.
-//! - No I/O, no clock, no hidden state: image records are a value that goes in and comes out.
+//! - **No action on missing facts.** A planner whose listing is missing plans nothing.
+//! - **Nothing that runs, is pinned, or is in use is removed.**
+//! - **Exact per version.** [`semantics`] names each difference between releases.
+//! - No I/O, no clock, no hidden state: image records are a value that the caller passes in and gets back.
 
 mod aggregate;
 pub mod container;
@@ -34,6 +41,8 @@ pub mod order;
 pub mod pod;
 pub mod pod_directory;
 pub mod policy;
+#[doc = include_str!("../RULES.md")]
+pub mod rules {}
 pub mod sandbox;
 pub mod schedule;
 pub mod semantics;

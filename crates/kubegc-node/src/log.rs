@@ -1,14 +1,21 @@
-//! Chooses which log directories of pods and which dangling links to logs are removed, and says why the others stay.
+//! Planner for log directories of pods and dangling links to logs.
 //!
-//! A directory belongs to the pod whose uid follows the last `_` of its name, and goes once the content of that pod may go. A link in
-//! `/var/log/containers` that leads nowhere goes, unless its container is known and has not ended: its log is being rotated.
+//! A directory belongs to the pod whose uid follows the last `_` of its name, and is removed if the content
+//! of that pod can be removed. A dangling link in `/var/log/containers` is removed, unless its container is
+//! known and has not ended: its log is being rotated.
 //!
 //! # Guarantees
-//! Directories are looked at only where all sources of pods are ready, links always. A link that leads somewhere is never touched. Where the directory
-//! cannot be read, links are left alone in that pass too. An entry that is no name of its own (`.`, `..`, empty, or with a `/`) stays: upstream trusts the listing.
+//! Directories are considered only if all sources of pods are ready ([N2.4](crate::rules#n2-4)), links
+//! always. A valid link is never removed. If the directory cannot be read, links are kept in that run too. An
+//! entry that is not a plain name (`.`, `..`, empty, or with a `/`) is kept ([N6.2](crate::rules#n6-2)):
+//! upstream trusts the listing. As upstream, errors of removals do not fail the stage
+//! ([N2.49](crate::rules#n2-49)).
 //!
 //! # Upstream
-//! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `evictPodLogsDirectories`; `legacy.go`, `helpers.go`.
+//! [`pkg/kubelet/kuberuntime/kuberuntime_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go),
+//! `evictPodLogsDirectories`;
+//! [`legacy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/legacy.go),
+//! [`helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/helpers.go).
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -19,18 +26,18 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    pod::{PodGone, content_gone},
+    pod::{PodGone, content_removable},
     semantics::behavior,
 };
 
-/// The shortest text that counts as a container's id.
+/// The minimum length of a container id.
 const ID_LENGTH_MIN: usize = 6;
-/// Where links to logs stand.
+/// The directory of links to logs.
 const LINKS: &str = "/var/log/containers";
-/// How they end.
+/// The suffix of links to logs.
 const SUFFIX: &str = ".log";
 
-/// Chooses log directories and links to remove. See the [module](self).
+/// Planner for log directories and links. See the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     semantics: Semantics,
@@ -38,7 +45,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy of a version.
+    /// Creates the policy of a version.
     #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
@@ -47,14 +54,14 @@ impl Policy {
         }
     }
 
-    /// The same policy with another order of directories and links.
+    /// Sets another order of directories and links.
     #[must_use]
     pub const fn ordered(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// Upstream's text where the pod log directory cannot be read.
+    /// Upstream's text if the pod log directory cannot be read.
     #[must_use]
     pub fn unreadable_text(&self, directory: &str, error: &RuntimeError) -> String {
         let what = if self
@@ -69,9 +76,9 @@ impl Policy {
         format!("failed to read {what} {directory:?}: {error}")
     }
 
-    /// N2.47: what the status of its container makes of a dangling link.
+    /// [N2.47](crate::rules#n2-47): evaluates the status of the container of a dangling link.
     ///
-    /// `status` is the runtime's answer for the id that the link names; `Ok(None)` an answer without content.
+    /// `status` is the runtime's response for the id in the link; `Ok(None)` is a response without content.
     pub fn link(&self, status: &Result<Option<ContainerStatus>, RuntimeError>) -> Result<LinkGone, Reason> {
         match status {
             Err(_) => Ok(LinkGone::NoStatus),
@@ -80,38 +87,38 @@ impl Policy {
             Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => {
                 Err(Reason::EmptyStatus)
             }
-            // An empty status has the state that comes first: created.
+            // An empty status has the first state: created.
             Ok(None) => Err(Reason::NotExited(ContainerState::Created)),
         }
     }
 }
 
-/// What an executor does for a log plan.
+/// An action of a log plan.
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Remove an entry of the pod log directory with all below it.
+    /// Remove an entry of the pod log directory with its content.
     RemoveDirectory {
         /// Its name.
         entry: Arc<str>,
-        /// Why the pod is gone.
+        /// The reason why its content can be removed.
         gone: PodGone,
     },
-    /// Ask the runtime for the container that a dangling link names, and remove the link as [`Policy::link`] says.
+    /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
     ResolveLink {
         /// Path of the link.
         path: Arc<str>,
-        /// The id to ask for.
+        /// The container id.
         container_id: Arc<str>,
     },
-    /// Remove a dangling link that names no container.
+    /// Remove a dangling link without a valid container id.
     RemoveLink {
         /// Path of the link.
         path: Arc<str>,
-        /// What is wrong with its name.
+        /// The problem of its name.
         problem: NoContainer,
     },
 }
@@ -126,27 +133,27 @@ impl PlannedAction for Action {
         }
     }
 
-    /// A link whose container is asked for first counts as deleted.
+    /// A link whose container is read first counts as deleted.
     fn is_deletion(&self) -> bool {
         true
     }
 }
 
-/// Why a dangling link goes after its container was asked for.
+/// The reason why a dangling link is removed after its container was read.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkGone {
-    /// The runtime has no status for its container, or failed to answer.
+    /// The runtime has no status for its container, or its request failed.
     NoStatus,
     /// Its container has ended.
     Exited,
 }
 
-/// Why the name of a link names no container. The texts are upstream's.
+/// The reason why a link has no valid container id. The texts are upstream's.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NoContainer {
-    /// The last part does not end as logs do.
+    /// The last part does not end in `.log`.
     #[error("{path:?} doesn't end with \".log\"")]
     NoSuffix {
         /// The path.
@@ -160,7 +167,7 @@ pub enum NoContainer {
     },
 }
 
-/// What a log plan speaks of.
+/// The subject of an entry in a log plan.
 #[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -172,35 +179,35 @@ pub enum Subject {
     Node,
 }
 
-/// Why a directory or link stays, or what is odd about the facts.
+/// The reason why a directory or link is kept, or a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The content of its pod is still wanted.
-    PodLives,
-    /// Not all sources of pods have spoken.
+    /// The content of its pod is kept.
+    PodExists,
+    /// Not all sources of pods are ready.
     SourcesNotReady,
-    /// Its name leads out of the directory.
+    /// Its name is not a plain entry name.
     NotAnEntry,
-    /// The link leads to a file.
-    LinkIsWhole,
-    /// What the link leads to could not be told.
+    /// The link is valid.
+    LinkIsValid,
+    /// The target of the link is unknown.
     LinkUnknown,
     /// The link dangles, but its container has not ended.
     NotExited(ContainerState),
-    /// The link dangles, and the runtime answered without saying anything.
+    /// The link dangles, and the status of its container is empty.
     EmptyStatus,
     /// The directory was not read, or could not be.
     Unlisted(Box<str>),
 }
 
-/// N2.41: the uid that the name of a directory ends with.
+/// [N2.41](crate::rules#n2-41) and [N2.43](crate::rules#n2-43): the uid at the end of a directory name.
 #[must_use]
 pub fn uid_of(entry: &str) -> Uid {
     Uid::new(entry.rsplit_once('_').map_or(entry, |(_, uid)| uid))
 }
 
-/// N2.46: the container's id in the path of a link.
+/// [N2.46](crate::rules#n2-46): the container id in the path of a link.
 ///
 /// # Errors
 /// The last part after a `-` does not end with `.log`, or what remains is too short.
@@ -217,9 +224,10 @@ pub fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
     Ok(id.into())
 }
 
-/// The path of the link to a container's log, as upstream names it; `None` where the container does not say enough.
+/// The path of the link to a container's log, as upstream names it; `None` if the container lacks fields.
 ///
-/// File names are cut to 255 bytes, the id last, so the link of a container with long names may name only part of its id.
+/// File names are truncated to 255 bytes with the id last, so the link of a container with long names can
+/// contain only a part of its id.
 #[must_use]
 pub fn link_path(container: &Container) -> Option<String> {
     const NAME_LENGTH_MAX: usize = 255;
@@ -257,13 +265,14 @@ impl Planner for Policy {
 }
 
 impl Policy {
-    /// N2.40 to N2.43. Says whether links are looked at in this pass.
+    /// [N2.40](crate::rules#n2-40) to [N2.43](crate::rules#n2-43). Returns whether links are considered in
+    /// this run.
     fn directories(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) -> bool {
         let entries = match &inventory.log_entries {
             Ok(entries) => entries,
             Err(why) => {
                 plan.findings.push(unlisted(&why.to_string()));
-                // Where sources are missing, the directory is not read and cannot fail.
+                // If sources are missing, the directory is not read and cannot fail.
                 return !inventory.pods.sources_ready;
             }
         };
@@ -278,7 +287,7 @@ impl Policy {
             } else if !inventory.pods.sources_ready {
                 Reason::SourcesNotReady
             } else {
-                match content_gone(&inventory.pods, &uid_of(entry), &self.semantics) {
+                match content_removable(&inventory.pods, &uid_of(entry), &self.semantics) {
                     Some(gone) => {
                         plan.actions.push(Action::RemoveDirectory {
                             entry: Arc::clone(entry),
@@ -286,7 +295,7 @@ impl Policy {
                         });
                         continue;
                     }
-                    None => Reason::PodLives,
+                    None => Reason::PodExists,
                 }
             };
             plan.kept.push(Kept {
@@ -297,13 +306,13 @@ impl Policy {
         true
     }
 
-    /// N2.44 to N2.48.
+    /// [N2.44](crate::rules#n2-44) to [N2.48](crate::rules#n2-48).
     fn links(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) {
         let links = match &inventory.log_links {
             Ok(links) => links,
             Err(why) => return plan.findings.push(unlisted(&why.to_string())),
         };
-        // A path that is told twice counts as it protects the most: as a link that does not dangle, as far as is known.
+        // For a path that is listed twice the safest target counts: one that does not dangle.
         let dangles = |link: &LogLink| link.target == LogTarget::Missing;
         let whole: BTreeSet<_> = links
             .iter()
@@ -321,7 +330,7 @@ impl Policy {
         for link in links {
             let path = Arc::clone(&link.path);
             let reason = match link.target {
-                LogTarget::Exists => Reason::LinkIsWhole,
+                LogTarget::Exists => Reason::LinkIsValid,
                 LogTarget::Unknown => Reason::LinkUnknown,
                 LogTarget::Missing => {
                     plan.actions.push(match container_id_of(&path) {
@@ -349,13 +358,13 @@ fn unlisted(why: &str) -> Kept<Subject, Reason> {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodLives => f.write_str("its pod is still wanted"),
+            Self::PodExists => f.write_str("its pod still exists"),
             Self::SourcesNotReady => f.write_str("not all sources of pods are ready"),
-            Self::NotAnEntry => f.write_str("its name leads out of the directory"),
-            Self::LinkIsWhole => f.write_str("leads to a file"),
-            Self::LinkUnknown => f.write_str("what it leads to could not be told"),
+            Self::NotAnEntry => f.write_str("its name is not a plain entry name"),
+            Self::LinkIsValid => f.write_str("its target exists"),
+            Self::LinkUnknown => f.write_str("its target is unknown"),
             Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
-            Self::EmptyStatus => f.write_str("dangles, and the runtime said nothing of its container"),
+            Self::EmptyStatus => f.write_str("dangles, and the status of its container is empty"),
             Self::Unlisted(why) => write!(f, "the log files are unknown: {why}"),
         }
     }

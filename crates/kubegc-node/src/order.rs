@@ -1,13 +1,14 @@
-//! In which order equals go: upstream leaves it to the listing or to chance, kubegc does not.
+//! The order among equals, which upstream leaves to the listing or to chance.
 
-/// How a planner orders what upstream's rules leave open.
+/// The order among equals.
 #[expect(clippy::exhaustive_enums, reason = "the listing's order or ours")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// By id in the end, so that the order of a listing changes nothing.
+    /// By id, so that the order of a listing is irrelevant.
     #[default]
     Total,
-    /// As upstream: what was created at the same instant in the order of the listing, and what goes as a whole in its reverse. Two runtimes, or
-    /// two calls of one, may list differently, so two equal nodes may get different plans.
+    /// As upstream: entries that were created at the same instant in the order of the listing, and entries
+    /// that are removed together in its reverse. Two runtimes, or two calls of one, can list differently, so
+    /// two equal nodes can get different plans.
     Listing,
 }

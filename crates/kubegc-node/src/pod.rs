@@ -1,4 +1,5 @@
-//! Whether what a pod left on the node may go: its content, or at least what ran.
+//! The states in which the remains of a pod can be removed: its content, or its runtime state
+//! ([N2.60](crate::rules#n2-60) to [N2.63](crate::rules#n2-63)).
 
 use kubegc_core::{
     Uid,
@@ -7,15 +8,15 @@ use kubegc_core::{
 
 use crate::semantics::{Semantics, behavior};
 
-/// Why what a pod left may go.
+/// The reason why the remains of a pod can be removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PodGone {
     /// It was evicted.
     Evicted,
-    /// Its deletion was asked for, and nothing of it runs any more.
+    /// It is deleted, and none of its containers run.
     Deleted,
-    /// It ran to its end, and the node is under pressure.
+    /// It has terminated, and the node is under pressure.
     Terminated,
     /// No source of pods knows it.
     Unknown,
@@ -34,14 +35,15 @@ impl PodGone {
     }
 }
 
-/// Whether all that belongs to the pod may go. Upstream: `ShouldPodContentBeRemoved` of the pod workers, `IsPodDeleted` before them.
+/// Returns whether the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the pod
+/// workers, `IsPodDeleted` before them.
 #[must_use]
-pub fn content_gone(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
-    content_gone_at(pods, pods.known.get(uid).copied(), semantics)
+pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
+    content_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
-/// The same for a pod whose state has been looked up.
-pub(crate) fn content_gone_at(
+/// The same for a pod with a known state.
+pub(crate) fn content_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
@@ -54,18 +56,19 @@ pub(crate) fn content_gone_at(
             ..
         }) => Some(PodGone::Deleted),
         Some(_) => None,
-        None => unknown_gone(pods, semantics),
+        None => unknown_removable(pods, semantics),
     }
 }
 
-/// Whether what ran of the pod may go. Upstream: `ShouldPodRuntimeBeRemoved` of the pod workers, `IsPodTerminated` before them.
+/// Returns whether the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of the
+/// pod workers, `IsPodTerminated` before them.
 #[must_use]
-pub fn runtime_gone(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
-    runtime_gone_at(pods, pods.known.get(uid).copied(), semantics)
+pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
+    runtime_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
-/// The same for a pod whose state has been looked up.
-pub(crate) fn runtime_gone_at(
+/// The same for a pod with a known state.
+pub(crate) fn runtime_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
@@ -73,13 +76,13 @@ pub(crate) fn runtime_gone_at(
     match state {
         Some(PodState { terminated: true, .. }) => Some(PodGone::Terminated),
         Some(_) => None,
-        None => unknown_gone(pods, semantics),
+        None => unknown_removable(pods, semantics),
     }
 }
 
-/// A pod that nobody knows is garbage once what runs was compared with what should. Kubelets before the pod workers did not wait for that;
-/// here they wait for the sources at least, without which nothing is known of any pod.
-fn unknown_gone(pods: &Pods, semantics: &Semantics) -> Option<PodGone> {
+/// An unknown pod is garbage after running and desired pods were compared. Kubelets before the pod workers do
+/// not wait for that; here they wait at least for the sources, without which no pod is known.
+fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<PodGone> {
     let known =
         pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
     known.then_some(PodGone::Unknown)
@@ -117,8 +120,8 @@ mod tests {
                 known: BTreeMap::from([(uid.clone(), state)]),
                 ..Pods::default()
             };
-            assert_eq!(content_gone(&pods, &uid, &now), content, "{state:?}");
-            assert_eq!(runtime_gone(&pods, &uid, &now), runtime, "{state:?}");
+            assert_eq!(content_removable(&pods, &uid, &now), content, "{state:?}");
+            assert_eq!(runtime_removable(&pods, &uid, &now), runtime, "{state:?}");
         }
     }
 
@@ -136,7 +139,7 @@ mod tests {
                 sources_ready,
                 synced,
             };
-            let gone = |semantics| content_gone(&pods, &Uid::new("p"), semantics).is_some();
+            let gone = |semantics| content_removable(&pods, &Uid::new("p"), semantics).is_some();
             assert_eq!((gone(&Semantics::default()), gone(&old)), (new_gone, old_gone));
         }
     }

@@ -1,17 +1,20 @@
-//! Chooses which pod sandboxes of a node are removed, and says why the others stay.
+//! Planner for pod sandboxes.
 //!
-//! A sandbox is *active* while it is ready or any container, dead or alive, stands in it. Of a pod that is gone every inactive sandbox goes; of
-//! any other pod the newest stays, active or not, and older inactive ones go.
+//! A sandbox is *active* if it is ready or any container, dead or alive, belongs to it. All inactive
+//! sandboxes of a pod are removed if the remains of the pod can be removed. Otherwise the newest is kept,
+//! active or not, and older inactive ones are removed.
 //!
 //! # Guarantees
-//! Never an active sandbox. Neither ages nor limits count, nor whether all sources of pods are ready. The listing of containers must be taken after
-//! dead containers were removed: what was not removed keeps its sandbox.
+//! An active sandbox is never removed. Neither ages nor limits matter, nor whether all sources of pods are
+//! ready. The listing of containers must be taken after dead containers were removed: a remaining container
+//! keeps its sandbox.
 //!
 //! # Complexity
 //! `n` sandboxes and `m` containers: `O((n + m) log (n + m))` time.
 //!
 //! # Upstream
-//! `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `evictSandboxes`, alike from 1.20 to 1.36.
+//! [`pkg/kubelet/kuberuntime/kuberuntime_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go),
+//! `evictSandboxes`, equal from 1.20 to 1.36.
 
 use std::{
     cmp::Reverse,
@@ -28,10 +31,11 @@ use kubegc_core::{
 use crate::{
     Inventory, Order, Semantics,
     container::Occasion,
-    pod::{PodGone, content_gone, runtime_gone},
+    pod::{PodGone, content_removable, runtime_removable},
 };
 
-/// Chooses sandboxes to remove. See the [module](self).
+/// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
+/// [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     semantics: Semantics,
@@ -40,7 +44,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy of the periodic loop.
+    /// Creates the policy of the periodic run.
     #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
@@ -50,14 +54,14 @@ impl Policy {
         }
     }
 
-    /// The same policy for another occasion.
+    /// Sets another occasion.
     #[must_use]
     pub const fn on(mut self, occasion: Occasion) -> Self {
         self.occasion = occasion;
         self
     }
 
-    /// The same policy with another order among equals.
+    /// Sets another order among equals.
     #[must_use]
     pub const fn ordered(mut self, order: Order) -> Self {
         self.order = order;
@@ -65,18 +69,18 @@ impl Policy {
     }
 }
 
-/// What an executor does for a sandbox plan.
+/// An action of a sandbox plan.
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Stop a sandbox, and where that works, remove it.
+    /// Stop a sandbox, and remove it if that succeeds ([N2.37](crate::rules#n2-37)).
     Remove {
         /// The sandbox.
         sandbox: Arc<Sandbox>,
-        /// Why.
+        /// The reason.
         reason: RemovedBecause,
     },
 }
@@ -94,17 +98,17 @@ impl PlannedAction for Action {
     }
 }
 
-/// Why a sandbox goes.
+/// The reason why a sandbox is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
-    /// Its pod is gone, and nothing stands in it.
+    /// The remains of its pod can be removed, and no container belongs to it.
     PodGone(PodGone),
-    /// Its pod has a newer one, and nothing stands in it.
+    /// Its pod has a newer one, and no container belongs to it.
     Superseded,
 }
 
-/// What a sandbox plan speaks of.
+/// The subject of an entry in a sandbox plan.
 #[expect(clippy::exhaustive_enums, reason = "one sandbox, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -114,26 +118,26 @@ pub enum Subject {
     Node,
 }
 
-/// Why a sandbox stays, or what is odd about the facts.
+/// The reason why a sandbox is kept, or a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It is ready.
     Ready,
-    /// Containers stand in it, dead or alive.
+    /// Containers belong to it, dead or alive.
     HasContainers {
-        /// How many.
+        /// Number of containers.
         containers: u32,
     },
-    /// It is the newest of a pod that is not gone.
+    /// It is the newest of its pod.
     Newest,
     /// It names no pod.
     NoPod,
-    /// The runtime gave no id, so nothing can be asked of it.
+    /// The runtime returned no id, so it cannot be addressed.
     NoId,
-    /// Its id stands in the listing more than once, with equal contents; counted once.
+    /// Its id is listed more than once, with equal contents; counted once.
     Repeated,
-    /// Its id stands in the listing more than once, with different contents; not touched.
+    /// Its id is listed more than once, with different contents; not touched.
     Contradiction,
     /// There is no listing of sandboxes or containers.
     Unlisted(Box<str>),
@@ -171,8 +175,8 @@ impl Planner for Policy {
 }
 
 impl Policy {
-    /// The sandboxes of each pod, the newest first, or in the order of the listing where all are looked at alike. Those that cannot be told apart are
-    /// no part of any group: they stay.
+    /// The sandboxes of each pod, the newest first, or in the order of the listing if all are treated alike.
+    /// Sandboxes that cannot be identified are in no group and are kept.
     fn groups<'a>(
         &self,
         sandboxes: &'a [Arc<Sandbox>],
@@ -212,7 +216,7 @@ impl Policy {
         groups
     }
 
-    /// N2.33 to N2.36, for one pod.
+    /// [N2.33](crate::rules#n2-33) to [N2.36](crate::rules#n2-36), for one pod.
     fn group(
         &self,
         inventory: &Inventory,
@@ -222,9 +226,9 @@ impl Policy {
     ) {
         let Some(first) = group.first() else { return };
         let (pods, uid) = (&inventory.pods, &first.pod.uid);
-        let gone = content_gone(pods, uid, &self.semantics).or_else(|| match self.occasion {
+        let gone = content_removable(pods, uid, &self.semantics).or_else(|| match self.occasion {
             Occasion::Periodic => None,
-            Occasion::Forced => runtime_gone(pods, uid, &self.semantics),
+            Occasion::Forced => runtime_removable(pods, uid, &self.semantics),
         });
         let mut group = group.to_vec();
         if gone.is_none() {
@@ -250,7 +254,7 @@ impl Policy {
     }
 }
 
-/// All that is said of a sandbox, in the order in which they are looked at: the newest first, then by id.
+/// All fields of a sandbox, in the order in which they are compared: the newest first, then by id.
 fn everything(sandbox: &Sandbox) -> impl Ord + '_ {
     (
         Reverse(sandbox.created_at),
@@ -267,7 +271,7 @@ fn about(sandbox: &Arc<Sandbox>, reason: Reason) -> Kept<Subject, Reason> {
 }
 
 impl RemovedBecause {
-    /// The reason's name, as an Event would have it.
+    /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -290,12 +294,12 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
-            Self::HasContainers { containers } => write!(f, "{containers} containers stand in it"),
-            Self::Newest => f.write_str("the newest of its pod"),
+            Self::HasContainers { containers } => write!(f, "{containers} containers belong to it"),
+            Self::Newest => f.write_str("it is the newest sandbox of its pod"),
             Self::NoPod => f.write_str("its metadata names no pod"),
-            Self::NoId => f.write_str("the runtime gave no id"),
-            Self::Repeated => f.write_str("listed more than once, alike"),
-            Self::Contradiction => f.write_str("listed more than once, differently"),
+            Self::NoId => f.write_str("the runtime returned no id"),
+            Self::Repeated => f.write_str("listed more than once with equal contents"),
+            Self::Contradiction => f.write_str("listed more than once with different contents"),
             Self::Unlisted(why) => write!(f, "the sandboxes are unknown: {why}"),
         }
     }

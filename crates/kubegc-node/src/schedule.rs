@@ -1,17 +1,23 @@
-//! Decides which loop of a kubelet's collector runs when.
+//! The schedule of a kubelet's loops ([N1.1](crate::rules#n1-1) to [N1.5](crate::rules#n1-5)).
 //!
-//! Periods slide: a loop runs again one period after its last run *ended*, so a slow run is never followed by a hurried one.
+//! Periods slide: a loop runs again one period after its last run *ended*, so a slow run is never followed by
+//! an immediate one.
 //!
 //! # Upstream
-//! `StartGarbageCollection` in `kubelet.go`, `Start` in `image_gc_manager.go` and in `eviction_manager.go`, 1.20 to 1.36.
+//! `StartGarbageCollection` in
+//! [`kubelet.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet.go), `Start` in
+//! [`image_gc_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go)
+//! and in
+//! [`eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go),
+//! 1.20 to 1.36.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use kubegc_core::Timestamp;
 
-/// A loop of the kubelet that bears on collection.
+/// A loop of the kubelet that is relevant to collection.
 ///
-/// The order is that in which loops run that are due at the same time.
+/// Loops that are due at the same time run in this order.
 #[expect(clippy::exhaustive_enums, reason = "whoever drives them must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loop {
@@ -19,16 +25,16 @@ pub enum Loop {
     Containers,
     /// Images.
     Images,
-    /// Which images there are and which are in use: only records change.
+    /// Detection of images and their use: only records change.
     Detection,
-    /// The list of images that the node's status shows. Decides nothing about garbage.
+    /// The image list of the node status. It does not affect collection.
     ImageList,
-    /// Eviction thresholds. May force containers and images to go.
+    /// Eviction thresholds. Can force the removal of containers and images.
     Eviction,
 }
 
 impl Loop {
-    /// All of them.
+    /// All loops.
     pub const ALL: [Self; 5] = [
         Self::Containers,
         Self::Images,
@@ -37,8 +43,8 @@ impl Loop {
         Self::Eviction,
     ];
 
-    /// The time from the end of one run to the start of the next. An eviction round that evicted a pod is followed by the next as soon
-    /// as the pod is cleaned up: see [`Schedule::finished_at_once`].
+    /// The time from the end of one run to the start of the next. After an eviction round that evicted a pod
+    /// the next one starts as soon as the pod is cleaned up: see [`Schedule::finished_at_once`].
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_secs(match self {
@@ -62,22 +68,20 @@ impl fmt::Display for Loop {
     }
 }
 
-/// What a driver does next.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "whoever drives a schedule must handle each"
-)]
+/// The next step of a driver.
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// Run this loop now, and tell when it [`finished`](Schedule::finished). Others may be due as well.
+    /// Run this loop now, and report its end with [`finished`](Schedule::finished). Others can be due as
+    /// well.
     Run(Loop),
     /// Nothing is due before this time.
     WaitUntil(Timestamp),
-    /// Every loop is running, or there is none: only the end of a run helps.
+    /// Every loop is running, or there is none: only the end of a run changes that.
     Busy,
 }
 
-/// The end of a run was told of a loop that does not run.
+/// The end of a run was reported for a loop that is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{which} does not run")]
 #[non_exhaustive]
@@ -86,10 +90,11 @@ pub struct NotRunning {
     pub which: Loop,
 }
 
-/// Which loops there are, which of them run, and when the others are due.
+/// The loops, their running state, and their due times.
 ///
 /// # Guarantees
-/// No loop starts before one period has passed since its last run ended, nor while it runs. A clock that goes back delays, it never hurries.
+/// No loop starts before one period has passed since its last run ended, nor while it runs. A clock that goes
+/// backwards only delays.
 ///
 /// # Examples
 /// ```
@@ -109,8 +114,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule of these loops, each due at `start`. A loop named twice counts once.
-    /// [`Switches::loops`](crate::policy::Switches::loops) names those that a node's settings ask for.
+    /// Creates a schedule of these loops, each due at `start`. Duplicates count once.
+    /// [`Switches::loops`](crate::policy::Switches::loops) returns those that a node's settings enable.
     #[must_use]
     pub fn new(loops: impl IntoIterator<Item = Loop>, start: Timestamp) -> Self {
         Self {
@@ -119,7 +124,7 @@ impl Schedule {
         }
     }
 
-    /// Says what to do now. The loop that has been due for longest comes first.
+    /// The next step. The loop that has been due for longest comes first.
     pub fn next(&mut self, now: Timestamp) -> Next {
         let earliest = self
             .due
@@ -139,7 +144,7 @@ impl Schedule {
         }
     }
 
-    /// Takes in that a run ended: the loop is due again one period later.
+    /// Reports the end of a run: the loop is due again one period later.
     ///
     /// # Errors
     /// The loop does not run; nothing changes.
@@ -147,7 +152,8 @@ impl Schedule {
         self.due_again(which, now.saturating_add(which.period()))
     }
 
-    /// Takes in that a run ended that is to be followed by the next without a pause: an eviction round whose pod is cleaned up by now.
+    /// Reports the end of a run that is followed by the next at once: an eviction round whose pod is already
+    /// cleaned up.
     ///
     /// # Errors
     /// The loop does not run; nothing changes.
@@ -165,9 +171,9 @@ impl Schedule {
         }
     }
 
-    /// When image collection began: the start of its first run, fixed from then on. `None` before it, and where images are not collected.
+    /// The start of the first run of image collection. `None` before it, and if images are not collected.
     ///
-    /// From here on disuse is counted. Upstream: `beganGC`.
+    /// Disuse counts from here. Upstream: `beganGC`.
     #[must_use]
     pub const fn began_gc(&self) -> Option<Timestamp> {
         self.began_gc
@@ -178,7 +184,7 @@ impl Schedule {
         self.due.keys().copied()
     }
 
-    /// Whether a loop runs.
+    /// Returns whether a loop runs.
     #[must_use]
     pub fn is_running(&self, which: Loop) -> bool {
         self.due.get(&which) == Some(&None)

@@ -1,4 +1,5 @@
-//! Facts that cannot be, or should not: each gives a finding or a clear reason, never a panic, and never a removal that the facts do not support.
+//! Impossible or invalid facts: each gives a finding or a clear reason, never a panic, and never a removal
+//! that the facts do not support.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ fn containers(limits: Limits) -> container::Policy {
     container::Policy::new(limits, release("1.36.0")).expect("valid limits")
 }
 
-/// Images of any age go, all that may.
+/// Images of any age can be removed.
 fn images(semantics: Semantics) -> image::Policy {
     let thresholds = Thresholds {
         age_min: seconds(0),
@@ -196,7 +197,7 @@ fn containers_listed_twice_count_once_alike_and_never_if_they_differ() {
             .iter()
             .map(|found| found.reason.to_string())
             .collect();
-        assert_eq!(found, ["listed more than once, alike"]);
+        assert_eq!(found, ["listed more than once with equal contents"]);
     }
     for (name, other) in others {
         let [one, two] = [vec![first.clone(), other.clone()], vec![other, first.clone()]].map(|all| {
@@ -204,7 +205,10 @@ fn containers_listed_twice_count_once_alike_and_never_if_they_differ() {
                 let plan = plan(all.clone(), order);
                 assert!(plan.actions.is_empty(), "{name}");
                 let reasons: Vec<_> = plan.kept.iter().map(|kept| kept.reason.to_string()).collect();
-                assert_eq!(reasons, ["listed more than once, differently"; 2], "{name}");
+                assert_eq!(
+                    reasons, ["listed more than once with different contents"; 2],
+                    "{name}"
+                );
                 assert_eq!(plan.findings.len(), 1, "{name}");
             }
             plan(all, Order::Total)
@@ -251,7 +255,7 @@ fn sandboxes_listed_twice_count_once_alike_and_never_if_they_differ() {
 }
 
 #[test]
-fn images_listed_twice_are_told_of_and_stay_where_any_use_is_known() {
+fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
     let pinned = |pinned| Image {
         pinned,
         ..image("a", 1)
@@ -303,7 +307,7 @@ fn log_links_listed_twice_count_as_what_protects_most() {
 }
 
 #[test]
-fn log_entries_that_are_no_names_stay() {
+fn log_entries_that_are_no_names_are_kept() {
     for name in ["", ".", "..", "/", "a/b", "../p", "p/", "/etc"] {
         for order in ORDERS {
             let node = Inventory {
@@ -317,7 +321,7 @@ fn log_entries_that_are_no_names_stay() {
             assert_eq!(plan.kept[0].reason, log::Reason::NotAnEntry, "{name:?}");
         }
     }
-    // These are names, odd as they look.
+    // These are names, even if they look unusual.
     for name in ["...", "..a", "a..", "~", "*", "\u{0}", "a\nb"] {
         let node = Inventory {
             log_entries: Ok(vec![name.into()]),
@@ -375,7 +379,7 @@ fn disks_that_cannot_be() {
                 "{capacity:?} {available:?}: {:?}",
                 plan.findings
             );
-            // Wrapping, as upstream does, is told as well; what follows from it is upstream's.
+            // As upstream, wrapping is reported as well; its consequences are upstream's.
             let wrapped = policy.computing(Arithmetic::Upstream).plan(&node(disk), at(9));
             assert!(wrapped.findings.iter().any(|found| found.reason == reason));
         }
@@ -418,14 +422,14 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
             .filter(|found| found.reason == image::Reason::SizeOverflow)
             .count();
         assert_eq!(told, sizes.iter().filter(|size| **size > HUGE).count());
-        // Upstream's sums wrap: below what was wanted again, and all goes.
+        // Upstream's sums wrap: below the wanted amount again, so everything is removed.
         let wraps = sizes.iter().any(|size| *size > HUGE) || sizes[..2] == [100, HUGE];
         let plan = images(release("1.36.0"))
             .to(Task::Collect)
             .computing(Arithmetic::Upstream)
             .plan(&node, at(9));
         assert_eq!(plan.actions.len() > goes, wraps, "{sizes:?}");
-        // All that is unused is asked for without a number.
+        // All unused images are removed without an amount.
         for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
             let plan = images(release("1.36.0")).to(task).plan(&node, at(9));
             assert_eq!(plan.actions.len(), sizes.len(), "{sizes:?} {task:?}");
@@ -458,7 +462,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
             &[],
             1,
         ),
-        // A comma is no end of an id that is listed: upstream would remove the image "a".
+        // A comma does not end an id that is listed: upstream would remove the image "a".
         (
             on,
             [handled("a,b", ""), handled("a", "")],
@@ -500,7 +504,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
 }
 
 #[test]
-fn what_has_no_id_is_told_and_stays() {
+fn objects_without_an_id_are_reported_and_kept() {
     let node = Inventory {
         containers: listed([dead("", "gone", "web", 1), user("u", "x", "x", "")]),
         sandboxes: listed([a_sandbox("", "gone", SandboxState::NotReady, 1)]),
@@ -522,7 +526,7 @@ fn what_has_no_id_is_told_and_stays() {
         assert!(plan.actions.is_empty(), "{:?}", plan.actions);
         assert!(!plan.findings.is_empty() || !plan.kept.is_empty());
     }
-    // An image without an id is told of in every version, and the runtime refuses to remove nothing.
+    // An image without an id is reported in every version, and the runtime refuses to remove nothing.
     let node = Inventory {
         images: listed([image("", 1)]),
         ..empty()
@@ -532,8 +536,8 @@ fn what_has_no_id_is_told_and_stays() {
 }
 
 #[test]
-fn what_is_missing_protects() {
-    // Labels, metadata and images that the runtime did not give.
+fn missing_facts_protect() {
+    // Labels, metadata and images that the runtime did not return.
     let nameless = Container {
         name: None,
         pod: PodIdentity::default(),
@@ -555,9 +559,9 @@ fn what_is_missing_protects() {
     );
     assert_eq!(
         plan.summary.error.map(|error| error.to_string()),
-        Some("container c does not say what image it was made from".to_owned())
+        Some("container c does not name its image".to_owned())
     );
-    // Nothing listed at all: nothing planned, by anybody.
+    // Nothing listed at all: no planner plans anything.
     let nothing = Inventory::default();
     for version in crate::world::RELEASES {
         let semantics = release(version);
@@ -714,8 +718,8 @@ proptest! {
 }
 
 #[test]
-fn ids_that_begin_alike_are_told_apart_and_in_time() {
-    // Far more than could be compared with each other, had each to be.
+fn ids_with_a_common_start_are_distinguished_in_linear_time() {
+    // Far more than could be compared with each other.
     let ids: Vec<String> = (0..100_000)
         .map(|at| format!("a-long-beginning-{at:08}"))
         .collect();

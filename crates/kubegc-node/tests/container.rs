@@ -63,7 +63,7 @@ fn stays(plan: &PlanOf<Policy>) -> Vec<&str> {
     stays
 }
 
-/// The names of the reasons for which containers go, in order.
+/// The names of the reasons for removals, in order.
 fn why(plan: &PlanOf<Policy>) -> Vec<&str> {
     plan.actions
         .iter()
@@ -96,7 +96,7 @@ fn n2_1_n2_2_both_occasions_have_the_same_limits_and_age() {
 }
 
 #[test]
-fn n2_5_without_a_listing_nothing_goes_and_the_cause_is_told() {
+fn n2_5_without_a_listing_nothing_is_removed_and_the_cause_is_reported() {
     let refused = Unlisted::Failed(RuntimeError::refused("no socket"));
     for (listing, text) in [(Unlisted::NotAsked, "not listed"), (refused, "no socket")] {
         let node = Inventory {
@@ -118,7 +118,7 @@ fn n2_5_without_a_listing_nothing_goes_and_the_cause_is_told() {
 }
 
 #[test]
-fn n2_6_n2_9_n2_17_all_but_running_ones_go_and_unknown_ones_are_stopped_first() {
+fn n2_6_n2_9_n2_17_all_but_running_ones_are_removed_and_unknown_ones_are_stopped_first() {
     for (state, outcome) in [
         (Created, Some(None)),
         (Running, None),
@@ -238,7 +238,7 @@ fn n2_12_attempts_and_other_labels_change_nothing() {
 }
 
 #[test]
-fn n2_13_a_container_without_metadata_stays_and_is_told() {
+fn n2_13_a_container_without_metadata_is_kept_and_reported() {
     for state in [Created, Running, Exited, Unknown] {
         let mut nameless = in_state(state, dead("c", "gone", "web", 1));
         nameless.name = None;
@@ -254,7 +254,7 @@ fn n2_13_a_container_without_metadata_stays_and_is_told() {
 }
 
 #[test]
-fn n2_14_to_n2_16_the_oldest_go_first_and_whole_units_in_reverse_listing_order() {
+fn n2_14_to_n2_16_the_oldest_are_removed_first_and_whole_units_in_reverse_listing_order() {
     let listing: &[i64] = &[3, 1, 5, 2, 4];
     for (order, per_unit, goes) in [
         (Order::Total, 2, &["x1", "x2", "x3"][..]),
@@ -272,7 +272,7 @@ fn n2_14_to_n2_16_the_oldest_go_first_and_whole_units_in_reverse_listing_order()
 }
 
 #[test]
-fn n2_15_equals_go_by_id_or_stay_as_listed() {
+fn n2_15_equals_are_ordered_by_id_or_by_the_listing() {
     let node = Inventory {
         containers: listed([
             dead("b", "x", "web", 1),
@@ -439,7 +439,7 @@ fn n2_20_to_n2_26_the_worked_examples() {
 }
 
 #[test]
-fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_told() {
+fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
     let node = units(&[("a", &[1, 2, 3]), ("b", &[4]), ("c", &[5])]);
     let plan = policy(limits(2, 2)).plan(&node, at(100));
     assert_eq!(why(&plan), ["UnitLimit", "EvenShare", "NodeLimit"]);
@@ -463,7 +463,7 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_told() {
         .collect();
     assert_eq!(
         findings,
-        ["3 units share 2 places on the node, 1 each, though each may keep 2"]
+        ["3 units share 2 places on the node, 1 each, although its limit is 2"]
     );
     let summary = plan.summary;
     assert_eq!(
@@ -492,14 +492,14 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_told() {
         findings,
         [
             "3 units share 8 places on the node, 2 each, though a unit has no limit of its own",
-            "equal shares leave 6 where 8 may stay",
+            "equal shares keep 6 of 8 allowed containers",
         ]
     );
 }
 
 #[test]
-fn n2_21_and_n2_60_to_n2_63_pods_that_are_gone_take_their_units_along() {
-    // What goes of the unit x (three dead) with at most one each: all of it, or the two oldest.
+fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
+    // The removals of the unit x (three dead) with at most one each: all of it, or the two oldest.
     let all = true;
     for (name, state, sources_ready, synced, minor, periodic, forced) in [
         ("living", Some(PodState::LIVING), true, true, "1.36.0", !all, !all),
@@ -592,7 +592,7 @@ fn n2_21_and_n2_60_to_n2_63_pods_that_are_gone_take_their_units_along() {
 }
 
 #[test]
-fn n2_21_the_reasons_of_pods_that_are_gone() {
+fn n2_21_the_reasons_for_removable_pods() {
     for (state, occasion, text) in [
         (Some(EVICTED), Periodic, "its pod is evicted"),
         (Some(PodState::GONE), Forced, "its pod is deleted and terminated"),
@@ -619,7 +619,7 @@ fn n2_27_the_minimum_age_protects_in_every_step_and_the_protected_are_not_counte
         age_min: seconds(50),
         ..limits(1, 2)
     };
-    // Young ones, at 60 and later: of a pod that is gone, beyond the unit's limit, beyond the node's limit.
+    // Young ones, at 60 and later: of a removed pod, beyond the unit's limit, beyond the node's limit.
     let mut node = units(&[
         ("gone", &[10, 60]),
         ("x", &[20, 30, 70, 80]),
@@ -704,7 +704,8 @@ struct Idea {
     goes: Vec<&'static str>,
 }
 
-/// Containers `c1`, `c2` of pod `p`, created at these seconds; the pod lives, all is ready, limits are upstream's.
+/// Containers `c1`, `c2` of pod `p`, created at these seconds; the pod exists, all sources are ready, limits
+/// are upstream's.
 fn idea(number: u8, created: &[i64], goes: &[&'static str]) -> Idea {
     let containers = created
         .iter()
@@ -843,7 +844,7 @@ fn ideas_1_to_18_containers() {
         };
         for minor in crate::world::RELEASES {
             if idea.number == 14 && minor == "1.20.2" {
-                // Before the pod workers an unknown pod was gone at once.
+                // Before the pod workers an unknown pod was removable at once.
                 continue;
             }
             let policy = Policy::new(limits, release(minor)).expect("valid limits");

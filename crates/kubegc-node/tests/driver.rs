@@ -44,7 +44,7 @@ use crate::{
     world::{RELEASES, at, seconds, version},
 };
 
-/// What a simulated node answers, which it does at once.
+/// The responses of a simulated node, which are immediate.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("a simulated node answers at once")
 }
@@ -58,7 +58,7 @@ fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a S
     }
 }
 
-/// Room is made from half full, whatever the age of images; one dead container of each name stays.
+/// Room is made from half full, whatever the age of images; one dead container of each name is kept.
 fn spec() -> PolicySpec {
     PolicySpec {
         image_gc_high_threshold_percent: 50,
@@ -72,11 +72,11 @@ fn settings(release: &str) -> Settings {
     Settings::from(&Policy::new(&spec(), version(release)).expect("a valid policy"))
 }
 
-/// What the tests ask a busy node for.
+/// The expected garbage of a busy node.
 struct Busy {
     node: SimNode,
     clock: SimClock,
-    /// Its dead containers of a living pod, the oldest first, and those of pods that are gone.
+    /// Its dead containers of an existing pod, the oldest first, and those of removed pods.
     dead: Vec<Arc<str>>,
     orphans: Vec<Arc<str>>,
     gone_sandboxes: Vec<Arc<str>>,
@@ -85,8 +85,9 @@ struct Busy {
     pinned: Arc<str>,
 }
 
-/// A node with something of everything: restarts, a completed, an evicted, a deleted and a forgotten pod, a container of unknown state, dangling
-/// links, and images that are used by living and dead containers, mounted, pinned, or unused.
+/// A node with all kinds of objects: restarts, a completed, an evicted, a deleted and a forgotten pod, a
+/// container of unknown state, dangling links, and images that are used by running and dead containers,
+/// mounted, pinned, or unused.
 fn busy() -> Busy {
     let clock = SimClock::new(at(1_000_000));
     let settings = NodeSettings {
@@ -176,7 +177,7 @@ fn busy() -> Busy {
     }
 }
 
-/// All that is left on a node.
+/// The remaining objects of a node.
 fn left(node: &SimNode) -> Vec<BTreeSet<String>> {
     vec![
         node.all_containers()

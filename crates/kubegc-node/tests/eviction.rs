@@ -1,4 +1,4 @@
-//! What a node under pressure collects, and whether pods are spared by it.
+//! The reclaim of a node under pressure, and its verdict.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, Timestamp, node_
 use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
-        Answer, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation, Observations,
-        Origin, Pass, PodsGo, Pressure, Reason, Resource, Signal, Step, Subject, Thresholds, Verdict,
+        Answer, EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
+        Observations, Origin, Pass, Pressure, Reason, Resource, Signal, Step, Subject, Thresholds, Verdict,
         pod_grace_seconds, reclaim_functions,
     },
 };
@@ -81,7 +81,7 @@ fn hard<'a>(entries: &'a [(&'a str, &'a str)]) -> Setting<'a> {
     }
 }
 
-/// Of each signal what is free, out of a capacity of 100 GiB (or as many inodes), measured at a time.
+/// The available amount of each signal, of a capacity of 100 GiB (or as many inodes), measured at a time.
 fn measured(free: &[(Signal, u64)], seconds: i64) -> Observations {
     free.iter()
         .map(|(signal, available)| {
@@ -182,7 +182,7 @@ fn n4_2_and_n4_9_layouts_per_version_and_gate() {
 }
 
 #[test]
-fn n4_2_devices_and_mount_points_tell_the_layout() {
+fn n4_2_devices_and_mount_points_determine_the_layout() {
     for (devices, mounts, images, containers) in [
         ((Some("sda"), Some("sda")), (None, None), Some(false), None),
         (
@@ -331,7 +331,7 @@ fn n4_3_met_is_strict_and_percentages_count_against_the_capacity() {
         ("1000500m", 1_000, 2_000, Some(true)),
         ("10%", 99, 1_000, Some(true)),
         ("10%", 100, 1_000, Some(false)),
-        // 99.9 is cut to 99.
+        // 99.9 is truncated to 99.
         ("10%", 99, 999, Some(false)),
         ("10%", 2_000, 1_000, Some(false)),
         ("10%", 0, 0, None),

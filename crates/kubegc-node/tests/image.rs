@@ -1,4 +1,4 @@
-//! Rules N3.1 to N3.50: images and what is remembered of them.
+//! Rules N3.1 to N3.50: images and their records.
 
 mod ideas;
 mod records;
@@ -68,7 +68,7 @@ fn removed(plan: &PlanOf<Policy>) -> Vec<&str> {
     ids.collect()
 }
 
-/// Why the image of this id stays.
+/// The reason to keep the image of this id.
 fn reason<'a>(plan: &'a PlanOf<Policy>, id: &str) -> Option<&'a Reason> {
     let about = |subject: &Subject| matches!(subject, Subject::Image(image) if &*image.id == id);
     plan.kept
@@ -85,7 +85,7 @@ fn error(plan: &PlanOf<Policy>) -> String {
         .unwrap_or_default()
 }
 
-/// Runs a pass over one inventory, in which removing these images fails, and says which steps it took.
+/// Runs a pass over one inventory, in which removing these images fails, and returns its steps.
 fn pass(
     policy: Policy,
     task: Task,

@@ -39,7 +39,7 @@ fn links(links: &[(&str, LogTarget)]) -> Inventory {
     }
 }
 
-/// What goes, a `?` before what is asked for first.
+/// The removals, with a `?` before links whose container is read first.
 fn told(plan: &PlanOf<Policy>) -> Vec<String> {
     plan.actions
         .iter()
@@ -146,13 +146,13 @@ fn n2_42_only_the_content_predicate_decides() {
         let plan = policy("1.36.0").plan(&node, at(9));
         assert_eq!(told(&plan).len(), usize::from(goes), "{state:?}");
         if !goes {
-            assert_eq!(kept(&plan), [("ns_name_p", &Reason::PodLives)]);
+            assert_eq!(kept(&plan), [("ns_name_p", &Reason::PodExists)]);
         }
     }
 }
 
 #[test]
-fn n2_41_entries_go_in_the_order_of_names_or_of_the_reading() {
+fn n2_41_entries_are_removed_in_the_order_of_names_or_of_the_listing() {
     for (order, goes) in [(Order::Total, ["a", "b", "c"]), (Order::Listing, ["b", "c", "a"])] {
         let plan = policy("1.36.0")
             .ordered(order)
@@ -162,10 +162,10 @@ fn n2_41_entries_go_in_the_order_of_names_or_of_the_reading() {
 }
 
 #[test]
-fn n2_45_only_dangling_links_are_looked_at() {
+fn n2_45_only_dangling_links_are_considered() {
     let path = "/var/log/containers/web_shop_c-0123456789.log";
     for (target, outcome) in [
-        (Exists, Err(Reason::LinkIsWhole)),
+        (Exists, Err(Reason::LinkIsValid)),
         (Unknown, Err(Reason::LinkUnknown)),
         (Missing, Ok("?0123456789")),
     ] {

@@ -10,6 +10,7 @@ mod log;
 mod pausing;
 mod pod_directory;
 mod policy;
+mod rules;
 mod sandbox;
 mod schedule;
 mod world;

@@ -1,4 +1,5 @@
-//! A runtime, log directory and source of pods that let others run before and after each call, so that a caller can be dropped there.
+//! A runtime, log directory and source of pods that yield before and after each call, so that a caller can be
+//! dropped there.
 
 use std::{
     future::Future,
@@ -15,14 +16,14 @@ use kubegc_core::{
 };
 use kubegc_sim::SimClock;
 
-/// Pauses around every call of `0`; each listing of containers takes some time.
+/// Yields around every call of `0`; each listing of containers takes some time.
 pub(crate) struct Pausing<R> {
     pub(crate) inner: R,
     pub(crate) clock: SimClock,
     pub(crate) listing_takes: Duration,
 }
 
-/// Is ready when asked a second time.
+/// Is ready when polled a second time.
 struct Pause(bool);
 
 impl Future for Pause {

@@ -1,4 +1,5 @@
-//! Rules L13.1 to L13.5: directories of pods that are gone. Tests 1 to 8 are those of the rules, before volumes were removed and since.
+//! Rules L13.1 to L13.5: directories of pods that no longer exist. Tests 1 to 8 are those of the rules,
+//! before volumes were removed and since.
 
 use std::{sync::Arc, time::Duration};
 
@@ -87,7 +88,8 @@ pub(crate) fn gauges(summary: &Summary) -> Option<(u64, u64)> {
     summary.gauges.map(told)
 }
 
-/// Asserts that the one directory of these facts stays for this reason, and whether it counts as an orphan that stays.
+/// Asserts that the one directory of these facts is kept for this reason, and whether it counts as a kept
+/// orphan.
 fn assert_kept(release: &str, facts: &Facts, reason: &Reason, is_error: bool) {
     let plan = plan(release, facts);
     assert_eq!(plan.actions, [], "{release}");
@@ -130,13 +132,13 @@ fn l13_test_1_a_known_pod_keeps_its_directory() {
 }
 
 #[test]
-fn l13_test_2_an_unknown_empty_directory_goes() {
+fn l13_test_2_an_unknown_empty_directory_is_removed() {
     for (release, piecemeal) in RELEASES {
         let plan = plan(release, &orphans(vec![Directory::empty("p")]));
         let expected = if piecemeal {
             "rmdir p"
         } else {
-            "remove p with all below it"
+            "remove p with its content"
         };
         assert_eq!(removals(&plan), [expected], "{release}");
         let Action::Remove {
@@ -168,7 +170,7 @@ fn l13_test_3_a_mounted_volume_keeps_the_directory() {
 }
 
 #[test]
-fn l13_test_4_a_volume_path_that_is_left_keeps_the_directory_up_to_about_1_20() {
+fn l13_test_4_a_remaining_volume_path_keeps_the_directory_up_to_about_1_20() {
     let facts = orphans(vec![directory("p", &[CACHE], &[], &["plugins", "volumes"])]);
     for (release, piecemeal) in RELEASES {
         if !piecemeal {
@@ -181,7 +183,7 @@ fn l13_test_4_a_volume_path_that_is_left_keeps_the_directory_up_to_about_1_20() 
             [
                 "rmdir p/volumes/kubernetes.io~empty-dir/cache",
                 "rmdir p/volumes and the directories below it",
-                "remove p/plugins with all below it",
+                "remove p/plugins with its content",
                 "rmdir p",
             ],
             "{release}"
@@ -259,7 +261,7 @@ fn l13_1_unknown_pods_decide_nothing() {
 }
 
 #[test]
-fn l13_1_a_name_that_is_no_uid_stays() {
+fn l13_1_a_name_that_is_not_a_uid_is_kept() {
     for (release, _) in RELEASES {
         for name in ["", ".", "..", "a/b", "/", "../p", "a\\b", "a\0b"] {
             let plan = plan(release, &orphans(vec![Directory::empty(name)]));
@@ -301,11 +303,11 @@ fn l13_2_to_l13_4_what_was_not_read_keeps_the_directory() {
 }
 
 #[test]
-fn l13_3_a_subpath_directory_that_is_left_keeps_the_directory_up_to_about_1_20() {
+fn l13_3_a_remaining_subpath_directory_keeps_the_directory_up_to_about_1_20() {
     let cases = [
         directory("p", &[], &[SUBPATH], &["volume-subpaths"]),
         directory("p", &[], &[SUBPATH], &[]),
-        // Upstream looks for the directory, not for what is in it.
+        // Upstream checks the directory, not its content.
         directory("p", &[], &[], &["volume-subpaths"]),
     ];
     for case in cases {
@@ -318,13 +320,13 @@ fn l13_3_a_subpath_directory_that_is_left_keeps_the_directory_up_to_about_1_20()
         &Reason::VolumesLeft { volumes: 2 },
         true,
     );
-    // A `volumes` directory without a volume goes with all else.
+    // A `volumes` directory without a volume is removed with everything else.
     let facts = orphans(vec![directory("p", &[], &[], &["volumes", "etc-hosts"])]);
-    assert_eq!(removals(&plan("1.20.2", &facts)), ["remove p with all below it"]);
+    assert_eq!(removals(&plan("1.20.2", &facts)), ["remove p with its content"]);
 }
 
 #[test]
-fn l13_4_volumes_go_first_the_deepest_before_what_holds_them() {
+fn l13_4_volumes_are_removed_first_and_children_before_their_parents() {
     let volumes = [
         "volumes/kubernetes.io~csi/pvc-2",
         CACHE,
@@ -345,9 +347,9 @@ fn l13_4_volumes_go_first_the_deepest_before_what_holds_them() {
             &format!("{by} p/volume-subpaths/config/web/0"),
             &format!("{by} p/volume-subpaths/config/web/1"),
             "rmdir p/volumes and the directories below it",
-            "remove p/etc-hosts with all below it",
-            "remove p/plugins with all below it",
-            "remove p/volume-subpaths with all below it",
+            "remove p/etc-hosts with its content",
+            "remove p/plugins with its content",
+            "remove p/volume-subpaths with its content",
             "rmdir p",
         ];
         assert_eq!(removals(&plan(release, &facts)), expected, "{release}");
@@ -358,7 +360,7 @@ fn l13_4_volumes_go_first_the_deepest_before_what_holds_them() {
 fn l13_4_what_holds_a_volume_is_never_removed_as_a_tree() {
     let facts = orphans(vec![
         directory("p", &[CACHE], &[SUBPATH], &["volumes", "volume-subpaths"]),
-        // Told of volumes, but not of the directory that must hold them.
+        // Volumes are listed, but not their directory.
         directory("q", &[CACHE], &[], &[]),
     ]);
     let plan = plan("1.36.0", &facts);
@@ -371,7 +373,7 @@ fn l13_4_what_holds_a_volume_is_never_removed_as_a_tree() {
 }
 
 #[test]
-fn l13_4_a_path_that_leads_elsewhere_keeps_the_directory() {
+fn l13_4_a_path_out_of_the_directory_keeps_it() {
     for (volumes, subpaths, entries, away) in [
         (&["volumes"][..], &[][..], &[][..], "volumes"),
         (&["volumes/../../q"], &[], &[], "volumes/../../q"),
@@ -390,12 +392,12 @@ fn l13_4_a_path_that_leads_elsewhere_keeps_the_directory() {
         (&[], &[], &["", "z/"], ""),
     ] {
         let facts = orphans(vec![directory("p", volumes, subpaths, entries)]);
-        assert_kept("1.36.0", &facts, &Reason::LeadsAway(away.into()), true);
+        assert_kept("1.36.0", &facts, &Reason::OutsideDirectory(away.into()), true);
     }
 }
 
 #[test]
-fn a_directory_that_is_told_of_twice_counts_once_or_stays() {
+fn a_directory_that_is_listed_twice_counts_once_or_is_kept() {
     let one = || directory("p", &[CACHE, "volumes/a/b"], &[], &["volumes", "a"]);
     let mut reordered = directory("p", &["volumes/a/b", CACHE], &[], &["a", "volumes"]);
     let alike = plan("1.36.0", &orphans(vec![one(), reordered.clone(), one()]));
@@ -407,7 +409,7 @@ fn a_directory_that_is_told_of_twice_counts_once_or_stays() {
     for told in [vec![one(), reordered.clone()], vec![reordered, one()]] {
         assert_kept("1.36.0", &orphans(told), &Reason::Contradiction, true);
     }
-    // A known pod's directory stays because the pod is known.
+    // A known pod's directory is kept because the pod is known.
     let mut facts = orphans(vec![one(), Directory::empty("p")]);
     facts.pods = pods(&[("p", PodState::LIVING)]);
     assert_kept("1.36.0", &facts, &Reason::PodKnown, false);
@@ -428,7 +430,7 @@ fn reasons_read_as_sentences_and_each_differs() {
         Reason::EntriesUnread("x".into()),
         Reason::VolumesLeft { volumes: 2 },
         Reason::SubpathsLeft,
-        Reason::LeadsAway("..".into()),
+        Reason::OutsideDirectory("..".into()),
         Reason::RemovalFailed { failures: 1 },
         Reason::RemovalFailed { failures: 2 },
         Reason::Repeated,
@@ -441,12 +443,12 @@ fn reasons_read_as_sentences_and_each_differs() {
         "2 volumes are left on disk"
     );
     assert_eq!(
-        Reason::LeadsAway("..".into()).to_string(),
-        "\"..\" leads elsewhere"
+        Reason::OutsideDirectory("..".into()).to_string(),
+        "\"..\" leads out of the directory"
     );
     assert_eq!(RemovedBecause::Orphaned.as_str(), "Orphaned");
     assert_eq!(
         RemovedBecause::Orphaned.to_string(),
-        "its pod is not known, nothing of it runs, and nothing is mounted"
+        "its pod is unknown, nothing of it runs, and nothing is mounted"
     );
 }

@@ -1,4 +1,4 @@
-//! A node's settings: what a kubelet refuses, in which words, what turns loops off, and what is allowed but odd.
+//! A node's settings: errors with their texts, disabled loops, and findings.
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 use kubegc_node::{
@@ -16,7 +16,7 @@ fn seconds(seconds: i64) -> GoDuration {
     GoDuration::from_secs(seconds)
 }
 
-/// Settings that differ from upstream's defaults as told.
+/// Settings with these differences from upstream's defaults.
 fn spec(change: impl FnOnce(&mut PolicySpec)) -> PolicySpec {
     let mut spec = PolicySpec::default();
     change(&mut spec);
@@ -166,7 +166,7 @@ fn n1_24_to_n1_27_ages_are_validated_where_a_maximum_age_exists() {
 }
 
 #[test]
-fn n1_18_a_negative_container_age_is_refused_and_all_problems_are_told() {
+fn n1_18_a_negative_container_age_is_refused_and_all_problems_are_reported() {
     let negative = spec(|spec| spec.minimum_container_ttl = seconds(-1));
     let refused = "invalid minimum garbage collection age: -1s";
     assert_eq!(refusal(&negative, 36), refused);
@@ -225,7 +225,7 @@ fn n1_6_to_n1_10_what_runs_per_version_and_gate() {
             false,
             SwitchReason::HighThresholdIsHundred,
         ),
-        // What no kubelet accepts still has an answer.
+        // Even settings that no kubelet accepts have a result.
         (
             28,
             Some(true),
@@ -345,7 +345,7 @@ fn odd_settings_are_found() {
 }
 
 #[test]
-fn eviction_that_begins_no_later_than_collection_is_found() {
+fn eviction_that_starts_no_later_than_collection_is_a_finding() {
     for (value, high, capacity, first) in [
         // Kubernetes #106913: the defaults meet at one point.
         ("15%", 85, None, true),
@@ -398,13 +398,14 @@ fn soft_thresholds_can_come_first_too() {
     assert_eq!(
         found,
         [
-            "eviction at imagefs.available<30% for 1m0s begins no later than image collection at imageGCHighThresholdPercent 85"
+            "eviction at imagefs.available<30% for 1m0s starts no later than image collection at imageGCHighThresholdPercent 85"
         ]
     );
 }
 
 proptest! {
-    /// What the configuration accepts, every constructor accepts, and the other way round nothing is refused without a rule.
+    /// Settings that the configuration accepts are accepted by every constructor; conversely nothing is
+    /// refused without a rule.
     #[test]
     fn a_policy_is_valid_by_construction(
         high in -2..=103_i32,

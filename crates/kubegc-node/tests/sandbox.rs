@@ -19,7 +19,7 @@ fn policy() -> Policy {
     Policy::new(release("1.36.0"))
 }
 
-/// Sandboxes of pod `p` by id, state and second of creation; containers by the sandbox they stand in.
+/// Sandboxes of pod `p` by id, state and second of creation; containers by their sandbox.
 fn node(state: Option<PodState>, sandboxes: &[(&str, SandboxState, i64)], within: &[&str]) -> Inventory {
     let known: Vec<_> = state.into_iter().map(|state| ("p", state)).collect();
     let containers = within.iter().enumerate().map(|(at, &sandbox)| Container {
@@ -56,7 +56,7 @@ fn kept(plan: &PlanOf<Policy>) -> Vec<(&str, String)> {
 }
 
 #[test]
-fn n2_30_either_listing_missing_means_that_nothing_goes() {
+fn n2_30_without_either_listing_nothing_is_removed() {
     let why = || Unlisted::Failed(RuntimeError::refused("no socket"));
     let whole = node(None, &[("a", NotReady, 1)], &[]);
     for (broken, text) in [
@@ -91,12 +91,12 @@ fn n2_30_either_listing_missing_means_that_nothing_goes() {
 }
 
 #[test]
-fn n2_31_active_is_what_is_ready_or_has_containers() {
+fn n2_31_a_sandbox_is_active_if_it_is_ready_or_has_containers() {
     for (state, within, reason) in [
         (NotReady, &[][..], None),
         (NotReady, &["another"], None),
-        (NotReady, &["a"], Some("1 containers stand in it")),
-        (NotReady, &["a", "a"], Some("2 containers stand in it")),
+        (NotReady, &["a"], Some("1 containers belong to it")),
+        (NotReady, &["a", "a"], Some("2 containers belong to it")),
         (Ready, &[], Some("ready")),
         (Ready, &["a"], Some("ready")),
     ] {
@@ -111,7 +111,7 @@ fn n2_31_active_is_what_is_ready_or_has_containers() {
 }
 
 #[test]
-fn n2_32_groups_go_by_the_uid_of_the_metadata() {
+fn n2_32_groups_have_the_uid_of_the_metadata() {
     let labelled = Sandbox {
         labels: [("io.kubernetes.pod.uid".into(), "q".into())].into(),
         ..sandbox("a", "p", NotReady, 1)
@@ -129,8 +129,8 @@ fn n2_32_groups_go_by_the_uid_of_the_metadata() {
 }
 
 #[test]
-fn n2_33_n2_34_n2_36_how_many_are_looked_at_by_pod_and_occasion() {
-    // Two inactive ones: none but the newest stays, or none at all. Neither sources nor ages count.
+fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
+    // Two inactive ones: only the newest is kept, or none. Neither sources nor ages count.
     let all = true;
     for (name, state, synced, version, periodic, forced) in [
         ("living", Some(PodState::LIVING), true, "1.36.0", !all, !all),
@@ -163,7 +163,7 @@ fn n2_33_n2_34_n2_36_how_many_are_looked_at_by_pod_and_occasion() {
 }
 
 #[test]
-fn n2_35_the_oldest_go_first_and_active_ones_are_not_replaced() {
+fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
     let gone = Some(PodState::GONE);
     let living = Some(PodState::LIVING);
     let listing: &[(&str, SandboxState, i64)] = &[
@@ -186,7 +186,7 @@ fn n2_35_the_oldest_go_first_and_active_ones_are_not_replaced() {
 }
 
 #[test]
-fn n2_35_equals_go_by_id_or_stay_as_listed() {
+fn n2_35_equals_are_ordered_by_id_or_by_the_listing() {
     let listing: &[(&str, SandboxState, i64)] = &[("b", NotReady, 1), ("a", NotReady, 1), ("c", NotReady, 1)];
     let node = node(Some(PodState::LIVING), listing, &[]);
     for (order, goes) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
@@ -195,7 +195,7 @@ fn n2_35_equals_go_by_id_or_stay_as_listed() {
 }
 
 #[test]
-fn n2_38_sandboxes_without_a_uid_are_one_group_and_told() {
+fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
     let mut node = Inventory {
         sandboxes: listed([sandbox("a", "", NotReady, 1), sandbox("b", "", NotReady, 2)]),
         ..empty()

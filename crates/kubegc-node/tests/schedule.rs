@@ -1,4 +1,4 @@
-//! When the loops of a collector run, and which of their failures are worth an event.
+//! The times of a collector's loops, and the failures that cause an event.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn n1_1_the_first_run_is_at_once_and_the_next_one_period_after_the_end() {
 }
 
 #[test]
-fn n1_2_collection_begins_once_with_the_first_run_of_the_image_loop() {
+fn n1_2_collection_starts_once_with_the_first_run_of_the_image_loop() {
     let mut schedule = Schedule::new([Loop::Images, Loop::Containers], at(5));
     assert_eq!(schedule.began_gc(), None);
     assert_eq!(schedule.next(at(7)), Next::Run(Loop::Containers));
@@ -116,7 +116,7 @@ fn n1_11_a_container_failure_is_worth_an_event_every_time() {
 }
 
 #[test]
-fn n1_12_a_container_success_only_tells_whether_it_recovered() {
+fn n1_12_a_container_success_only_reports_whether_it_recovered() {
     let mut health = LoopHealth::default();
     for (error, recovered) in [
         (None, false),
@@ -161,8 +161,8 @@ fn n1_13_to_n1_15_an_image_failure_is_worth_an_event_from_the_second_in_a_row() 
 }
 
 proptest! {
-    /// Time passes, loops run and end in any order: none starts before one period has passed since its end, none runs twice at once, and none
-    /// that is due is passed over.
+    /// Time passes, loops run and end in any order: none starts before one period has passed since its end,
+    /// none runs twice at once, and none that is due is skipped.
     #[test]
     fn no_loop_starts_before_one_period_after_its_end(
         steps in prop::collection::vec((0_u64..120, prop::option::of(0_usize..5)), 1..200),

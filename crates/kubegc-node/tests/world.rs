@@ -1,4 +1,4 @@
-//! What the tests build nodes from.
+//! Building blocks of nodes for tests.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use kubegc_core::{
 };
 use kubegc_node::{GoDuration, Inventory, Listing, Semantics};
 
-/// Releases at both sides of the differences that the tables speak of.
+/// Releases at both sides of the differences in the tables.
 pub(crate) const RELEASES: [&str; 5] = ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"];
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -94,7 +94,7 @@ pub(crate) fn file_system(capacity: u64, available: u64) -> FileSystem {
     }
 }
 
-/// Wraps what a listing holds.
+/// Wraps the content of a listing.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "a listing that succeeded, beside ones that did not"
@@ -112,7 +112,7 @@ pub(crate) fn pods(known: &[(&str, PodState)]) -> Pods {
     }
 }
 
-/// A node on which everything was listed and nothing is there.
+/// A node on which everything was listed and nothing exists.
 pub(crate) fn empty() -> Inventory {
     Inventory {
         containers: Ok(Vec::new()),
@@ -135,7 +135,7 @@ pub(crate) const EVICTED: PodState = PodState {
     terminated: false,
 };
 
-/// A pod whose deletion was asked for and that has not ended.
+/// A pod that is deleted and has not ended.
 pub(crate) const ENDING: PodState = PodState {
     evicted: false,
     deleted: true,

@@ -1,10 +1,12 @@
-//! Remembers which owners were found absent, so that a thousand dependents of one vanished owner cost one lookup (rules G-36 and G-37).
+//! Cache of absent owners, so that a thousand dependents of one vanished owner cost one lookup
+//! ([G-36](crate::rules#g-36) and [G-37](crate::rules#g-37)).
 //!
-//! The memory is bounded: the least recently used owner is forgotten. Nothing else ever invalidates an entry, because a uid that was
-//! absent under an identity does not come back.
+//! The cache is bounded: the least recently used owner is evicted. No other event invalidates an entry,
+//! because a uid that was absent under an identity is never used again.
 //!
 //! # Upstream
-//! `uid_cache.go`, 1.13 (keyed by uid alone) and 1.20.2 (keyed by identity).
+//! [`uid_cache.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/uid_cache.go),
+//! 1.13 (keyed by uid alone) and 1.20.2 (keyed by identity).
 
 use std::hash::{Hash, Hasher};
 
@@ -13,10 +15,10 @@ use indexmap::{Equivalent, IndexSet};
 
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
-/// How many owners upstream remembers.
+/// Upstream's capacity.
 pub const CAPACITY: usize = 500;
 
-/// A bounded memory of absent owners.
+/// A bounded LRU cache of absent owners.
 #[derive(Clone, Debug)]
 pub struct AbsentOwners {
     entries: IndexSet<Key, FixedState>,
@@ -27,13 +29,13 @@ pub struct AbsentOwners {
     by_uid: bool,
 }
 
-/// One remembered owner. Where the memory is keyed by uid, the other texts are empty.
+/// One cached owner. If the cache is keyed by uid, the other texts are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key(ObjectRef);
 
 impl AbsentOwners {
-    /// An empty memory for this many owners. `by_uid` is the behaviour before 1.20: another owner with the same uid in another namespace
-    /// then counts as absent, too, which is how the cross-namespace incident spread.
+    /// Creates an empty cache for this many owners. `by_uid` is the behavior before 1.20: another owner with
+    /// the same uid in another namespace then also counts as absent, which is how kubernetes #65200 spread.
     #[must_use]
     pub fn new(capacity: usize, by_uid: bool) -> Self {
         Self {
@@ -45,7 +47,7 @@ impl AbsentOwners {
         }
     }
 
-    /// Remembers an absent owner, as the one used last. Answers whether it was new.
+    /// Adds an absent owner as the most recently used one. Returns whether it was new.
     pub fn insert(&mut self, mut owner: ObjectRef) -> bool {
         if self.by_uid {
             owner = ObjectRef {
@@ -71,7 +73,8 @@ impl AbsentOwners {
         new
     }
 
-    /// Whether the owner that this reference names, looked for in this namespace, is known to be absent. A hit counts as use.
+    /// Returns whether the owner that this reference names, looked up in this namespace, is known to be
+    /// absent. A hit counts as use.
     pub fn contains(&mut self, reference: &OwnerReference, namespace: &str) -> bool {
         let found = if self.by_uid {
             self.entries.get_index_of(&Wanted {
@@ -89,7 +92,7 @@ impl AbsentOwners {
         found.inspect(|&at| self.touch(at)).is_some()
     }
 
-    /// The remembered owners, least recently used first.
+    /// The cached owners, least recently used first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &ObjectRef> {
         let mut entries: Vec<_> = self.last_used.iter().zip(&self.entries).collect();
         entries.sort_unstable_by_key(|(used, _)| **used);
@@ -112,7 +115,7 @@ struct Wanted<'a> {
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The uid alone spreads well: other identities with the same uid are rare.
+        // The uid alone is enough: other identities with the same uid are rare.
         self.0.uid.hash(state);
     }
 }
@@ -139,7 +142,7 @@ impl Equivalent<Key> for Wanted<'_> {
     }
 }
 
-/// The hash of a key and of what finds it must agree; kept here so that the two cannot drift apart unseen.
+/// A key and the borrowed form that finds it must have equal hashes.
 #[cfg(test)]
 fn hash_of(value: &impl Hash) -> u64 {
     std::hash::BuildHasher::hash_one(&FixedState::default(), value)
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn g36_the_least_recently_used_owner_is_forgotten() {
+    fn g36_the_least_recently_used_owner_is_evicted() {
         let mut absent = AbsentOwners::new(2, false);
         let [(a, a_reference), (b, b_reference), (c, _)] =
             [owner("a", "x"), owner("b", "x"), owner("c", "x")];
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_what_finds_them_hash_alike() {
+    fn keys_and_borrowed_keys_have_equal_hashes() {
         let (a, reference) = owner("a", "x");
         let wanted = Wanted {
             reference: Some(&reference),

@@ -1,7 +1,10 @@
-//! How long a failed item waits: the longer of its own growing delay and its place in a bucket that all items share (rules W-2 and W-3).
+//! Retry delays: per-item exponential backoff, and a token bucket that all items of a queue share
+//! ([W-2](crate::rules#w-2) and [W-3](crate::rules#w-3)).
 //!
 //! # Upstream
-//! `DefaultControllerRateLimiter` of client-go's workqueue: 5 ms doubling to 1000 s an item, and 10 a second with a burst of 100 for the queue.
+//! [`DefaultControllerRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go)
+//! of client-go's workqueue: 5 ms doubling to 1000 s an item, and 10 a second
+//! with a burst of 100 for the queue.
 
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use crate::NodeId;
 
 const BASE: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
-/// From here on the doubled delay is beyond the maximum.
+/// From this count on the doubled delay exceeds the maximum.
 const DOUBLINGS_MAX: u32 = 18;
 const BUCKET_BURST: i64 = 100;
 const TOKEN_EVERY: Duration = Duration::from_millis(100);
@@ -23,12 +26,12 @@ const TOKEN_EVERY: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Default)]
 pub struct Limiter {
     failures: HashMap<NodeId, u32, FixedState>,
-    /// When the bucket was or will be full of tokens, counting the reservations made: the later, the emptier.
+    /// When the bucket is full again, reservations included. A later time means fewer tokens.
     full_at: Option<Timestamp>,
 }
 
 impl Limiter {
-    /// The delay of an item that failed just now; counts the failure and takes a token.
+    /// Counts a failure of the item, takes a token and returns the delay before the next try.
     pub fn when(&mut self, node: NodeId, now: Timestamp) -> Duration {
         let failures = self.failures.entry(node).or_insert(0);
         let own = if *failures >= DOUBLINGS_MAX {
@@ -40,18 +43,18 @@ impl Limiter {
         own.max(self.reserve(now))
     }
 
-    /// Forgets the failures of an item.
+    /// Resets the failure count of an item.
     pub fn forget(&mut self, node: NodeId) {
         self.failures.remove(&node);
     }
 
-    /// How often the item has failed since it was last forgotten.
+    /// Failures of the item since its count was last reset.
     #[must_use]
     pub fn failures(&self, node: NodeId) -> u32 {
         self.failures.get(&node).copied().unwrap_or(0)
     }
 
-    /// Takes one token, perhaps one of the future, and says how far in the future it is.
+    /// Takes one token, possibly a future one, and returns the time until it is available.
     fn reserve(&mut self, now: Timestamp) -> Duration {
         let full_at = self
             .full_at

@@ -1,4 +1,4 @@
-//! What the collector asks of an API server, and what it can be answered.
+//! Requests of the collector and their responses, as data.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,50 +8,51 @@ use kubegc_core::{
 
 use crate::{patch::Body, reason::Reason};
 
-/// One request, with what the decision behind it rests on.
+/// One request, with the expected state behind its decision.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// The kind, in the catalog that the attempt was given.
+    /// The kind, in the catalog that the attempt received.
     pub kind: KindId,
-    /// The object meant. Its namespace is empty where the kind is cluster-scoped, but for the read before a merge patch: that one looks where the
-    /// graph's node is, as upstream does, and finds nothing where the node's namespace was guessed. Its uid is that which the collector
-    /// believes in and need not be that of the object found under the name.
+    /// The target object. Its namespace is empty if the kind is cluster-scoped. The read before a merge patch
+    /// is the exception: as upstream, it uses the namespace of the graph's node and finds nothing if that
+    /// namespace was guessed. The uid is the expected one; the object found under the name can have another.
     pub target: ObjectRef,
-    /// What to do.
+    /// The operation.
     pub request: Request,
-    /// What the decision rests on: at least the uid, for every write.
+    /// The preconditions that the decision depends on: at least the uid for every write.
     pub expect: Preconditions,
-    /// Why.
+    /// The reason for the request.
     pub reason: Reason,
 }
 
-/// What to do with an object.
+/// An operation on an object.
 #[expect(
     clippy::exhaustive_enums,
     reason = "executors must perform each; a new one must break them"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// Read its metadata, live.
+    /// Reads its metadata live.
     Get,
-    /// Delete it.
+    /// Deletes it.
     Delete {
-        /// The preconditions to send: what upstream sends, or all that is expected.
+        /// The preconditions to send: those that upstream sends, or all expected ones.
         wire: Preconditions,
-        /// What happens to its dependents.
+        /// The treatment of its dependents.
         propagation: PropagationPolicy,
     },
-    /// Patch its metadata.
+    /// Patches its metadata.
     Patch {
         /// The format.
         format: PatchType,
         /// The exact bytes.
         body: Body,
     },
-    /// Write it back as it was read, with these finalizers: how releases before 1.15 remove one.
+    /// Writes the object back as it was read, with these finalizers. Releases before 1.15 remove a finalizer
+    /// this way ([F-2](crate::rules#f-2)).
     Put {
-        /// The version that was read; the write must fail where the object has another.
+        /// The version that was read. The write must fail if the object has another one.
         read_at: ResourceVersion,
         /// The finalizers to write.
         finalizers: Vec<Arc<str>>,
@@ -59,14 +60,14 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the request may change something.
+    /// Returns whether the request can change the object.
     #[must_use]
     pub const fn is_write(&self) -> bool {
         !matches!(self, Self::Get)
     }
 }
 
-/// The answer to one request.
+/// The response to one request.
 ///
 /// Failures are data here, in the classes that lead to different decisions.
 #[non_exhaustive]
@@ -74,7 +75,7 @@ impl Request {
 pub enum Answer {
     /// A read found the object.
     Found(Arc<ObjectMeta>),
-    /// A write was carried out; the object's state after it, where it is known.
+    /// A write succeeded; the object's state after it, if the server returned it.
     Applied(Option<Arc<ObjectMeta>>),
     /// 404.
     NotFound,
@@ -86,14 +87,14 @@ pub enum Answer {
     Invalid,
     /// The kind is not served.
     NoMapping,
-    /// What was listed does not cover this object: neither present nor absent.
+    /// The list does not cover this object, so it is neither present nor absent.
     Unlisted,
-    /// 400, 403, 429: certainly not carried out.
+    /// 400, 403, 429: certainly not applied.
     Refused {
-        /// When to try again, where the server said so.
+        /// When to retry, if the server said so.
         retry_after: Option<Duration>,
     },
-    /// Timeouts, lost answers, 5xx: it may have been carried out.
+    /// Timeouts, lost responses, 5xx: the request may have been applied.
     Unknown,
 }
 
@@ -108,17 +109,17 @@ impl From<StoreError> for Answer {
             StoreError::Refused { retry_after, .. } => Self::Refused { retry_after },
             StoreError::Unlisted => Self::Unlisted,
             StoreError::NotSupported { .. } => Self::Refused { retry_after: None },
-            // What is not known to be a refusal counts as an unknown outcome.
+            // Every failure that is not known to be a refusal has an unknown outcome.
             _ => Self::Unknown,
         }
     }
 }
 
-/// Why an attempt did not come to its end. The item is put back, or dropped where the error says that trying again is of no use.
+/// Why an attempt failed. The item is requeued, or dropped if a retry cannot help.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum AttemptError {
-    /// No kind is served under this apiVersion and kind.
+    /// No resource is served under this apiVersion and kind ([A-2](crate::rules#a-2)).
     #[error("unable to get REST mapping for {api_version}/{kind}.")]
     NoMapping {
         /// The apiVersion.
@@ -126,43 +127,43 @@ pub enum AttemptError {
         /// The kind.
         kind: Arc<str>,
     },
-    /// A cluster-scoped object names a namespaced owner: nothing will ever come of it.
+    /// A cluster-scoped object names a namespaced owner. A retry cannot help.
     #[error("cluster-scoped objects cannot refer to namespaced owners")]
     NamespacedOwnerOfClusterScoped,
-    /// A request was not answered as hoped.
+    /// A request failed.
     #[error("{target} could not be {asked}: {answer:?}")]
     Answered {
         /// The object.
         target: ObjectRef,
-        /// What was asked: read, patched, deleted.
+        /// The operation: read, patched, deleted.
         asked: &'static str,
-        /// The answer.
+        /// The response.
         answer: Answer,
     },
-    /// The read before the removal of a finalizer failed.
+    /// The read before the removal of a finalizer failed ([F-1](crate::rules#f-1)).
     #[error(
         "cannot finalize owner {owner}, because cannot get it: {answer:?}. The garbage collector will retry later"
     )]
     CannotFinalize {
         /// The owner.
         owner: ObjectRef,
-        /// The answer.
+        /// The response.
         answer: Answer,
     },
-    /// The removal of a finalizer met a conflict four times.
+    /// The removal of a finalizer met a conflict four times ([F-3](crate::rules#f-3)).
     #[error("updateMaxRetries(4) has reached. The garbage collector will retry later for owner {owner}")]
     TooManyConflicts {
         /// The owner.
         owner: ObjectRef,
     },
-    /// Some dependents could not be released.
+    /// Some dependents could not be orphaned ([O-3](crate::rules#o-3)).
     #[error("{failed} of {dependents} dependents of {owner} could not be released; the first: {first}")]
     Orphaning {
         /// The owner.
         owner: ObjectRef,
-        /// How many dependents it had.
+        /// Number of dependents.
         dependents: usize,
-        /// How many of them failed.
+        /// Number of dependents that failed.
         failed: usize,
         /// The first failure.
         first: Box<Self>,
@@ -170,7 +171,8 @@ pub enum AttemptError {
 }
 
 impl AttemptError {
-    /// Whether upstream reports the error to its error handler; a missing mapping is too common for that.
+    /// Returns whether upstream reports the error to its error handler. A missing mapping is too common for
+    /// that.
     #[must_use]
     pub const fn is_reported(&self) -> bool {
         !matches!(
@@ -180,56 +182,53 @@ impl AttemptError {
     }
 }
 
-/// What an attempt wants next.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "whoever drives an attempt must handle each"
-)]
+/// The next step of an attempt.
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Perform this request and hand the answer in.
+    /// Perform this request and pass the response in.
     Ask(Ask),
-    /// Go on after this long.
+    /// Continue after this time.
     Sleep(Duration),
     /// The attempt is over.
     Done(Outcome),
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[expect(
     clippy::exhaustive_structs,
-    reason = "two parts: what becomes of the item, and how it went"
+    reason = "whether the item is requeued, and the conclusion"
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether the item is put back, to be tried again after its delay.
+    /// Whether the item is requeued with a delay.
     pub requeue: bool,
-    /// How it went.
+    /// The conclusion.
     pub conclusion: Conclusion,
 }
 
-/// How an attempt went.
+/// How an attempt ended.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Conclusion {
-    /// The virtual node was no longer what the graph has for the uid.
+    /// The virtual node was replaced or removed in the meantime ([W-6](crate::rules#w-6)).
     Stale,
-    /// The object is being deleted already and waits for nobody.
+    /// The object is already terminating and does not wait for dependents ([A-1](crate::rules#a-1)).
     BeingDeleted,
-    /// The object does not exist under this identity: a virtual delete is under way.
+    /// The object does not exist under this identity; a virtual delete follows ([A-4](crate::rules#a-4)).
     Absent,
-    /// The object has no owners.
+    /// The object has no owners ([A-6](crate::rules#a-6)).
     NoOwners,
-    /// All owners are there.
+    /// All owners exist.
     Kept,
-    /// The object waits for dependents, which were queued.
+    /// The object waits for dependents, which were queued ([A-13](crate::rules#a-13)).
     WaitsForDependents,
-    /// The object does not wait any longer, or was released with all its dependents: its finalizer is gone.
+    /// The finalizer was removed: no dependent blocks the object, or all dependents are orphaned.
     Finalized,
     /// References to absent or waiting owners were removed.
     Released,
     /// The object was deleted.
     Deleted,
-    /// Something failed.
+    /// An error.
     Failed(AttemptError),
 }

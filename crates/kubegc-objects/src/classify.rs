@@ -1,23 +1,26 @@
-//! Sorts the owners of an item into solid, dangling and waiting, and decides what that means for the item (rules ).
+//! Classification of owners as solid, dangling or waiting, and the resulting verdict for the item
+//! ([A-8](crate::rules#a-8) and [A-9](crate::rules#a-9)).
 //!
-//! These are the two decisions that everything else serves. Both are pure: what was looked up comes in as answers.
+//! Both functions are pure: the results of lookups are arguments.
 //!
 //! # Upstream
-//! `isDangling`, `classifyReferences` and the second half of `attemptToDeleteItem` in `garbagecollector.go`, 1.13 to 1.36.
+//! `isDangling`, `classifyReferences` and the second half of `attemptToDeleteItem` in
+//! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
+//! 1.13 to 1.36.
 
 use std::fmt;
 
 use kubegc_core::{ObjectMeta, OwnerReference, PropagationPolicy, Uid, metadata};
 
-/// What an owner is to its dependent.
+/// The class of an owner ([R-1](crate::rules#r-1)).
 #[expect(clippy::exhaustive_enums, reason = "upstream's three lists")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// It is there and keeps the dependent alive.
+    /// It exists and keeps the dependent.
     Solid,
     /// It does not exist.
     Dangling,
-    /// It is being deleted and waits for its dependents to go first.
+    /// It is being deleted in the foreground and waits for its dependents.
     Waiting,
 }
 
@@ -31,13 +34,14 @@ impl fmt::Display for Class {
     }
 }
 
-/// The fact that puts an owner into its class.
+/// The observation that determines the class of an owner.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
-    /// A live read found it, and nobody deletes it.
+    /// A live read found it, and it is not being deleted.
     Present,
-    /// A live read found it. It is being deleted, but does not wait for dependents: until it is gone it counts as there.
+    /// A live read found it. It is being deleted but does not wait for dependents, so it counts as existing
+    /// until it is removed ([R-4](crate::rules#r-4)).
     Terminating,
     /// A live read found it, being deleted in the foreground.
     WaitsForDependents,
@@ -48,12 +52,12 @@ pub enum OwnerState {
         /// The uid of that object.
         live: Uid,
     },
-    /// An earlier live read had shown it absent.
+    /// An earlier live read found it absent.
     RememberedAbsent,
 }
 
 impl OwnerState {
-    /// What a live read says of the owner that a reference names.
+    /// Evaluates a live read of the owner that a reference names.
     #[must_use]
     pub fn of_live(reference: &OwnerReference, live: Option<&ObjectMeta>) -> Self {
         match live {
@@ -67,7 +71,7 @@ impl OwnerState {
         }
     }
 
-    /// The class that follows.
+    /// The resulting class.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
@@ -94,13 +98,13 @@ impl fmt::Display for OwnerState {
     }
 }
 
-/// One reference of an item, and what was found out about the owner that it names.
+/// One reference of an item with the state of its owner.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resolved {
     /// The reference, as read live.
     pub reference: OwnerReference,
-    /// What was found.
+    /// The observed state.
     pub state: OwnerState,
 }
 
@@ -112,26 +116,27 @@ impl Resolved {
     }
 }
 
-/// What becomes of an item.
+/// The verdict for an item.
 #[expect(clippy::exhaustive_enums, reason = "the rows of rule A-8")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It has no owners, so it is nobody's garbage.
+    /// It has no owners, so it is not garbage.
     NoOwners,
-    /// At least one owner is there, and no other one is gone.
+    /// At least one owner exists, and no other one is absent or waiting.
     Keep,
-    /// At least one owner is there; the references with these uids are removed: dangling ones first, then waiting ones, each in stored
-    /// order.
+    /// At least one owner exists. The references with these uids are removed: dangling ones first, then
+    /// waiting ones, each in stored order.
     Release(Vec<Uid>),
-    /// No owner is there, one waits, and the item has dependents: it is deleted in the foreground, so that they go first.
+    /// No owner exists, one waits, and the item has dependents: it is deleted in the foreground, so that they
+    /// are deleted first.
     DeleteBeforeOwner,
-    /// No owner is there: it is deleted, its own dependents as its finalizers say.
+    /// No owner exists: it is deleted, with the policy that its finalizers imply.
     Delete(PropagationPolicy),
 }
 
-/// Decides what becomes of an item whose owners were all looked up.
+/// Returns the verdict for an item whose owners are all resolved.
 ///
-/// `has_dependents` is what the *graph* knows, not the cluster: that is upstream's heuristic.
+/// `has_dependents` is the knowledge of the *graph*, not of the cluster: that is upstream's heuristic.
 #[must_use]
 pub fn decide(live: &ObjectMeta, owners: &[Resolved], has_dependents: bool) -> Verdict {
     let of = |class| owners.iter().filter(move |owner| owner.class() == class);
@@ -142,8 +147,8 @@ pub fn decide(live: &ObjectMeta, owners: &[Resolved], has_dependents: bool) -> V
         if !has(Class::Dangling) && !has(Class::Waiting) {
             return Verdict::Keep;
         }
-        let gone = of(Class::Dangling).chain(of(Class::Waiting));
-        Verdict::Release(gone.map(|owner| owner.reference.uid.clone()).collect())
+        let absent = of(Class::Dangling).chain(of(Class::Waiting));
+        Verdict::Release(absent.map(|owner| owner.reference.uid.clone()).collect())
     } else if has(Class::Waiting) && has_dependents {
         Verdict::DeleteBeforeOwner
     } else {
@@ -151,7 +156,8 @@ pub fn decide(live: &ObjectMeta, owners: &[Resolved], has_dependents: bool) -> V
     }
 }
 
-/// The propagation policy that an item without owners is deleted with: a collector's finalizer that it carries already is respected.
+/// The propagation policy for an item without owners. A finalizer of the collector that it already has is
+/// respected.
 fn policy_of(live: &ObjectMeta) -> PropagationPolicy {
     if live.has_finalizer(metadata::FINALIZER_ORPHAN) {
         PropagationPolicy::Orphan

@@ -1,7 +1,8 @@
-//! Runs a [`Collector`] over an [`ObjectStore`] and a [`Clock`]: performs its calls, feeds its watches, keeps its time.
+//! Driver of a [`Collector`] over an [`ObjectStore`] and a [`Clock`]: performs its calls, feeds its watches,
+//! keeps its time.
 //!
-//! No decisions are made here. The loop needs no particular executor: it is one future, and everything that runs at the same time is polled
-//! within it.
+//! The driver makes no decisions. It is one future that needs no particular executor and polls everything
+//! concurrent within it.
 
 use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -25,57 +26,58 @@ use crate::{
     effect::InvalidNamespace,
 };
 
-/// How long to wait before a list, watch or discovery that failed for the first time is tried again, and before a watch is opened again that ended without
-/// having delivered anything.
+/// Delay before the first retry of a list, watch or discovery, and before a watch that ended without an event
+/// is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The longest such wait: each failure in a row doubles it.
+/// Maximum of that delay. Each failure in a row doubles it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
-/// How long to wait for the initial lists before the first [`Report::WaitingForSync`].
+/// Time without the initial lists before the first [`Report::WaitingForSync`].
 const SYNC_REPORT_AFTER: Duration = Duration::from_secs(10);
-/// How long after a [`Report::WaitingForSync`] the next one follows.
+/// Period of later ones.
 const SYNC_REPORT_EVERY: Duration = Duration::from_secs(60);
-/// How many outputs are taken before inputs get their turn again.
-const OUTPUTS_PER_TURN: usize = 256;
+/// Outputs that are processed before inputs are polled again.
+const OUTPUTS_PER_POLL: usize = 256;
 
-/// What a [`run`] reports to its caller as it goes on.
+/// A report of [`run`].
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// A warning to be published as a Kubernetes Event.
+    /// A warning to publish as an Event.
     Warning(Box<InvalidNamespace>),
     /// A call was performed.
     Performed {
         /// The request.
         ask: Ask,
-        /// Its answer.
+        /// Its response.
         answer: Answer,
     },
-    /// A resource could not be listed or watched; it is tried again.
+    /// A resource could not be listed or watched. It is retried.
     WatchFailed {
         /// The resource.
         resource: ApiResource,
-        /// Why.
+        /// The error.
         error: StoreError,
-        /// How often this failed since the resource last delivered something, this failure included.
+        /// Failures since the resource last delivered something, this one included.
         failures: u32,
     },
-    /// Nothing is collected, for 10 s by now, because initial lists are missing. Repeated every 60 s until [`Report::Started`].
+    /// Nothing has been collected for 10 s because initial lists are missing. Repeated every 60 s until
+    /// [`Report::Started`].
     WaitingForSync(Box<WaitingForSync>),
-    /// The collector begins to collect, or goes on after a pause that was reported.
+    /// The collector starts, or continues after a pause that was reported.
     Started {
         /// Monitored resources that have not delivered their initial list: their objects are not collected.
         unsynced: Vec<ApiResource>,
     },
-    /// The served kinds could not be asked for; it is tried again.
+    /// Discovery failed. It is retried.
     DiscoveryFailed(StoreError),
-    /// An attempt ended, where the settings say to record that.
+    /// An attempt ended. Only if the settings record conclusions.
     Concluded {
-        /// The object that was attempted.
+        /// The object of the attempt.
         object: ObjectRef,
-        /// How it went.
+        /// The conclusion.
         conclusion: Conclusion,
     },
-    /// There is nothing to do until a time, or until something happens. What watches have delivered meanwhile is handed in next.
+    /// Nothing to do until a time or an event. Pending watch events are processed next.
     Waiting(Wait),
 }
 
@@ -83,13 +85,13 @@ pub enum Report {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingForSync {
-    /// Since when.
+    /// When the wait started.
     pub since: Timestamp,
     /// The collector was running and paused because new resources are monitored.
     pub paused: bool,
-    /// When the collector starts without the missing lists; `None` where it waits for all of them.
+    /// When the collector starts without the missing lists; `None` if it waits for all of them.
     pub starts_at: Option<Timestamp>,
-    /// The resources whose initial lists are missing. Empty where the served kinds are not known yet.
+    /// The resources whose initial lists are missing. Empty if discovery has not succeeded.
     pub unsynced: Vec<Unsynced>,
 }
 
@@ -99,11 +101,11 @@ pub struct WaitingForSync {
 pub struct Unsynced {
     /// The resource.
     pub resource: ApiResource,
-    /// The last failure; `None` where the list has not been answered yet.
+    /// The last failure; `None` if the list has no response yet.
     pub error: Option<StoreError>,
 }
 
-/// Resources that one text names.
+/// Maximum number of resources in one text.
 const UNSYNCED_SHOWN: usize = 5;
 
 impl fmt::Display for WaitingForSync {
@@ -140,17 +142,18 @@ impl fmt::Display for WaitingForSync {
     }
 }
 
-/// Collects until `stop` is ready, then finishes the calls in flight and returns the collector.
+/// Runs a collector until `stop` is ready, then finishes the calls in flight and returns the collector.
 ///
 /// # Guarantees
-/// Each call is performed once and its answer handed in once; lost answers are [`Answer::Unknown`]. A watch that ended is opened again at the version seen
-/// last, at once where it had delivered something and after a second where it had not. A new list is made only where the version is too old, the resource
-/// was not there, or no version is known. Lists and watches that fail are tried again after 1 s, 2 s, and so on up to 30 s, resource by resource, until something is delivered.
-/// One resource that cannot be listed does not keep the others from being watched, and what is no longer watched is dropped at once.
-/// A new list is at least as new as what was delivered before.
+/// Each call is performed once and gets one response; a lost response is [`Answer::Unknown`]. A watch that
+/// ended is opened again at the last version, at once if it had delivered an event and after a second
+/// otherwise. A relist happens only if the version is too old, the resource was not found, or no version is
+/// known. Lists and watches that fail are retried after 1 s, 2 s, and so on up to 30 s, each resource on its
+/// own ([G-13](crate::rules#g-13)), until an event is delivered. Resources that are no longer watched are
+/// dropped at once. A relist is at least as new as everything delivered before.
 ///
 /// # Errors
-/// [`Misuse::TimeWentBack`]: the clock broke its promise.
+/// [`Misuse::TimeWentBack`]: the clock went backwards.
 pub async fn run<S, C>(
     store: &S,
     clock: &C,
@@ -172,11 +175,11 @@ where
     let mut sync = SyncReports::new(clock.now());
     collector.handle(clock.now(), Input::Tick)?;
     loop {
-        // Looked at before anything new is begun.
+        // Checked before anything new is started.
         stopping = stopping || (&mut stop).now_or_never().is_some();
         let mut until = None;
         let mut busy = true;
-        for _ in 0..OUTPUTS_PER_TURN {
+        for _ in 0..OUTPUTS_PER_POLL {
             if stopping {
                 break;
             }
@@ -185,7 +188,7 @@ where
                 Output::Watch(monitor) => {
                     if let Some(resource) = collector.monitor(monitor) {
                         let mut watch = Watched::new(monitor, resource.clone());
-                        tasks.push(watch.go_on(store, clock, Next::List(None)));
+                        tasks.push(watch.next_task(store, clock, Next::List(None)));
                         watched.insert(monitor, watch);
                     }
                 }
@@ -250,7 +253,7 @@ where
                     continue;
                 };
                 let next = follow(&mut collector, now, watch, step, &mut report)?;
-                tasks.push(watch.go_on(store, clock, next));
+                tasks.push(watch.next_task(store, clock, next));
             }
         }
         if let Some(due) = sync.follow(&collector, &watched, now) {
@@ -264,18 +267,18 @@ where
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// Delay after this number of failures in a row.
 fn delay(failures: u32) -> Duration {
-    // Beyond five doublings the maximum is reached.
+    // Five doublings reach the maximum.
     let doublings = failures.saturating_sub(1).min(5);
     (RETRY_AFTER * (1 << doublings)).min(RETRY_AFTER_MAX)
 }
 
-/// Says when the caller is told that nothing is collected, and that collection begins.
+/// Schedules the reports that nothing is collected, and that collection starts.
 struct SyncReports {
-    /// While the collector does not run: since when, and when that is reported next.
+    /// While the collector does not run: the start of the wait, and the time of the next report.
     waiting: Option<(Timestamp, Timestamp)>,
-    /// Whether the start is reported: the first one, and those after a pause that was reported.
+    /// Whether the start is reported: the first one, and those after a reported pause.
     announce: bool,
 }
 
@@ -291,7 +294,7 @@ impl SyncReports {
         self.waiting.map(|(_, next)| next)
     }
 
-    /// What is to be reported now.
+    /// The report that is due now.
     fn follow(
         &mut self,
         collector: &Collector,
@@ -325,21 +328,21 @@ impl SyncReports {
     }
 }
 
-/// What is known of the watch of one resource.
+/// The state of the watch of one resource.
 struct Watched {
     monitor: MonitorId,
     resource: ApiResource,
-    /// The version up to which everything was delivered; empty where none is known.
+    /// The version up to which everything was delivered; empty if unknown.
     version: ResourceVersion,
     /// Whether no watch can continue at the version: it is too old, or the resource was not served.
     relist: bool,
-    /// The last failure, until something is delivered or listed.
+    /// The last failure, until an event or a list is delivered.
     error: Option<StoreError>,
-    /// Whether the watch that is open has delivered anything.
+    /// Whether the open watch has delivered an event.
     delivered: bool,
-    /// Failures since something was delivered.
+    /// Failures since the last delivery.
     failures: u32,
-    /// Ends the step under way.
+    /// Aborts the current step.
     abort: AbortHandle,
 }
 
@@ -358,7 +361,7 @@ impl Watched {
     }
 
     /// The next step of the watch, as a task.
-    fn go_on<'t, S, C>(&mut self, store: &'t S, clock: &'t C, next: Next) -> BoxFuture<'t, Done>
+    fn next_task<'t, S, C>(&mut self, store: &'t S, clock: &'t C, next: Next) -> BoxFuture<'t, Done>
     where
         S: ObjectStore + ?Sized,
         C: Clock + ?Sized,
@@ -386,13 +389,13 @@ impl Watched {
         }
     }
 
-    /// Counts a failure and says when to try again.
+    /// Counts a failure and returns the time of the retry.
     fn failed(&mut self, now: Timestamp) -> Timestamp {
         self.failures = self.failures.saturating_add(1);
         now.saturating_add(delay(self.failures))
     }
 
-    /// Opens the watch again, with a list first where no version is known to continue at.
+    /// Opens the watch again, with a list first if no version is known.
     fn again(&self, at: Option<Timestamp>) -> Next {
         if self.relist || self.version.is_empty() {
             Next::List(at)
@@ -469,7 +472,7 @@ fn woken<A, B>(either: Either<(Done, A), ((), B)>) -> Woken {
     }
 }
 
-/// Hands what a watch delivered to the collector and says how the watch goes on.
+/// Passes a watch event to the collector and returns the next step of the watch.
 fn follow(
     collector: &mut Collector,
     now: Timestamp,
@@ -521,12 +524,12 @@ fn follow(
     let first = watch.failures == 0;
     let at = watch.failed(now);
     if error == StoreError::Expired {
-        // That versions grow old is no failure, unless the new list is too old at once.
+        // An old version is not a failure, unless the new list is too old at once.
         watch.relist = true;
         return Ok(Next::List((!first).then_some(at)));
     }
     if error == StoreError::NotFound {
-        // When the resource is served again, it may be another one of the same name.
+        // A resource that is served again may be another one of the same name.
         watch.relist = true;
     }
     watch.error = Some(error.clone());

@@ -1,4 +1,4 @@
-//! What a step asks of its surroundings: the only way in which graph and attempts reach queues, cache and event sink.
+//! Effects: the only way in which the graph and attempts reach queues, cache and event sink.
 
 use std::fmt;
 
@@ -6,34 +6,37 @@ use kubegc_core::{ObjectRef, OwnerReference};
 
 use crate::graph::NodeId;
 
-/// One consequence of an event or an attempt, in the order in which upstream brings them about.
+/// One effect of an event or an attempt. Effects are in upstream's order.
 ///
-/// An effect that names a node holds it: whoever takes the effect calls [`Graph::release`](crate::Graph::release) once it is done with
-/// the node.
+/// An effect that names a node retains it. The caller that handles the effect must call
+/// [`Graph::release`](crate::Graph::release) when it no longer uses the node.
 #[expect(
     clippy::exhaustive_enums,
-    reason = "passing an effect over would lose work; a new one must break the callers"
+    reason = "ignoring an effect would lose a sync; a new one must break the callers"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Queue the node to have its owners verified.
+    /// Queue the node for attemptToDelete.
     AttemptToDelete(NodeId),
-    /// The same, after the delay that the queue's limiter gives.
+    /// Queue the node for attemptToDelete after the delay of the rate limiter.
     AttemptToDeleteRateLimited(NodeId),
-    /// Queue the node to have its dependents released.
+    /// Queue the node for attemptToOrphan.
     AttemptToOrphan(NodeId),
-    /// Remember that this owner is absent.
+    /// Cache this owner as absent.
     OwnerAbsent(Box<ObjectRef>),
-    /// Process a virtual delete of this identity after the events that are waiting.
+    /// Process a virtual delete of this identity after the pending events.
     VirtualDelete(Box<ObjectRef>),
     /// Publish a warning.
     Warn(Box<InvalidNamespace>),
 }
 
-/// A dependent names an owner in another namespace: published as Event `OwnerRefInvalidNamespace` (rule G-27).
+/// A dependent that names an owner in another namespace. It is published as Event `OwnerRefInvalidNamespace`
+/// ([G-27](crate::rules#g-27)).
 ///
 /// # Upstream
-/// `reportInvalidNamespaceOwnerRef` in `graph_builder.go`, 1.20.2. The text is what operators grep for, so it is upstream's.
+/// `reportInvalidNamespaceOwnerRef` in
+/// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+/// 1.20.2. Operators search for the text, so it is upstream's.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidNamespace {
@@ -55,7 +58,8 @@ impl InvalidNamespace {
         Self { dependent, reference }
     }
 
-    /// The namespace that the Event object lives in: the dependent's, or `default` for cluster-scoped dependents.
+    /// The namespace that the Event object lives in: the dependent's, or `default` for cluster-scoped
+    /// dependents.
     #[must_use]
     pub fn event_namespace(&self) -> &str {
         if self.dependent.namespace.is_empty() {

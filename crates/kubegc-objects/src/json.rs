@@ -1,6 +1,8 @@
-//! Writes JSON as Go's `encoding/json` does: compact, fields in declared order, HTML characters escaped.
+//! A JSON writer that matches Go's `encoding/json`: compact, fields in declared order, HTML characters
+//! escaped.
 //!
-//! Patches are compared byte for byte with upstream's, so their text is built here and not by a general serialiser.
+//! Patches are compared byte for byte with upstream's, so their text is built here and not by a general
+//! serialiser.
 
 /// Appends a JSON string. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go does for the sake of browsers.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {

@@ -1,4 +1,7 @@
 //! Owner-reference garbage collection as pure planners.
+//!
+//! [`Collector`] is the whole controller without I/O; [`driver`] runs it against an API server. The rules
+//! that it implements are listed, with links to upstream, in [`rules`].
 
 pub mod absent_owners;
 pub mod attempt;
@@ -15,6 +18,8 @@ pub mod orphan;
 pub mod patch;
 pub mod queue;
 pub mod reason;
+#[doc = include_str!("../RULES.md")]
+pub mod rules {}
 mod semantics;
 mod settings;
 

@@ -1,11 +1,16 @@
-//! Builds the patches that the collector sends, byte for byte as upstream does (rules P-1 to P-5).
+//! Patches of the collector, byte for byte as upstream sends them ([P-1](crate::rules#p-1) to
+//! [P-5](crate::rules#p-5)).
 //!
-//! A patch is first sent as a strategic merge patch. Where the server refuses that format (custom resources), a JSON merge patch
-//! follows, which carries whole lists and the resourceVersion that they were read at.
+//! A patch is first sent as a strategic merge patch. If the server rejects that format (custom resources), a
+//! JSON merge patch follows, which contains whole lists and the resourceVersion at which they were read.
 //!
 //! # Upstream
-//! `patch.go` and `operations.go` of `pkg/controller/garbagecollector`, and `GenerateDeleteOwnerRefStrategicMergeBytes` in
-//! `controller_ref_manager.go`; 1.13, 1.20.2, 1.28 and 1.36.
+//! [`patch.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/patch.go)
+//! and
+//! [`operations.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/operations.go)
+//! of the collector, and `GenerateDeleteOwnerRefStrategicMergeBytes` in
+//! [`controller_ref_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/controller_ref_manager.go);
+//! 1.13, 1.20.2, 1.28 and 1.36.
 
 use std::sync::Arc;
 
@@ -19,9 +24,11 @@ use crate::{
 /// The exact bytes of a patch.
 pub type Body = Box<[u8]>;
 
-/// Removes the references with these uids, as a strategic merge patch that also expects the dependent's uid (P-1).
+/// Removes the references with these uids, as a strategic merge patch that also expects the dependent's uid
+/// ([P-1](crate::rules#p-1)).
 ///
-/// *All* references with one of the uids go, also those whose other coordinates are right (P-10).
+/// *All* references with one of the uids are removed, also those whose other coordinates are right
+/// ([P-10](crate::rules#p-10)).
 ///
 /// # Examples
 /// ```
@@ -51,7 +58,7 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
         }
         out.extend_from_slice(b"}}");
     } else {
-        // Put together as text upstream: nothing is escaped.
+        // Upstream formats this as text, without escaping.
         out.extend_from_slice(br#"{"metadata":{"ownerReferences":"#);
         push_array(&mut out, owners, |out, owner| {
             out.extend_from_slice(br#"{"$patch":"delete","uid":""#);
@@ -65,7 +72,8 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
     out.into()
 }
 
-/// Removes the references with these uids, as a JSON merge patch of the list that was read (P-2).
+/// Removes the references with these uids, as a JSON merge patch of the list that was read
+/// ([P-2](crate::rules#p-2)).
 #[must_use]
 pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference], owners: &[Uid]) -> Body {
     let kept = current
@@ -77,8 +85,9 @@ pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference]
     )
 }
 
-/// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch (P-3). The patch expects the item's uid,
-/// unless that is empty: upstream marshals a whole `ObjectMeta`, which omits an empty uid.
+/// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch
+/// ([P-3](crate::rules#p-3)). The patch expects the item's uid, unless that is empty: upstream marshals a
+/// whole `ObjectMeta`, which omits an empty uid.
 #[must_use]
 pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]) -> Body {
     let mut out = Vec::with_capacity(96 + 192 * node_owners.len());
@@ -107,7 +116,8 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
     out.into()
 }
 
-/// The same as a JSON merge patch (P-4). It replaces the whole list with the graph's view, every reference made non-blocking.
+/// The same as a JSON merge patch ([P-4](crate::rules#p-4)). It replaces the whole list with the graph's
+/// view, every reference made non-blocking.
 #[must_use]
 pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) -> Body {
     merge_references(
@@ -116,7 +126,8 @@ pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) 
     )
 }
 
-/// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read (P-5); `None` where there is none.
+/// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read
+/// ([P-5](crate::rules#p-5)). `None` if it has no such finalizer.
 #[must_use]
 pub fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finalizer: &str) -> Option<Body> {
     let kept = without(current, finalizer)?;
@@ -132,7 +143,7 @@ pub fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finaliz
     Some(out.into())
 }
 
-/// The finalizers that stay; `None` where nothing would change.
+/// The remaining finalizers; `None` if nothing would change.
 pub(crate) fn without(current: &[Arc<str>], finalizer: &str) -> Option<Vec<Arc<str>>> {
     let kept: Vec<_> = current
         .iter()

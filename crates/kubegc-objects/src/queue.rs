@@ -1,9 +1,9 @@
-//! A work queue with set semantics (rule W-1): an item is queued once, handled by one worker at a time, and queued again after that
-//! where it was asked for meanwhile.
+//! A work queue with set semantics ([W-1](crate::rules#w-1)): an item is queued once and processed by one
+//! worker at a time. An item that is added while it is processed is queued again afterwards.
 //!
 //! # Upstream
-//! client-go's `workqueue.Type`, and `insert` of its delaying queue: [`delaying_queue.go`, 1.36](
-//! https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go).
+//! client-go's `workqueue.Type`, and `insert` of its delaying queue: [`delaying_queue.go`,
+//! 1.36](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,17 +17,18 @@ use crate::NodeId;
 const QUEUED: u8 = 1;
 const PROCESSING: u8 = 2;
 
-/// Nodes waiting for a worker, in order.
+/// Queued and delayed nodes, in order.
 ///
-/// The queue holds each node at most twice: once while it is queued and once while it is delayed. [`add`](Self::add) and
-/// [`add_at`](Self::add_at) take over a hold of the caller's or say that it is not needed, [`pop`](Self::pop) and
-/// [`pop_due`](Self::pop_due) hand the hold on.
+/// The queue retains each node at most twice: once while it is queued and once while it is delayed.
+/// [`add`](Self::add) and [`add_at`](Self::add_at) take over one retain of the caller or return `false`.
+/// [`pop`](Self::pop) and [`pop_due`](Self::pop_due) pass it on to the caller.
 #[derive(Clone, Debug, Default)]
 pub struct WorkQueue {
     order: VecDeque<NodeId>,
     /// Flags by node position.
     state: Vec<u8>,
-    /// Delayed nodes in the order in which they become due; those due at the same time in the order in which they were delayed.
+    /// Delayed nodes in the order in which they become due; those due at the same time in the order in which
+    /// they were delayed.
     delayed: BTreeMap<(Timestamp, u64), NodeId>,
     /// The keys of `delayed`, by node.
     due: HashMap<NodeId, (Timestamp, u64), FixedState>,
@@ -36,8 +37,9 @@ pub struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// Adds a node. Answers whether the queue keeps the caller's hold on it; where it does not, the node was queued already.
-    #[must_use = "a hold that is not kept must be released"]
+    /// Adds a node. Returns whether the queue takes over the caller's retain; otherwise the node was already
+    /// queued.
+    #[must_use = "a node that the queue does not take over must be released"]
     pub fn add(&mut self, node: NodeId) -> bool {
         let state = self.state_of(node);
         if *state & QUEUED != 0 {
@@ -50,9 +52,9 @@ impl WorkQueue {
         true
     }
 
-    /// Adds a node at a later time. A node that is delayed already becomes due at the earlier of both times. Answers whether the
-    /// queue keeps the caller's hold on it; where it does not, the node was delayed already.
-    #[must_use = "a hold that is not kept must be released"]
+    /// Adds a node at a later time. A node that is already delayed becomes due at the earlier of both times.
+    /// Returns whether the queue takes over the caller's retain; otherwise the node was already delayed.
+    #[must_use = "a node that the queue does not take over must be released"]
     pub fn add_at(&mut self, node: NodeId, at: Timestamp) -> bool {
         self.arrivals += 1;
         let key = (at, self.arrivals);
@@ -73,7 +75,7 @@ impl WorkQueue {
         }
     }
 
-    /// Takes the first node for a worker. The hold goes to the caller.
+    /// Takes the first node for a worker. The caller must release it.
     pub fn pop(&mut self) -> Option<NodeId> {
         let node = self.order.pop_front()?;
         let state = self.state_of(node);
@@ -82,7 +84,7 @@ impl WorkQueue {
         Some(node)
     }
 
-    /// Says that the worker is done with the node: where it was added meanwhile, it is queued now.
+    /// Marks the node as processed. If it was added in the meantime, it is queued now.
     pub fn done(&mut self, node: NodeId) {
         let state = self.state_of(node);
         *state &= !PROCESSING;
@@ -93,7 +95,7 @@ impl WorkQueue {
         }
     }
 
-    /// Takes out the next node whose delay is over. The hold goes to the caller.
+    /// Removes the next node whose delay is over. The caller must release it.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<NodeId> {
         let entry = self.delayed.first_entry()?;
         if entry.key().0 > now {
@@ -110,19 +112,19 @@ impl WorkQueue {
         self.delayed.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Whether no node is ready for a worker.
+    /// Returns whether no node is ready for a worker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// How many nodes are ready for a worker.
+    /// Number of nodes that are ready for a worker.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// How many nodes are with workers.
+    /// Number of nodes that workers are processing.
     #[must_use]
     pub const fn processing(&self) -> usize {
         self.processing
@@ -133,18 +135,18 @@ impl WorkQueue {
         self.order.iter().copied()
     }
 
-    /// The nodes that wait for a time, in order.
+    /// The delayed nodes, in order.
     pub fn delayed(&self) -> impl Iterator<Item = (Timestamp, NodeId)> {
         self.delayed.iter().map(|(&(at, _), &node)| (at, node))
     }
 
-    /// When the delay of a node ends; `None` where it is not delayed.
+    /// When the delay of a node ends; `None` if it is not delayed.
     #[must_use]
     pub fn due(&self, node: NodeId) -> Option<Timestamp> {
         self.due.get(&node).map(|&(at, _)| at)
     }
 
-    /// Whether the node is queued or was added while it is being handled.
+    /// Returns whether the node is queued or was added while it is being processed.
     #[must_use]
     pub fn is_queued(&self, node: NodeId) -> bool {
         self.state
@@ -166,16 +168,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w1_a_node_is_queued_once_and_never_handled_twice_at_a_time() {
+    fn w1_a_node_is_queued_once_and_never_processed_concurrently() {
         let (a, b) = (NodeId(0), NodeId(1));
         let mut queue = WorkQueue::default();
         assert!(queue.add(a) && queue.add(b));
         assert!(!queue.add(a), "queued already");
         assert_eq!(queue.pop(), Some(a));
-        assert!(queue.add(a), "asked for again while it is handled");
+        assert!(queue.add(a), "added again while it is processed");
         assert!(!queue.add(a));
         assert_eq!(queue.pop(), Some(b));
-        assert_eq!(queue.pop(), None, "a is still with its worker");
+        assert_eq!(queue.pop(), None, "a is still being processed");
         queue.done(a);
         assert_eq!(queue.pop(), Some(a));
         queue.done(a);

@@ -1,4 +1,4 @@
-//! Why a request is made, as data that an explanation can be built from.
+//! Reasons for requests, as data from which explanations are built.
 
 use std::{fmt, sync::Arc};
 
@@ -6,43 +6,45 @@ use kubegc_core::ObjectRef;
 
 use crate::classify::{Class, Resolved};
 
-/// Why one request is made.
+/// The reason for one request.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The item's owners are to be verified, so its live state is read first.
+    /// The item's live state is read before its owners are resolved ([A-3](crate::rules#a-3)).
     VerifyItem,
-    /// An owner that a reference names is looked up.
+    /// An owner that a reference names is looked up ([A-9](crate::rules#a-9)).
     LookUpOwner,
-    /// Some owners stay, others are absent or wait for their dependents: the references to these are removed.
+    /// Some owners exist; the references to absent and waiting ones are removed ([A-8](crate::rules#a-8)).
     SomeOwnersGone(Arc<[Resolved]>),
-    /// A dependent of the item waits as well: the item must not block its owner, or both would wait for ever.
+    /// A dependent of the item also waits: the item must not block its owner, or both would wait forever
+    /// ([A-11](crate::rules#a-11)).
     BreakCycle(Arc<[Resolved]>),
-    /// No owner stays.
+    /// No owner is left ([A-8](crate::rules#a-8)).
     NoOwnerLeft(Arc<[Resolved]>),
-    /// An owner waits for this item, which has dependents of its own: they go first.
+    /// An owner waits for this item, which has dependents of its own that are deleted first
+    /// ([A-8](crate::rules#a-8)).
     OwnerWaits(Arc<[Resolved]>),
-    /// The state that a merge patch is built on.
+    /// A merge patch needs the current state ([P-6](crate::rules#p-6)).
     ReadBeforePatch,
-    /// The delete met a conflict: whether the owners changed decides.
+    /// The delete met a conflict. It is repeated unless the owners changed ([A-12](crate::rules#a-12)).
     RecheckAfterConflict,
-    /// The owner is being deleted and asked for its dependents to be kept.
+    /// The owner is being deleted and its dependents are orphaned ([O-2](crate::rules#o-2)).
     OwnerOrphans(Arc<ObjectRef>),
-    /// The state that the removal of a finalizer is built on.
+    /// The removal of a finalizer needs the current state ([F-1](crate::rules#f-1)).
     ReadBeforeFinalizer,
-    /// No dependent blocks the foreground deletion, or none is left.
+    /// No dependent blocks the deletion in the foreground ([A-13](crate::rules#a-13)).
     NothingBlocks {
-        /// The dependents that the graph knows.
+        /// The number of dependents in the graph.
         dependents: usize,
-        /// Those of them whose owner references leave `blockOwnerDeletion` unset.
+        /// The number of those whose owner references leave `blockOwnerDeletion` unset.
         unset: usize,
     },
-    /// All dependents are released.
+    /// All dependents are orphaned ([O-4](crate::rules#o-4)).
     DependentsReleased,
 }
 
 impl Reason {
-    /// The name, as a Kubernetes Event would have it.
+    /// The name, in the form of an Event's reason.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -61,7 +63,7 @@ impl Reason {
         }
     }
 
-    /// What was found out about the item's owners, where the request rests on that.
+    /// The resolved owners, if the request depends on them.
     #[must_use]
     pub fn owners(&self) -> &[Resolved] {
         match self {
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreground_deletion_that_nothing_blocks_says_why() {
+    fn a_foreground_deletion_without_blocking_dependents_states_the_reason() {
         for (dependents, unset, expected) in [
             (0, 0, "no dependent blocks its deletion any longer"),
             (

@@ -1,4 +1,4 @@
-//! How a collector is run: which version it behaves as, how many items it handles at a time, what its writes expect.
+//! Settings of a collector: emulated version, concurrency, preconditions of writes.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -6,48 +6,50 @@ use kubegc_core::{ApiResource, KubernetesVersion};
 
 use crate::{Semantics, absent_owners};
 
-/// What a write carries beyond what upstream sends.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "upstream's bytes, or all that is expected"
-)]
+/// The preconditions of writes.
+#[expect(clippy::exhaustive_enums, reason = "upstream's preconditions, or all of them")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hardening {
-    /// Exactly what upstream sends in this version: for prediction, and to be compared with it.
+    /// Exactly those that upstream sends in this version, for predictions and comparisons.
     AsUpstream,
-    /// Every precondition that the decision rests on: for collecting in earnest.
+    /// Every precondition that the decision depends on, for use in a cluster.
     #[default]
     Strict,
 }
 
-/// How a [`Collector`](crate::Collector) is run.
+/// Settings of a [`Collector`](crate::Collector).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// The behaviours, resolved from a version.
+    /// The behaviors, resolved from a version.
     pub semantics: Semantics,
-    /// Items whose owners are verified at a time. Upstream: `--concurrent-gc-syncs`, 20. More is faster and asks more of the API server.
+    /// Concurrent attemptToDelete workers ([W-4](crate::rules#w-4)). Upstream: `--concurrent-gc-syncs`, 20.
+    /// More workers cost more requests at a time.
     pub attempt_to_delete_workers: u32,
-    /// Owners whose dependents are released at a time. Upstream: the same flag, a second time.
+    /// Concurrent attemptToOrphan workers ([W-4](crate::rules#w-4)). Upstream: the same flag.
     pub attempt_to_orphan_workers: u32,
-    /// Requests in flight at a time; `None`: as many as the workers make. Ours: upstream limits requests a second in its client instead.
+    /// Limit of concurrent requests; `None` for no limit. Upstream has a rate limit in its client instead.
     pub calls_in_flight_max: Option<NonZeroU32>,
-    /// What writes expect.
+    /// The preconditions of writes.
     pub hardening: Hardening,
-    /// Absent owners remembered. Upstream: 500. Fewer cost lookups, more cost memory.
+    /// Capacity of the cache of absent owners ([G-36](crate::rules#g-36)). Upstream: 500. A smaller cache
+    /// costs lookups, a larger one memory.
     pub absent_owners_max: usize,
-    /// Resources, as group and name, that are not monitored. Upstream: `GCIgnoredResources`; by default events.
+    /// Resources, as group and name, that are not monitored ([G-11](crate::rules#g-11)). Upstream:
+    /// `GCIgnoredResources`; by default events.
     pub ignored_resources: Vec<(String, String)>,
-    /// How often the served kinds are asked for; `None`: once. Upstream: 30 s.
+    /// Period of discovery; `None` for a single one ([G-17](crate::rules#g-17)). Upstream: 30 s.
     pub discovery_period: Option<Duration>,
-    /// How long to wait for monitors that do not sync before starting anyway, where the version does that. Upstream: 30 s.
+    /// Limit of the wait for monitors that do not sync, in releases that start without them
+    /// ([G-16](crate::rules#g-16)). Upstream: 30 s.
     pub initial_sync_timeout: Duration,
-    /// Whether to record how each attempt ended, for [`Collector::take_conclusions`](crate::Collector::take_conclusions).
+    /// Records the conclusion of each attempt for
+    /// [`Collector::take_conclusions`](crate::Collector::take_conclusions).
     pub record_conclusions: bool,
 }
 
 impl Settings {
-    /// Upstream's defaults for a version, with strict expectations.
+    /// Upstream's defaults for a version, with strict preconditions.
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         let semantics = Semantics::of(version);
@@ -69,14 +71,15 @@ impl Settings {
         }
     }
 
-    /// Whether the collector monitors no objects of a resource: none of them is collected or holds up its owner.
+    /// Returns whether a resource is not monitored ([G-11](crate::rules#g-11)). Its objects are neither
+    /// deleted nor block their owner.
     #[must_use]
     pub fn ignores(&self, resource: &ApiResource) -> bool {
         let mut ignored = self.ignored_resources.iter();
         ignored.any(|(group, name)| **group == *resource.group && **name == *resource.resource)
     }
 
-    /// The same, sending exactly what upstream sends.
+    /// The same settings with exactly upstream's preconditions.
     #[must_use]
     pub const fn as_upstream(mut self) -> Self {
         self.hardening = Hardening::AsUpstream;

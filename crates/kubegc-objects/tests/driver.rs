@@ -1,4 +1,5 @@
-//! The driver over the traits: cascades end right, a stop loses no answer, watches and lists begin anew, one broken kind stops nobody.
+//! The driver over the store and clock traits: cascades complete, a stop loses no response, watches and lists
+//! restart, and one resource that fails does not stop the others.
 
 use std::{
     sync::{
@@ -58,7 +59,7 @@ impl Bench {
         self.start.saturating_add(Duration::from_millis(millis))
     }
 
-    /// Runs over a store until some time, a client doing something at another.
+    /// Runs over a store until a given time, with one action of a client at another time.
     fn run(
         &self,
         store: &impl ObjectStore,
@@ -78,7 +79,7 @@ impl Bench {
         };
         let driver = run(store, &self.clock, self.settings.clone(), stop, note);
         let (collector, ()) = block_on(&self.clock, join(driver, client));
-        (collector.expect("the clock never goes back"), reports)
+        (collector.expect("the clock never goes backwards"), reports)
     }
 
     fn there(&self, object: &Object) -> bool {
@@ -121,7 +122,7 @@ fn family() -> [Object; 3] {
 }
 
 #[test]
-fn a_cascade_ends_right() {
+fn a_cascade_completes() {
     let family = family();
     for release in ["1.13", "1.20.2", "1.28", "1.36"] {
         for policy in [Background, Foreground] {
@@ -150,7 +151,7 @@ fn a_cascade_ends_right() {
 }
 
 #[test]
-fn a_watch_that_is_too_old_begins_with_a_new_list() {
+fn a_watch_at_an_expired_version_relists() {
     let family = family();
     let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
     let store = Faulty::new(
@@ -163,13 +164,13 @@ fn a_watch_that_is_too_old_begins_with_a_new_list() {
     assert_eq!(store.injected(), 2);
     assert!(
         watch_failures(&reports).is_empty(),
-        "that a watch expires is no failure"
+        "an expired watch is not a failure"
     );
     assert!(family.iter().all(|object| !bench.there(object)));
 }
 
 #[test]
-fn a_list_that_fails_is_tried_again_after_waits_that_double_up_to_half_a_minute() {
+fn a_list_that_fails_is_retried_with_delays_that_double_up_to_half_a_minute() {
     let family = family();
     let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
     let store = Faulty::new(bench.shared.clone(), broken(Call::List, "secrets", 8, down()));
@@ -182,7 +183,7 @@ fn a_list_that_fails_is_tried_again_after_waits_that_double_up_to_half_a_minute(
 }
 
 #[test]
-fn one_broken_kind_stops_the_others_up_to_1_31_only() {
+fn one_kind_that_cannot_be_listed_stops_the_others_up_to_1_31_only() {
     for (release, collects) in [("1.20.2", false), ("1.31", false), ("1.32", true), ("1.36", true)] {
         let family = family();
         let bench = Bench::new(release, &[&family[0], &family[1], &family[2]]);
@@ -289,7 +290,7 @@ fn a_start_that_waits_for_discovery_is_reported() {
 fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
     let bench = Bench::new("1.20.2", &[]);
     let mut store = Ending::new(&bench, 0);
-    // Config maps are served again after a while, and cannot be listed for some time then.
+    // Config maps are served again after a while, and cannot be listed for some time after that.
     store.served_from = Some(20);
     store.listed_from = Some(75);
     let (_, reports) = bench.run(&store, 120_000, 0, |_| {});
@@ -307,7 +308,7 @@ fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
 }
 
 #[test]
-fn a_discovery_that_fails_is_tried_again() {
+fn a_discovery_that_fails_is_retried() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     let bench = Bench::new("1.36", &[&item]);
     let fault = Fault::Refuse(down());
@@ -335,7 +336,7 @@ fn a_discovery_that_fails_is_tried_again() {
 }
 
 #[test]
-fn lost_answers_and_refusals_delay_a_cascade_and_change_nothing() {
+fn lost_responses_and_refusals_only_delay_a_cascade() {
     for seed in 0..20 {
         let family = family();
         let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
@@ -391,7 +392,7 @@ fn a_stop_waits_for_the_calls_in_flight() {
     }
 }
 
-/// A store whose calls on objects take a second.
+/// A store whose calls on objects take one second.
 struct Slow {
     store: SharedApiServer,
     clock: SimClock,
@@ -444,24 +445,24 @@ impl ObjectStore for Slow {
     }
 }
 
-/// A store whose watches of config maps end as it is told, and which notes each list and watch of them.
+/// A store whose watches of config maps end on request, and which records each list and watch of them.
 struct Ending {
     store: SharedApiServer,
     clock: SimClock,
     start: Timestamp,
-    /// Changes that a watch delivers before it ends; none that are there at all means that it ends at once.
+    /// Number of changes that a watch delivers before it ends. With none available it ends at once.
     items: usize,
-    /// Whether a watch cannot be opened at all.
+    /// Whether watches cannot be opened.
     broken: bool,
     /// Seconds after which config maps are no longer served.
     gone_after: Option<u64>,
-    /// Seconds after which config maps are served; from the beginning where there is none.
+    /// Seconds after which config maps are served; from the start if `None`.
     served_from: Option<u64>,
-    /// Seconds after which config maps can be listed; from the beginning where there is none.
+    /// Seconds after which config maps can be listed; from the start if `None`.
     listed_from: Option<u64>,
     /// Watches that were dropped.
     dropped: Arc<AtomicUsize>,
-    /// The version that each list had to have at least.
+    /// The minimum version that each list requested.
     at_least: Mutex<Vec<String>>,
     notes: Mutex<Vec<(u64, String)>>,
 }
@@ -579,7 +580,7 @@ impl ObjectStore for Ending {
         if self.broken {
             return Err(down());
         }
-        // What is gone some day is watched without end.
+        // The collector watches a resource until it is no longer served.
         let inner = match self.gone_after {
             None => Some(self.store.watch(resource, since).await?),
             Some(_) => None,
@@ -606,7 +607,7 @@ impl ObjectStore for Ending {
 }
 
 #[test]
-fn a_watch_that_ended_goes_on_at_the_version_seen_last_and_without_a_list() {
+fn a_watch_that_ended_resumes_at_the_last_version_without_a_relist() {
     let gone = Object::new(SECRET, "red", "gone");
     let items: Vec<Object> = (0..4)
         .map(|at| Object::new(CONFIG_MAP, "red", &format!("item-{at}")).owned_by(&gone))
@@ -628,7 +629,7 @@ fn a_watch_that_ended_goes_on_at_the_version_seen_last_and_without_a_list() {
 }
 
 #[test]
-fn the_first_list_may_be_old_and_the_next_is_not_older_than_what_was_seen() {
+fn the_first_list_may_be_old_and_a_relist_is_not_older_than_the_last_version() {
     let gone = Object::new(SECRET, "red", "gone");
     let item = Object::new(CONFIG_MAP, "red", "item").owned_by(&gone);
     let bench = Bench::new("1.36", &[&item]);
@@ -674,7 +675,7 @@ fn a_watch_that_delivers_nothing_is_opened_again_once_a_second() {
 }
 
 #[test]
-fn a_watch_that_cannot_be_opened_is_tried_at_its_version_after_waits_that_double() {
+fn a_watch_that_cannot_be_opened_is_retried_at_its_version_with_delays_that_double() {
     let bench = Bench::new("1.36", &[]);
     let mut store = Ending::new(&bench, 0);
     store.broken = true;
@@ -690,7 +691,7 @@ fn a_watch_that_cannot_be_opened_is_tried_at_its_version_after_waits_that_double
 }
 
 #[test]
-fn what_expires_again_at_once_is_not_listed_without_pause() {
+fn a_watch_that_expires_again_at_once_relists_with_a_delay() {
     let bench = Bench::new("1.36", &[]);
     let store = Faulty::new(
         bench.shared.clone(),
@@ -702,12 +703,12 @@ fn what_expires_again_at_once_is_not_listed_without_pause() {
 }
 
 #[test]
-fn what_is_no_longer_served_is_no_longer_watched() {
+fn a_resource_that_is_no_longer_served_is_no_longer_watched() {
     let bench = Bench::new("1.36", &[]);
     let mut store = Ending::new(&bench, 0);
     store.gone_after = Some(20);
     bench.run(&store, 29_000, 0, |_| {});
-    assert_eq!(store.dropped.load(Ordering::SeqCst), 1, "with the run");
+    assert_eq!(store.dropped.load(Ordering::SeqCst), 1, "when the run ends");
     let bench = Bench::new("1.36", &[]);
     let mut store = Ending::new(&bench, 0);
     store.gone_after = Some(20);
@@ -725,21 +726,21 @@ fn what_is_no_longer_served_is_no_longer_watched() {
             .await;
     };
     let driver = run(&store, &bench.clock, bench.settings.clone(), watching, |_| {});
-    block_on(&bench.clock, driver).expect("the clock never goes back");
+    block_on(&bench.clock, driver).expect("the clock never goes backwards");
     assert_eq!(
         *seen.lock().expect("one thread"),
         Some(1),
-        "a second after discovery said so"
+        "a second after discovery reported it"
     );
 }
 
 #[test]
-fn a_run_that_is_stopped_already_begins_nothing() {
+fn a_run_that_is_already_stopped_starts_nothing() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     let bench = Bench::new("1.36", &[&item]);
     let store = Ending::new(&bench, 0);
     let driver = run(&store, &bench.clock, bench.settings.clone(), ready(()), |_| {});
-    let collector = block_on(&bench.clock, driver).expect("the clock never goes back");
+    let collector = block_on(&bench.clock, driver).expect("the clock never goes backwards");
     assert_eq!((collector.calls_made(), store.notes()), (0, Vec::new()));
 }
 

@@ -1,4 +1,4 @@
-//! What events do to the graph where releases differ, in the numbers of the specification's test list.
+//! Effects of events on the graph in releases that differ. Test numbers are those of the list of scenarios.
 
 use kubegc_core::{ObjectRef, OwnerReference};
 use kubegc_objects::{
@@ -32,7 +32,7 @@ impl Case {
         }
     }
 
-    /// Shows an object, and says what is to be looked at because of that.
+    /// Applies an object and returns the queued nodes.
     fn apply(&mut self, object: &Object) -> Vec<String> {
         self.apply_state(object, DeletionState::default(), None)
     }
@@ -108,7 +108,7 @@ fn t4_a_guessed_owner_is_observed_in_another_namespace() {
         assert_eq!(
             case.apply(&item),
             ["configmap/owner -n blue"],
-            "the guess is looked up"
+            "the guessed owner is verified"
         );
         assert_eq!(case.apply(&owner), expected, "{release}");
         assert_eq!(&*case.identity(&owner).namespace, namespace, "{release}");
@@ -116,7 +116,7 @@ fn t4_a_guessed_owner_is_observed_in_another_namespace() {
 }
 
 #[test]
-fn t5_another_api_version_is_looked_at_and_not_warned_of() {
+fn t5_another_api_version_is_verified_without_a_warning() {
     let owner = Object::new(TENANT, "", "owner");
     let mut reference = owner.reference();
     reference.api_version = "example.com/v1beta1".into();
@@ -166,7 +166,7 @@ fn t7_a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
 #[test]
 fn t8_a_second_reference_with_one_uid_is_added_again_on_every_update() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    // A name that does not fit: whoever is added with it is looked at.
+    // The name does not match: a dependent that is added with it is suspect.
     let wrong = OwnerReference {
         name: "other".into(),
         ..owner.reference()
@@ -234,7 +234,7 @@ fn t14_a_finalizer_that_appears_after_the_timestamp() {
 }
 
 #[test]
-fn t23_the_oldest_of_501_absent_owners_is_forgotten_and_a_hit_counts_as_use() {
+fn t23_the_oldest_of_501_absent_owners_is_evicted_and_a_hit_counts_as_use() {
     let owner = |at: usize| Object::new(CONFIG_MAP, "red", &format!("o{at}"));
     let identity =
         |at: usize| ObjectRef::new("v1", "ConfigMap", "red", &format!("o{at}"), &format!("u-o{at}"));
@@ -273,7 +273,7 @@ fn t69_a_dump_from_a_leaf_shows_its_whole_component() {
 }
 
 #[test]
-fn t69_an_edge_to_itself_breaks_the_old_dump_only() {
+fn t69_an_object_that_owns_itself_fails_the_old_dump_only() {
     let bare = Object::new(CONFIG_MAP, "red", "own");
     let own = bare.clone().owned_by(&bare);
     for (release, prints) in [("1.20.2", false), ("1.25", false), ("1.26", true), ("1.36", true)] {

@@ -1,4 +1,5 @@
-//! Laws 1, 5 and 6: the same inputs give the same outputs, waiting repeats itself, and time that was waited for changes something.
+//! Laws 1, 5 and 6: the same inputs give the same outputs, polling again returns the same wait, and the end
+//! of a wait has an effect.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ proptest! {
         prop_assert_eq!(world.collector.fingerprint(), twin.collector.fingerprint());
         schedule.run(&mut world, &cluster);
         twin_schedule.run(&mut twin, &cluster);
-        prop_assert_eq!(&world.trace, &twin.trace, "a clone went on differently");
+        prop_assert_eq!(&world.trace, &twin.trace, "a clone continued differently");
 
         let mut again = World::new(version, cluster.server(version));
         let mut schedule = any_schedule(seed, &cluster);
@@ -43,7 +44,7 @@ proptest! {
             schedule.step(&mut again, &cluster);
         }
         schedule.run(&mut again, &cluster);
-        prop_assert_eq!(&world.trace, &again.trace, "a second run went differently");
+        prop_assert_eq!(&world.trace, &again.trace, "a second run was different");
         prop_assert_eq!(world.collector.fingerprint(), again.collector.fingerprint());
     }
 
@@ -66,9 +67,9 @@ proptest! {
             };
             prop_assert!(until > world.now, "a wait that is over");
             let before = Timestamp::from_nanos(until.as_nanos() - 1);
-            idle.handle(before, Input::Tick).expect("time goes on");
+            idle.handle(before, Input::Tick).expect("time increases");
             prop_assert_eq!(idle.poll_output(), Output::Wait(wait), "a tick before its time changed something");
-            idle.handle(until, Input::Tick).expect("time goes on");
+            idle.handle(until, Input::Tick).expect("time increases");
             if let Output::Wait(next) = idle.poll_output() {
                 prop_assert!(next.until.is_none_or(|next| next > until), "no progress: {:?}, then {:?}", wait, next);
             }
@@ -93,7 +94,7 @@ fn a_spurious_tick_does_not_keep_a_retry_from_coming() {
     item.insert(&mut server);
     let mut world = World::new(version("1.36"), server);
     let wait = world.settle_now();
-    let until = wait.until.expect("an owner of an unknown kind is tried again");
+    let until = wait.until.expect("an owner of an unknown kind is retried");
     assert_eq!(until.since(world.now), Duration::from_millis(5));
     world.tick(Timestamp::from_nanos(until.as_nanos() - 1));
     assert_eq!(world.settle_now(), wait);

@@ -1,4 +1,4 @@
-//! Where upstream breaks the laws, and so do we: each case under the rule of the specification that documents it.
+//! Documented exceptions to the laws, which upstream has as well. Each test names its rule.
 
 use kubegc_core::{
     OwnerReference,
@@ -24,9 +24,9 @@ fn world(release: &str, objects: &[&Object]) -> World {
     World::new(version(release), server)
 }
 
-/// Law 10 fails: an object that blocks itself is never finished.
+/// Law 10 fails: the deletion of an object that blocks itself is never completed.
 #[test]
-fn r8_a_self_blocking_object_hangs_in_the_foreground_and_only_there() {
+fn r8_an_object_that_blocks_itself_hangs_in_the_foreground_only() {
     let bare = Object::new(CONFIG_MAP, "red", "own");
     let own = bare.clone().blocking(&bare);
     for release in VERSIONS {
@@ -48,7 +48,7 @@ fn r8_a_self_blocking_object_hangs_in_the_foreground_and_only_there() {
     }
 }
 
-/// R-9, the other side: a cycle of two is resolved.
+/// a cycle of two is resolved.
 #[test]
 fn r9_a_blocking_cycle_of_two_is_resolved() {
     let bare = ["a", "b"].map(|name| Object::new(CONFIG_MAP, "red", name));
@@ -69,9 +69,9 @@ fn r9_a_blocking_cycle_of_two_is_resolved() {
     }
 }
 
-/// Law 10 fails: calls go on for ever, with growing delays.
+/// Law 10 fails: calls continue forever, with growing delays.
 #[test]
-fn w8_a_virtual_node_of_an_unwatched_kind_is_verified_again_and_again() {
+fn w8_a_virtual_node_of_an_unwatched_kind_is_verified_repeatedly() {
     let owner = Object::new(EVENT, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     for release in VERSIONS {
@@ -79,7 +79,7 @@ fn w8_a_virtual_node_of_an_unwatched_kind_is_verified_again_and_again() {
         let mut waits = Vec::new();
         let mut wait = world.settle_now();
         for _ in 0..22 {
-            let until = wait.until.expect("it is looked at again");
+            let until = wait.until.expect("it is retried");
             waits.push(until.since(world.now).as_millis());
             world.tick(until);
             wait = world.settle_now();
@@ -103,16 +103,16 @@ fn w8_a_virtual_node_of_an_unwatched_kind_is_verified_again_and_again() {
     }
 }
 
-/// Law 10 fails: an owner of an unknown kind keeps the others of the object from being decided on.
+/// Law 10 fails: an owner of an unknown kind keeps the object's other owners from being resolved.
 #[test]
-fn r2_an_unmappable_owner_is_retried_for_ever() {
+fn r2_an_unmappable_owner_is_retried_forever() {
     let mut unknown = Object::new(CONFIG_MAP, "red", "unknown").reference();
     unknown.api_version = "example.com/v9".into();
     let gone = Object::new(CONFIG_MAP, "red", "gone");
     let item = Object::new(SECRET, "red", "item").with(unknown).owned_by(&gone);
     for release in VERSIONS {
         let mut world = world(release, &[&item]);
-        // Looked at when the other owner is found absent.
+        // Verified when the other owner is found absent.
         assert!(world.settle().until.is_some(), "{release}");
         assert!(
             item.live(&world.server).is_some() && world.writes(0).is_empty(),
@@ -127,7 +127,7 @@ fn r2_an_unmappable_owner_is_retried_for_ever() {
     }
 }
 
-/// Law 10 fails: a deletion whose beginning was missed is never driven.
+/// Law 10 fails: a deletion whose start was missed is never driven.
 #[test]
 fn b19_a_coalesced_first_update_never_starts_the_wait_for_dependents() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
@@ -172,7 +172,8 @@ fn b19_a_coalesced_first_update_never_starts_the_wait_for_dependents() {
     }
 }
 
-/// Law 10 fails: two references with one uid, one right and one wrong, are both removed, and the object is nobody's garbage from then on.
+/// Law 10 fails: two references with one uid, one right and one wrong, are both removed, and the object is
+/// never deleted.
 #[test]
 fn p10_a_double_reference_loses_both() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
@@ -186,7 +187,8 @@ fn p10_a_double_reference_loses_both() {
             .with(wrong.clone());
         let mut world = world(release, &[&owner, &item]);
         world.settle();
-        // Up to 1.19 nobody looks at wrong coordinates by themselves: a restart does not either, an absent second owner would.
+        // Up to 1.19 wrong coordinates alone do not queue the dependent, not even after a restart. An absent
+        // second owner does.
         let left = item
             .live(&world.server)
             .expect("never deleted")
@@ -203,7 +205,7 @@ fn p10_a_double_reference_loses_both() {
     }
 }
 
-/// A successor under the same name loses its finalizer, unless expectations are strict.
+/// An object that reuses the name loses its finalizer, except in strict mode.
 #[test]
 fn f4_a_reused_name_loses_its_finalizer_upstream() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
@@ -219,8 +221,8 @@ fn f4_a_reused_name_loses_its_finalizer_upstream() {
             world.settle();
             delete(&mut world.server, &owner, Some(Orphan));
             assert!(world.run_to(|ask| ask.reason == Reason::ReadBeforeFinalizer));
-            // Somebody else lets the owner go, and the name is taken anew.
-            let mut meta = owner.live(&world.server).expect("held by its finalizer");
+            // Another client removes the owner's finalizer, and the name is reused.
+            let mut meta = owner.live(&world.server).expect("its finalizer keeps it");
             meta.finalizers.clear();
             let kind = id(&world.server, CONFIG_MAP);
             assert!(
@@ -237,16 +239,17 @@ fn f4_a_reused_name_loses_its_finalizer_upstream() {
             );
             assert!(created.is_success(), "{created:?}");
             world.settle();
-            let left = successor.live(&world.server).expect("nobody deletes it");
+            let left = successor.live(&world.server).expect("it is not being deleted");
             assert_eq!(left.has_finalizer("orphan"), !loses, "{release} {hardening:?}");
             assert!(left.has_finalizer(HOLD));
         }
     }
 }
 
-/// Laws 7 and 10 fail: any 404 counts as absence, also that of a server that does not serve the kind just now.
+/// Laws 7 and 10 fail: any 404 counts as absence, also that of a server that temporarily does not serve the
+/// kind.
 #[test]
-fn b24_a_404_for_an_owner_that_is_there_costs_the_dependent_its_life() {
+fn b24_a_404_for_an_existing_owner_deletes_the_dependent() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let gone = Object::new(CONFIG_MAP, "red", "gone");
     for release in VERSIONS {
@@ -266,9 +269,9 @@ fn b24_a_404_for_an_owner_that_is_there_costs_the_dependent_its_life() {
     }
 }
 
-/// Law 7 fails: a dependent that comes too late to be released is collected.
+/// Law 7 fails: a dependent that is observed too late to be orphaned is deleted.
 #[test]
-fn b20_a_dependent_that_the_orphan_pass_did_not_know_is_collected() {
+fn b20_a_dependent_observed_after_the_orphaning_is_deleted() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     for release in VERSIONS {
         let [early, late] = ["early", "late"].map(|name| Object::new(SECRET, "red", name).owned_by(&owner));
@@ -291,10 +294,10 @@ fn b20_a_dependent_that_the_orphan_pass_did_not_know_is_collected() {
     }
 }
 
-/// Law 7 fails: once its own finalizer is gone, an owner that somebody else holds is solid for a dependent that did not block it and was not looked at
-/// yet.
+/// Law 7 fails: an owner that lost the collector's finalizer and has another one is solid for a dependent
+/// that did not block it and is not verified yet.
 #[test]
-fn r4_a_loose_dependent_of_a_held_foreground_owner_lives_or_dies_by_timing() {
+fn r4_a_nonblocking_dependent_of_a_foreground_owner_with_a_finalizer_depends_on_timing() {
     let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     let mut ends = std::collections::BTreeSet::new();
@@ -309,9 +312,10 @@ fn r4_a_loose_dependent_of_a_held_foreground_owner_lives_or_dies_by_timing() {
     assert_eq!(ends.len(), 2, "{ends:?}");
 }
 
-/// Law 10 fails: as long as somebody refers to an absent owner under two names, the names are looked up in turn, ten times a second.
+/// Law 10 fails: while dependents refer to an absent owner under two names, both names are looked up
+/// alternately, ten times a second.
 #[test]
-fn g35_contradicting_references_of_a_held_object_are_tried_in_turn_for_ever() {
+fn g35_contradicting_references_of_a_kept_object_are_looked_up_alternately_forever() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let twin = OwnerReference {
         name: "twin".into(),
@@ -343,9 +347,10 @@ fn nobody() -> Cluster {
     }
 }
 
-/// Law 7 fails where an owner in the middle of a cascade carries `orphan`: whoever is looked at first decides.
+/// Law 7 fails if an owner in the middle of a cascade has the finalizer `orphan`: the order of attempts
+/// decides.
 #[test]
-fn r7_an_orphaning_object_inside_a_cascade_makes_the_end_a_matter_of_timing() {
+fn r7_an_orphaning_object_inside_a_cascade_makes_the_outcome_depend_on_timing() {
     let root = Object::new(CONFIG_MAP, "red", "root");
     let middle = Object::new(CONFIG_MAP, "red", "middle")
         .owned_by(&root)

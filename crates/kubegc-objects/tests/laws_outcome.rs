@@ -1,7 +1,8 @@
-//! Laws 7, 9 and 10: on well-formed clusters the end does not depend on timing, on the collector's death, or on faults that stop.
+//! Laws 7, 9 and 10: on well-formed clusters the outcome does not depend on timing, on restarts of the
+//! collector, or on temporary faults.
 //!
-//! The end is which objects are left, which of them are being deleted, and who owns the others. What a held object still
-//! refers to depends on timing upstream too: nobody looks at it any more.
+//! The outcome is the set of remaining objects, which of them are terminating, and the owners of the others.
+//! The references of a terminating object depend on timing upstream too: it is not verified again.
 
 use proptest::{prelude::*, strategy::ValueTree};
 
@@ -14,11 +15,11 @@ use crate::common::{
     world::World,
 };
 
-/// What may be drawn together so that the end is one: see the exceptions in `laws_exceptions`.
+/// Features that can be combined with a unique outcome; see the exceptions in `laws_exceptions`.
 fn cluster() -> impl Strategy<Value = Cluster> {
     use kubegc_core::PropagationPolicy::{Background, Foreground};
     let free = well_formed(Features::ALL).prop_map(|mut cluster| {
-        // Cycles, several owners and held objects together: background only.
+        // Cycles, several owners and finalizers together: background deletion only.
         let [Act::Delete(_, policy)] = cluster.acts.as_mut_slice() else {
             return cluster;
         };
@@ -42,7 +43,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     prop_oneof![free, well_formed(foreground), well_formed(held)]
 }
 
-/// The cluster after its deletion, with a collector that began before it or begins now.
+/// The cluster after its deletion, with a collector that started before or starts now.
 fn world(cluster: &Cluster, began_before: bool) -> World {
     let mut world = World::new(latest(), cluster.server(latest()));
     if began_before {
@@ -56,7 +57,7 @@ fn world(cluster: &Cluster, began_before: bool) -> World {
 
 fn calm(cluster: &Cluster) -> Remains {
     let mut world = world(cluster, true);
-    assert_eq!(world.settle().until, None, "something is retried for ever");
+    assert_eq!(world.settle().until, None, "something is retried forever");
     remains(cluster, &world)
 }
 
@@ -64,7 +65,7 @@ proptest! {
     #![proptest_config(config(1_500))]
 
     #[test]
-    fn law_7_timing_does_not_change_the_end(cluster in cluster(), seed: u64, began_before: bool) {
+    fn law_7_timing_does_not_change_the_outcome(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
         let rest = Schedule::new(seed).run(&mut world, &cluster);
         prop_assert_eq!(rest, Rest::Quiet);
@@ -72,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn law_9_death_anywhere_does_not_change_the_end(cluster in cluster(), seed: u64, began_before: bool) {
+    fn law_9_a_restart_at_any_point_does_not_change_the_outcome(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
         let mut schedule = Schedule::new(seed);
         (schedule.restarts_left, schedule.relists_left) = (3, 2);
@@ -84,10 +85,10 @@ proptest! {
     fn law_10_faults_that_stop_leave_nothing_behind(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
         let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 30);
-        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet, "calls go on for ever");
+        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet, "calls continue forever");
         let end = remains(&cluster, &world);
         prop_assert_eq!(&end, &calm(&cluster));
-        // What is left, nobody would collect.
+        // No remaining object is garbage.
         let left: Vec<_> = cluster.objects.iter().filter_map(|object| {
             let meta = object.live(&world.server).filter(|meta| !meta.is_deleting())?;
             Some(crate::common::cluster::Object { kind: object.kind, meta })
@@ -105,7 +106,8 @@ proptest! {
         let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 10);
         schedule.run(&mut world, &cluster);
         let edges: usize = cluster.objects.iter().map(|object| 1 + object.meta.owner_references.len()).sum();
-        // Each object is looked at when an owner goes, waits, or a dependent goes, and once a fault.
+        // Each object is verified when an owner is removed or waits, when a dependent is removed, and once
+        // per fault.
         let bound = 40 * edges as u64 * cluster.objects.len() as u64 + 200;
         prop_assert!(world.collector.calls_made() <= bound, "{} calls", world.collector.calls_made());
     }
@@ -122,7 +124,7 @@ proptest! {
     }
 }
 
-/// The generator draws what the laws are about.
+/// The generator covers the cases that the laws are about.
 #[test]
 fn the_generator_draws_cascades_of_every_kind() {
     let mut runner = proptest::test_runner::TestRunner::new(config(1));

@@ -1,5 +1,5 @@
-//! Laws 2, 3, 4 and 8: when the collector may write, what a delete rests on, how much goes on at a time. They hold of every cluster, in every
-//! release, whatever goes wrong.
+//! Laws 2, 3, 4 and 8: when the collector may write, the preconditions of deletes, and the limits of
+//! concurrency. They hold for every cluster, every release and all faults.
 
 use kubegc_objects::{Hardening, Settings};
 use proptest::{prelude::*, strategy::ValueTree};
@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(config(1_000))]
 
     #[test]
-    fn laws_2_3_4_and_8_hold_of_any_cluster_and_any_fault(
+    fn laws_2_3_4_and_8_hold_for_any_cluster_and_any_fault(
         cluster in ill_formed(), seed: u64, release in 0..VERSIONS.len(), workers in 1..4u32, one_call: bool,
     ) {
         let version = version(VERSIONS[release]);
@@ -82,7 +82,7 @@ fn the_checkers_see_deletes_retries_and_orphans() {
     );
 }
 
-/// G-16 and G-20: a kind that never lists holds everything up to 1.31, and from 1.32 on for thirty seconds.
+/// G-16 and G-20: a kind that never lists blocks everything up to 1.31, and for thirty seconds from 1.32.
 #[test]
 fn law_2_a_kind_that_never_syncs() {
     for (release, starts) in [
@@ -117,7 +117,7 @@ fn law_2_a_kind_that_never_syncs() {
             "{release}"
         );
         world.tick(world.now.saturating_add(std::time::Duration::from_secs(30)));
-        // Not `settle`: that would list the broken kind.
+        // Not `settle`, which would list the broken kind.
         while let kubegc_objects::collector::Output::Call(_) = world.poll() {
             world.commit(0);
             world.answer(0);
@@ -127,7 +127,7 @@ fn law_2_a_kind_that_never_syncs() {
     }
 }
 
-/// G-20: up to 1.31 a new kind stops the workers until it is listed; what a worker has in hand goes on (G-23).
+/// G-20: up to 1.31 a new kind pauses the workers until it is listed; running attempts continue (G-23).
 #[test]
 fn law_2_workers_pause_while_a_new_kind_syncs() {
     for (release, pauses) in [("1.20.2", true), ("1.31", true), ("1.32", false), ("1.36", false)] {

@@ -1,5 +1,5 @@
-//! Object collection against a simulated API server: the laws of the collector, their documented exceptions, an independent oracle, and what the
-//! rules say case by case.
+//! Object collection against a simulated API server: the laws of the collector, their documented exceptions,
+//! an independent oracle, and the rules case by case.
 
 mod common;
 mod driver;
@@ -12,5 +12,6 @@ mod oracle_fixpoint;
 mod orphan_plan;
 mod probe;
 mod retry_rules;
+mod rules;
 mod versions;
 mod worker_rules;

@@ -1,4 +1,4 @@
-//! All graphs of up to four objects in two namespaces: background deletion ends as the oracle says.
+//! All graphs of up to four objects in two namespaces: background deletion has the outcome of the oracle.
 
 use kubegc_core::PropagationPolicy::Background;
 
@@ -9,14 +9,14 @@ use crate::common::{
     world::World,
 };
 
-/// The sets of at most two others that an object may name as owners, as bits.
+/// The sets of at most two other objects that can be owners, as bits.
 fn owner_sets(count: usize, own: usize) -> Vec<u8> {
     (0..1u8 << count)
         .filter(|set| set & (1 << own) == 0 && set.count_ones() <= 2)
         .collect()
 }
 
-/// Every graph once: the deleted object is the first, in the first namespace; other choices are renamings.
+/// Every graph once: the deleted object is the first, in the first namespace. Other choices are renamings.
 #[test]
 fn every_graph_of_four_objects_ends_as_the_oracle_says() {
     let empty = server(latest(), &[CONFIG_MAP]);
@@ -64,7 +64,7 @@ fn graph(count: usize, namespaces: u8, mut choice: usize, sets: &[Vec<u8>], numb
         for owner in (0..count).filter(|owner| set & (1 << owner) != 0) {
             object = object.blocking(&bare[owner]);
         }
-        // One object in eleven is held, in turn.
+        // One object in eleven has a finalizer, in rotation.
         if (number as usize + at * 3).is_multiple_of(11) {
             object.held(HOLD)
         } else {

@@ -1,4 +1,4 @@
-//! The orphan planner decides what the orphan attempt does.
+//! The orphan planner and the orphan attempt have the same outcome.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kubegc_objects::{
     absent_owners::AbsentOwners,
     attempt::{Context, NoMonitors},
     call::Answer,
-    orphan::{Action, Attempt, Facts, KeptBecause, Rules, Step},
+    orphan::{Action, Attempt, Facts, KeptReason, Rules, Step},
     patch,
 };
 use kubegc_sim::ApiServer;
@@ -23,7 +23,7 @@ use crate::common::{
     world::{World, perform},
 };
 
-/// The state of a server, but for versions.
+/// The state of a server without versions.
 fn state(server: &ApiServer) -> Vec<ObjectMeta> {
     let kinds = server.catalog().iter().map(|(kind, _)| kind);
     let objects = kinds.flat_map(|kind| server.objects(kind, None));
@@ -35,7 +35,7 @@ fn state(server: &ApiServer) -> Vec<ObjectMeta> {
         .collect()
 }
 
-/// Lets the attempt do its work. Answers how often it wrote with success.
+/// Runs the attempt. Returns the number of successful writes.
 fn attempt(world: &mut World, owner: &Uid) -> usize {
     let mut graph: Graph = world.collector.graph().clone();
     let node = graph.node(owner).expect("the owner was listed");
@@ -67,7 +67,7 @@ fn attempt(world: &mut World, owner: &Uid) -> usize {
             }
         }
     }
-    panic!("the attempt does not end");
+    panic!("the attempt is not finished");
 }
 
 fn facts(world: &World, owner: &Object) -> Facts {
@@ -76,7 +76,7 @@ fn facts(world: &World, owner: &Object) -> Facts {
     Facts {
         owner: graph.identity(node),
         live: owner.live(&world.server).map(Arc::new),
-        // Backwards: the order must not matter.
+        // In reverse: the order must not matter.
         dependents: graph
             .dependents(node)
             .iter()
@@ -86,7 +86,7 @@ fn facts(world: &World, owner: &Object) -> Facts {
     }
 }
 
-/// Carries a plan out. Answers how many writes that were.
+/// Executes a plan. Returns the number of writes.
 fn execute(world: &mut World, actions: &[Action]) -> usize {
     for action in actions {
         match action {
@@ -142,7 +142,7 @@ fn execute(world: &mut World, actions: &[Action]) -> usize {
                 if let Some(read_at) = &expect.resource_version {
                     assert_eq!(
                         *read_at, live.resource_version,
-                        "the precondition holds after the releases"
+                        "the precondition holds after the patches"
                     );
                 }
                 let body = patch::remove_finalizer(&live.resource_version, &live.finalizers, "orphan")
@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn carried_out_the_plan_does_what_the_attempt_does(
+    fn the_executed_plan_has_the_outcome_of_the_attempt(
         cluster in well_formed(Features::ALL), release in 0..VERSIONS.len(), names_itself: bool,
     ) {
         let mut cluster: Cluster = cluster;
@@ -193,13 +193,13 @@ proptest! {
         prop_assert_eq!(state(&by_plan.server), state(&by_attempt.server));
 
         let again = Rules.plan(&facts(&by_plan, owner), Timestamp::EPOCH);
-        prop_assert!(again.actions.is_empty(), "carried out, and still something to do: {:?}", again);
+        prop_assert!(again.actions.is_empty(), "executed, and actions remain: {:?}", again);
         prop_assert!(again.kept.iter().any(|kept| kept.object == first.owner));
     }
 }
 
 #[test]
-fn an_owner_that_does_not_orphan_keeps_everything_as_it_is() {
+fn an_owner_that_does_not_orphan_changes_nothing() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let identity = ObjectRef::new("v1", "ConfigMap", "red", "owner", "u-owner");
     let dependent = ObjectRef::new("v1", "Secret", "red", "item", "u-item");
@@ -212,16 +212,13 @@ fn an_owner_that_does_not_orphan_keeps_everything_as_it_is() {
         ..deleting.clone()
     };
     for (live, expected) in [
-        (None, KeptBecause::OwnerNotRead),
-        (
-            Some(replaced),
-            KeptBecause::OwnerReplaced { live: "other".into() },
-        ),
+        (None, KeptReason::OwnerNotRead),
+        (Some(replaced), KeptReason::OwnerReplaced { live: "other".into() }),
         (
             Some(owner.clone().held("orphan").meta),
-            KeptBecause::OwnerNotDeleted,
+            KeptReason::OwnerNotDeleted,
         ),
-        (Some(deleting), KeptBecause::OwnerDoesNotOrphan),
+        (Some(deleting), KeptReason::OwnerDoesNotOrphan),
     ] {
         let facts = Facts {
             owner: identity.clone(),

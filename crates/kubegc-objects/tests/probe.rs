@@ -1,4 +1,5 @@
-//! Seven objects that simpler collectors get wrong: a second owner, a held dependent, a held owner, a wrong kind, an owner that never was.
+//! Seven objects that simpler collectors handle wrong: a second owner, a dependent with a finalizer, an owner
+//! with a finalizer, a wrong kind, an owner that never existed.
 
 use kubegc_core::PropagationPolicy::Foreground;
 
@@ -10,9 +11,9 @@ use crate::common::{
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Gone,
-    /// It stays, owned by these.
+    /// It remains, with these owners.
     Kept(Vec<String>),
-    /// It is being deleted, with these finalizers.
+    /// It is terminating, with these finalizers.
     Held(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! What happens between a read and a delete, and after failures, in the numbers of the specification's test list.
+//! Changes between a read and a delete, and retries. Test numbers are those of the list of scenarios.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn world(release: &str, objects: &[&Object]) -> World {
 }
 
 fn edit(world: &mut World, object: &Object, change: impl FnOnce(&mut ObjectMeta)) {
-    let mut meta = object.live(&world.server).expect("it is there");
+    let mut meta = object.live(&world.server).expect("it exists");
     change(&mut meta);
     let (kind, meta) = (id(&world.server, object.kind), meta);
     let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
@@ -116,7 +116,7 @@ fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
         cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&bare[at]);
     }
     let once: &[&str] = &["patch: applied", "delete: applied"];
-    // Until the second try the unblocked owner is gone: there is nothing left to unblock.
+    // By the second try the unblocked owner is removed, so nothing is left to unblock.
     let twice: &[&str] = &[
         "patch: applied",
         "delete with version: conflict",
@@ -131,7 +131,7 @@ fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
             cycle.iter().all(|object| object.live(&world.server).is_none()),
             "{release}"
         );
-        // The last of the three is the one whose dependent waits.
+        // The last of the three has the dependent that waits.
         let got = writes(&world, &cycle[2]);
         assert!(
             got.starts_with(&expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
@@ -140,7 +140,8 @@ fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
     }
 }
 
-/// A collector that expects everything it read, over a cluster with a circle of blocking owners whose first is deleted in the foreground.
+/// A strict collector, over a cluster with a cycle of blocking owners whose first object is deleted in the
+/// foreground.
 fn strict_cycle(release: &str, kind: Kind) -> (World, [Object; 3]) {
     let mut cycle = ["a", "b", "c"].map(|name| Object::new(kind, "red", name));
     let bare = cycle.clone();
@@ -173,7 +174,8 @@ fn a_strict_delete_after_an_unblock_expects_what_the_patch_returned() {
                 .into_iter()
                 .filter(|(_, answer)| **answer == Answer::Conflict);
             assert_eq!(conflicts.count(), 0, "{release} {kind:?}");
-            // The last of the three is the one whose dependent waits. Custom resources refuse the first format of the patch.
+            // The last of the three has the dependent that waits. Custom resources reject the first format of
+            // the patch.
             let refused = |text: &String| text != "patch: unsupported media type";
             let writes: Vec<String> = writes(&world, &cycle[2]).into_iter().filter(refused).collect();
             let expected = ["patch: applied", "delete with version: applied"];
@@ -183,7 +185,7 @@ fn a_strict_delete_after_an_unblock_expects_what_the_patch_returned() {
 }
 
 #[test]
-fn a_strict_delete_after_an_unblock_is_given_up_where_the_owners_changed_meanwhile() {
+fn a_strict_delete_after_an_unblock_fails_if_the_owners_changed() {
     for release in ["1.20.2", "1.36"] {
         let (mut world, cycle) = strict_cycle(release, CONFIG_MAP);
         let other = Object::new(SECRET, "red", "other");
@@ -216,7 +218,7 @@ fn t39_a_delete_that_finds_nothing() {
         let mut world = world(release, &[&item]);
         assert!(world.run_to(is_delete));
         delete(&mut world.server, &item, None);
-        // The watch lags: only the answer tells.
+        // The watch lags: only the response shows it.
         world.commit(0);
         world.answer(0);
         let conclusions = world.conclusions("u-item");
@@ -267,7 +269,7 @@ fn t39_a_conflict_and_then_nothing() {
 /// The next try of the only item that failed.
 fn next_try(world: &mut World) -> Duration {
     match world.poll() {
-        Output::Wait(wait) => wait.until.expect("it is tried again").since(world.now),
+        Output::Wait(wait) => wait.until.expect("it is retried").since(world.now),
         other => panic!("{other:?}"),
     }
 }
@@ -291,7 +293,7 @@ fn t43_success_resets_the_delay_from_1_23_on() {
                 meta.owner_references[0].block_owner_deletion = Some(blocks)
             });
         };
-        // Making a reference non-blocking has the owner looked at (G-30).
+        // Making a reference non-blocking queues the owner (G-30).
         block(&mut world, false);
         for failures in 0..3 {
             assert!(world.run_to(verifies_owner));
@@ -320,7 +322,7 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
     for release in ["1.20.2", "1.36"] {
         let mut world = world(release, &[&owner, &item]);
         world.settle();
-        // Making a reference non-blocking has the owner looked at (G-30), while it waits for its retry as well.
+        // Making a reference non-blocking queues the owner (G-30), which also waits for its retry.
         for _ in 0..4 {
             for blocks in [true, false] {
                 edit(&mut world, &item, |meta| {
@@ -367,10 +369,7 @@ fn t44_a_finalizer_is_tried_four_times() {
             }
             assert_eq!(waits[..3], [10, 50, 250], "{release}");
             if conflicts == 4 {
-                assert_eq!(
-                    waits[3], 5,
-                    "the whole is tried again after the queue's own delay"
-                );
+                assert_eq!(waits[3], 5, "everything is retried after the queue's own delay");
                 let last = world
                     .conclusions("u-owner")
                     .last()

@@ -1,4 +1,4 @@
-//! Which release behaves how: the table of version semantics row by row, and where each behaviour begins.
+//! Behavior by release: the table of semantics row by row, and the first release of each behavior.
 
 use kubegc_core::{
     KubernetesVersion,
@@ -14,7 +14,7 @@ fn of(version: KubernetesVersion) -> Semantics {
     Semantics::of(version)
 }
 
-/// A behaviour, how 1.13, 1.20.2, 1.28 and 1.36 have it, the last release without it and the first with it.
+/// A behavior, its value in 1.13, 1.20.2, 1.28 and 1.36, the last release without it and the first with it.
 const TABLE: [(&str, Flag, [bool; 4], &str, &str); 18] = {
     const F: bool = false;
     const T: bool = true;
@@ -149,7 +149,7 @@ const TABLE: [(&str, Flag, [bool; 4], &str, &str); 18] = {
 };
 
 #[test]
-fn each_release_behaves_as_the_table_says() {
+fn each_release_has_the_behaviors_of_the_table() {
     for (name, flag, expected, last_without, first_with) in TABLE {
         let got = ["1.13", "1.20.2", "1.28", "1.36"].map(|text| flag(version(text)));
         assert_eq!(got, expected, "{name}");
@@ -158,9 +158,9 @@ fn each_release_behaves_as_the_table_says() {
     }
 }
 
-/// A behaviour that began stays: no release has less than an earlier one.
+/// A behavior stays: no release has fewer than an earlier one.
 #[test]
-fn no_release_loses_a_behaviour() {
+fn no_release_loses_a_behavior() {
     for (name, flag, ..) in TABLE {
         let mut had = false;
         for minor in KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX {

@@ -1,4 +1,5 @@
-//! Whole stories where releases differ or a collector dies, in the numbers of the specification's test list.
+//! Whole scenarios in releases that differ, and restarts of a collector. Test numbers are those of the list
+//! of scenarios.
 
 use kubegc_core::PropagationPolicy::{Background, Foreground};
 
@@ -41,7 +42,8 @@ fn t7_a_good_dependent_of_a_missing_owner_is_collected_from_1_20_3_on() {
     }
 }
 
-/// The cross-namespace incident: whether the dependents in the owner's own namespace die is a matter of list order up to 1.19.
+/// Kubernetes #65200: up to 1.19 the list order decides whether the dependents in the owner's own namespace
+/// are deleted.
 #[test]
 fn t65_the_cross_namespace_incident() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
@@ -77,12 +79,12 @@ fn t65_the_cross_namespace_incident() {
 }
 
 #[test]
-fn t68_a_collector_that_dies_during_a_foreground_deletion_goes_on_where_it_was() {
+fn t68_a_restarted_collector_continues_a_foreground_deletion() {
     let root = Object::new(CONFIG_MAP, "red", "root");
     let middle = Object::new(WIDGET, "red", "middle").blocking(&root);
     let leaf = Object::new(SECRET, "red", "leaf").blocking(&middle);
     for release in VERSIONS {
-        // After each number of calls, until the cascade is over before the collector dies.
+        // After each number of calls, until the cascade completes before the restart.
         for calls in 0.. {
             let mut world = world(release, &[&root, &middle, &leaf]);
             world.settle();
@@ -106,7 +108,7 @@ fn t68_a_collector_that_dies_during_a_foreground_deletion_goes_on_where_it_was()
     }
 }
 
-/// a foreground owner waits for its blocking dependents only, and everything goes in the end.
+/// a foreground owner waits for its blocking dependents only, and everything is deleted in the end.
 #[test]
 fn t41_a_dependent_that_does_not_block_may_outlive_its_owner() {
     let root = Object::new(CONFIG_MAP, "red", "root");
@@ -120,7 +122,7 @@ fn t41_a_dependent_that_does_not_block_may_outlive_its_owner() {
 }
 
 #[test]
-fn t40_a_blocking_dependent_that_is_held_holds_its_owner_without_a_poll() {
+fn t40_a_blocking_dependent_with_a_finalizer_blocks_its_owner_without_a_poll() {
     let root = Object::new(CONFIG_MAP, "red", "root");
     let item = Object::new(SECRET, "red", "item").blocking(&root).held(HOLD);
     let mut world = world("1.36", &[&root, &item]);
@@ -136,7 +138,7 @@ fn t40_a_blocking_dependent_that_is_held_holds_its_owner_without_a_poll() {
     assert_eq!((root.live(&world.server), item.live(&world.server)), (None, None));
 }
 
-/// an owner that is deleted in the background and held is still there for its dependents.
+/// an owner with another finalizer that is deleted in the background still counts for its dependents.
 #[test]
 fn t30_an_owner_held_by_another_finalizer_is_solid() {
     let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);

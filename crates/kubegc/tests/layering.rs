@@ -129,6 +129,11 @@ const NOT_PURE: &[&str] = &[
     "yaml",
 ];
 
+/// Packages whose module documentation states plainly what the module is or does.
+const PLAIN: &[&str] = &["kubegc-controllers", "kubegc-node", "kubegc-objects"];
+/// First words that make every module documentation sound alike.
+const TEMPLATES: &[&str] = &["Decides", "How", "Lets", "Says", "What", "Whether", "Who", "Why"];
+
 /// Lines that a source file may have before a part of it wants a file of its own.
 const LINES_MAX: usize = 800;
 
@@ -206,7 +211,7 @@ fn every_member_takes_the_lints_of_the_workspace() {
 }
 
 #[test]
-fn every_source_file_says_what_it_decides_and_is_of_a_size_to_read() {
+fn every_source_file_has_a_module_documentation_and_is_of_a_size_to_read() {
     let mut problems = Vec::new();
     let mut folders: Vec<PathBuf> = entries(&root().join("crates"))
         .into_iter()
@@ -222,11 +227,8 @@ fn every_source_file_says_what_it_decides_and_is_of_a_size_to_read() {
                 files_seen += 1;
                 let text = read(&path);
                 let lines = text.lines().count();
-                if !text.starts_with("//!") {
-                    problems.push(format!(
-                        "{}: the first line must be `//!` and say what the file decides",
-                        path.display()
-                    ));
+                if let Err(problem) = module_documentation(&path, &text) {
+                    problems.push(format!("{}: {problem}", path.display()));
                 }
                 if lines > LINES_MAX {
                     problems.push(format!(
@@ -242,6 +244,25 @@ fn every_source_file_says_what_it_decides_and_is_of_a_size_to_read() {
         "only {files_seen} source files were found below crates/*/src"
     );
     report("source files", &problems);
+}
+
+/// Checks that a file begins with a module documentation whose first paragraph is a plain statement.
+fn module_documentation(path: &Path, text: &str) -> Result<(), &'static str> {
+    let paragraph = text.lines().map_while(|line| line.strip_prefix("//! "));
+    let paragraph = paragraph.collect::<Vec<_>>().join(" ");
+    let Some(first) = paragraph.split_whitespace().next() else {
+        return Err("the first line must be `//! ` and a sentence about the module");
+    };
+    let is_plain = PLAIN
+        .iter()
+        .any(|package| path.starts_with(root().join("crates").join(package)));
+    if is_plain && !paragraph.ends_with(['.', ':']) {
+        return Err("the first paragraph of the module documentation is not a sentence");
+    }
+    if is_plain && TEMPLATES.contains(&first) {
+        return Err("the module documentation says what the module is or does, without a template");
+    }
+    Ok(())
 }
 
 fn packages() -> Vec<Package> {

@@ -8,8 +8,8 @@ use super::{Key, table::Records};
 
 /// An index: finds the objects of one resource by keys that are computed from them.
 ///
-/// Each controller declares its indexes as statics beside the code that uses them. A key has a namespace, so that objects are found by the
-/// namespace and name of another object.
+/// Each controller declares its indexes as statics next to the code that uses them. A key has a namespace, so
+/// that objects are found by the namespace and name of another object.
 pub struct Index {
     name: &'static str,
     resource: Resource,
@@ -26,7 +26,8 @@ impl fmt::Debug for Index {
 }
 
 impl Index {
-    /// An index with a unique name, such as `pods by claim`. `keys` adds the keys under which an object is found; one may come twice.
+    /// An index with a unique name, such as `pods by claim`. `keys` adds the keys under which an object is
+    /// found; duplicates are allowed.
     #[must_use]
     pub const fn new(name: &'static str, resource: Resource, keys: fn(&Record, &mut Vec<Key>)) -> Self {
         Self { name, resource, keys }
@@ -66,7 +67,7 @@ impl Index {
 /// Namespace and name of the key, then of the object.
 type Entry = (Arc<str>, Arc<str>, Arc<str>, Arc<str>);
 
-/// The entries of one index. They are gathered on first use and followed from then on.
+/// The entries of one index. They are built on first use and updated from then on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(OnceLock<BTreeSet<Entry>>);
 
@@ -82,7 +83,7 @@ impl Names {
             let mut entries: Vec<Entry> = records()
                 .flat_map(|record| entries(index, Some(record)))
                 .collect();
-            // A tree is built fastest from what is sorted.
+            // A tree is built fastest from sorted entries.
             entries.sort_unstable();
             entries.into_iter().collect()
         });
@@ -99,7 +100,7 @@ impl Names {
             .map(|(_, _, namespace, name)| (namespace, name))
     }
 
-    /// Follows a change of one object.
+    /// Updates the entries for a change of one object.
     pub(super) fn apply(&mut self, index: &Index, old: Option<&Record>, new: Option<&Record>) {
         let Some(gathered) = self.0.get_mut() else {
             return;

@@ -1,4 +1,4 @@
-//! What is listed and watched, with secondary indexes: the counterpart of client-go's shared informer caches.
+//! Cached objects with secondary indexes: the counterpart of client-go's shared informer caches.
 
 mod index;
 mod table;
@@ -58,16 +58,16 @@ pub struct Change<'a> {
     pub resource: Resource,
     /// Namespace and name.
     pub key: &'a Key,
-    /// The state before; `None` where the object was not known.
+    /// The state before; `None` if the object was not known.
     pub old: Option<&'a Record>,
-    /// The state now; `None` where the object no longer exists.
+    /// The state now; `None` if the object no longer exists.
     pub new: Option<&'a Record>,
 }
 
 /// All objects that controllers read.
 ///
-/// A resource is *listed* where all its objects are known, *failed* where the list failed, and neither before the first list. Clones share
-/// the lists: a clone costs what has changed since.
+/// A resource is *listed* if all its objects are known, *failed* if the list failed, and neither before the
+/// first list. Clones share the lists: the cost of a clone depends on the changes since.
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
     tables: BTreeMap<Resource, Table>,
@@ -91,7 +91,7 @@ impl Cache {
         }
     }
 
-    /// Whether the resource is one of the cache.
+    /// Returns whether the resource is one of the cache.
     #[must_use]
     pub fn has(&self, resource: Resource) -> bool {
         self.tables.contains_key(&resource)
@@ -107,7 +107,7 @@ impl Cache {
         self.tables.get(&resource).unwrap_or(&EMPTY)
     }
 
-    /// The object of this name; `None` where none is known.
+    /// The object of this name; `None` if none is known.
     ///
     /// # Complexity
     /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
@@ -133,16 +133,16 @@ impl Cache {
         self.table(resource).with_prefix(namespace, "")
     }
 
-    /// The objects of a resource in a namespace whose names begin with a prefix, by name.
+    /// The objects of a resource in a namespace whose names start with a prefix, by name.
     #[must_use]
     pub fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
         self.table(resource).with_prefix(namespace, prefix)
     }
 
-    /// Whether all objects of a resource are known.
+    /// Returns whether all objects of a resource are known.
     ///
     /// # Errors
-    /// Why they are not.
+    /// The reason why they are not.
     pub fn require(&self, resource: Resource) -> Result<(), Missing> {
         let listed = &self.table(resource).listed;
         listed
@@ -151,15 +151,15 @@ impl Cache {
             .copied()
     }
 
-    /// Whether all objects of these resources are known.
+    /// Returns whether all objects of these resources are known.
     ///
     /// # Errors
-    /// Why the first of them is not.
+    /// The reason for the first of them that is not.
     pub fn require_all(&self, resources: &[Resource]) -> Result<(), Missing> {
         resources.iter().try_for_each(|resource| self.require(*resource))
     }
 
-    /// Whether a list of the resource was made, be it that it failed.
+    /// Returns whether a list of the resource was made, even if it failed.
     #[must_use]
     pub fn is_attempted(&self, resource: Resource) -> bool {
         self.table(resource).is_attempted
@@ -168,13 +168,15 @@ impl Cache {
     /// The names of the objects under a key of an index, in order.
     ///
     /// # Complexity
-    /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not built with costs O(n log n) each time.
+    /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not
+    /// built with costs O(n log n) each time.
     #[must_use]
     pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
         self.look_up(index, key, usize::MAX, |_, name| Some(Arc::clone(name)))
     }
 
-    /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that of [`indexed`](Self::indexed).
+    /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that
+    /// of [`indexed`](Self::indexed).
     #[must_use]
     pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
         let table = self.table(index.resource());
@@ -183,7 +185,8 @@ impl Cache {
         })
     }
 
-    /// The first object under a key of an index, by namespace and name. The complexity is that of [`indexed`](Self::indexed) for one name.
+    /// The first object under a key of an index, by namespace and name. The complexity is that of
+    /// [`indexed`](Self::indexed) for one name.
     #[must_use]
     pub fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
         let table = self.table(index.resource());
@@ -210,7 +213,7 @@ impl Cache {
             .collect()
     }
 
-    /// Sets whether all objects of a resource are known. Gives whether that is news.
+    /// Sets whether all objects of a resource are known. Returns whether that has changed.
     pub fn set_listed(&mut self, resource: Resource, listed: Result<(), StoreError>) -> bool {
         let Some(table) = self.tables.get_mut(&resource) else {
             return false;
@@ -221,7 +224,7 @@ impl Cache {
         is_news
     }
 
-    /// Replaces all objects of a resource. Of a name that comes twice with different contents, nothing is known any more.
+    /// Replaces all objects of a resource. A name that occurs twice with different contents becomes unknown.
     pub fn replace(&mut self, resource: Resource, records: Vec<Record>) {
         for (index, names) in self.indexes.values_mut() {
             if index.resource() == resource {
@@ -233,7 +236,7 @@ impl Cache {
         }
     }
 
-    /// Puts an object in the place of what is known of its name, or removes that. Gives what was known.
+    /// Replaces or removes an object. Returns the previous one.
     pub fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
         let table = self.tables.get_mut(&resource)?;
         let old = table.get(&key.namespace, &key.name).cloned();

@@ -1,6 +1,7 @@
 //! The objects of one resource, by namespace and name.
 //!
-//! A list stays as it came and is shared by all clones of a cache; changes since then are an overlay. A clone costs what has changed.
+//! A list is immutable and shared by all clones of a cache; later changes are an overlay. The cost of a clone
+//! depends on the overlay.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -21,11 +22,12 @@ use super::Key;
 pub(super) struct Table {
     /// Whether all objects are known, or why not.
     pub(super) listed: Result<(), StoreError>,
-    /// Whether a list was made, be it that it failed.
+    /// Whether a list was attempted.
     pub(super) is_attempted: bool,
     /// The last list.
     base: Option<Arc<List>>,
-    /// The objects of the list that have changed since, by their position in it; `None` where they no longer exist.
+    /// The objects of the list that have changed since, by their position in it; `None` if they no longer
+    /// exist.
     changed: BTreeMap<usize, Option<Arc<Record>>>,
     /// The objects that are new since.
     added: BTreeMap<Key, Arc<Record>>,
@@ -74,7 +76,7 @@ impl Table {
         self.base.as_deref()?.position_of(namespace, name)
     }
 
-    /// Puts an object in the place of what is known of its name, or removes that.
+    /// Replaces or removes an object.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
         let new = new.map(Arc::new);
         match (self.position_of(&key.namespace, &key.name), new) {
@@ -120,7 +122,7 @@ impl Table {
         }
     }
 
-    /// The objects of a namespace whose names begin with a prefix, in order.
+    /// The objects of a namespace whose names start with a prefix, in order.
     pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
         let from = Key::new(Arc::clone(namespace), prefix);
         let base = self.base();
@@ -147,7 +149,7 @@ impl Table {
 struct List {
     /// By namespace and name, each once.
     records: Vec<Record>,
-    /// Positions by name, gathered on first use.
+    /// Positions by name, built on first use.
     by_name: OnceLock<HashTable<usize>>,
 }
 
@@ -174,7 +176,7 @@ impl List {
     }
 }
 
-/// A list is made anew once this many changes, and more than it has objects, lie over it.
+/// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
 const CHANGES_MIN: usize = 1_000;
 
 /// The objects of the list that still exist, in their present state, in order.
@@ -207,7 +209,7 @@ impl<'a> Iterator for Listed<'a> {
 pub struct Records<'a> {
     base: Peekable<Listed<'a>>,
     added: Peekable<btree_map::Range<'a, Key, Arc<Record>>>,
-    /// Of the new objects, only those of this namespace whose names begin like this. They come first.
+    /// Only new objects of this namespace whose names start like this. They come first.
     within: Option<Key>,
 }
 
@@ -235,7 +237,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The objects of a list by namespace and name, each once. Of a name that comes twice with different contents nothing is known, not even the uid.
+/// The objects of a list by namespace and name, each once. A name that occurs twice with different contents
+/// becomes unknown, its uid included.
 pub(crate) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     let is_sorted = records.is_sorted_by(|a, b| name_of(&a.meta) < name_of(&b.meta));
     if !is_sorted {
@@ -252,7 +255,7 @@ pub(crate) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// Whether a name is in a namespace and begins with a prefix.
+/// Returns whether a name is in a namespace and starts with a prefix.
 fn is_within(within: &Key, (namespace, name): (&Arc<str>, &Arc<str>)) -> bool {
     *namespace == within.namespace && name.starts_with(&*within.name)
 }

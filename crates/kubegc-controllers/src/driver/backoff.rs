@@ -1,8 +1,8 @@
 //! The delays between lists, watches and discoveries that fail.
 //!
 //! # Upstream
-//! [`NewReflectorWithOptions`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/tools/cache/reflector.go) in
-//! client-go: 800 ms to 30 s, starting over after two minutes without a failure. Without its jitter.
+//! [`NewReflectorWithOptions`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/tools/cache/reflector.go)
+//! in client-go: 800 ms to 30 s, reset after two minutes without a failure. Without its jitter.
 
 use std::time::Duration;
 
@@ -24,17 +24,17 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether the last failure is long ago.
+    /// Returns whether the last failure is long ago.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
         self.again_at.is_none_or(|at| now.since(at) >= FORGET_AFTER)
     }
 
-    /// Counts a failure and says when to try again.
+    /// Counts a failure and returns the time of the retry.
     pub(super) fn failed(&mut self, now: Timestamp) -> Timestamp {
         if self.is_fresh(now) {
             self.failures = 0;
         }
-        // Beyond six doublings the maximum is reached.
+        // Six doublings reach the maximum.
         let wait = RETRY_AFTER * (1 << self.failures.min(6));
         self.failures = self.failures.saturating_add(1);
         let again_at = now.saturating_add(wait.min(RETRY_AFTER_MAX));

@@ -1,24 +1,25 @@
-//! Carries out the actions of a plan.
+//! Executes the actions of a plan.
 
 use std::{collections::BTreeSet, fmt};
 
 use super::Performer;
 use crate::{Action, End, Reason, Request, Step};
 
-/// What became of an action.
+/// The result of an action.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
     /// The action.
     pub action: Action,
-    /// The requests that change something, as far as they were sent; in a dry run, those that would be sent.
+    /// The requests that change something and were sent; in a dry run, those that would be sent.
     pub requests: Vec<Request>,
     /// How the action ended; `None` in a dry run.
     pub end: Option<End>,
 }
 
 impl fmt::Display for Executed {
-    /// The action and how it ended, such as `delete job.batch/report -n shop: it finished 100s ago, ...: done`.
+    /// The action and how it ended, such as
+    /// `delete job.batch/report -n shop: it finished 100s ago, ...: done`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.end {
             Some(end) => write!(f, "{}: {end}", self.action),
@@ -27,12 +28,13 @@ impl fmt::Display for Executed {
     }
 }
 
-/// Carries out the actions of a plan in order, such as those of a [`BatchPlanner`](crate::BatchPlanner).
+/// Executes the actions of a plan in order, such as those of a [`BatchPlanner`](crate::BatchPlanner).
 ///
-/// Each action first reads again what it rests on, as [`Action::into_steps`] does. An error of one action does not stop the others. It only stops
-/// later actions on the same object and on the object that the action is [part of](Action::part_of): these end as [`End::Kept`].
+/// Each action first reads the objects that it depends on, as [`Action::into_steps`] does. An error of one
+/// action does not stop the others. It only stops later actions on the same object and on the object that the
+/// action is [part of](Action::part_of): these end as [`End::Kept`].
 ///
-/// A dry run performs nothing, not even the reads. So it does not notice what has changed since the plan was made.
+/// A dry run performs nothing, not even the reads, so it does not notice changes since the plan was made.
 pub async fn execute(actions: Vec<Action>, performer: &Performer<'_>, dry_run: bool) -> Vec<Executed> {
     let mut blocked = BTreeSet::new();
     let mut all = Vec::with_capacity(actions.len());
@@ -62,7 +64,7 @@ pub async fn execute(actions: Vec<Action>, performer: &Performer<'_>, dry_run: b
     all
 }
 
-/// Carries out one action. Gives the requests that were sent, without the reads, and how it ended.
+/// Executes one action. Returns the requests that were sent, without the reads, and how it ended.
 async fn carry_out(action: Action, performer: &Performer<'_>) -> (Vec<Request>, End) {
     let mut sequence = action.into_steps(true).begin();
     let (mut sent, mut response) = (Vec::new(), None);

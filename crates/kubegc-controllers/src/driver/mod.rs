@@ -25,20 +25,23 @@ pub use self::{
 use self::{run::Running, watch::Tools};
 use crate::{Cache, Controller, Documents, Reason, Request, Wire};
 
-/// How many tasks run at the same time by default: upstream's default of most controllers.
+/// Tasks that run at the same time by default: upstream's default of most controllers.
 const WORKERS: usize = 5;
 
 /// Runs controllers over an API server.
 ///
-/// It needs no particular async runtime: the run is one future, in which everything that is concurrent is polled.
+/// It needs no particular async runtime: the run is one future, in which everything that is concurrent is
+/// polled.
 ///
 /// # Guarantees
-/// - Every resource is listed, then watched from the version of the list, so that no change is missed. The watch delivers whole objects.
-/// - A resource that is not served has no objects only where discovery answered for its whole group. What could not be listed is unknown, and
-///   nothing is done about it. What was listed once stays known until it can be listed again.
-/// - A watch that ends is opened again at its last version; an expired version, or an object that cannot be read, leads to a new list. Lists,
-///   watches and discovery are retried after 0.8 s, 1.6 s, ... 30 s.
-/// - After `stop` no task begins, and those in flight are finished.
+/// - Every resource is listed, then watched from the version of the list, so that no change is missed. The
+///   watch delivers whole objects.
+/// - A resource that is not served has no objects only if discovery of its whole group succeeded. Objects
+///   that could not be listed are unknown, and no action depends on them. Objects that were listed once stay
+///   cached until the next list.
+/// - A watch that ends is opened again at its last version; an expired version, or an object that cannot be
+///   read, leads to a new list. Lists, watches and discovery are retried after 0.8 s, 1.6 s, ... 30 s.
+/// - After `stop` no task starts, and those in flight are finished.
 ///
 /// # Examples
 /// ```
@@ -86,7 +89,7 @@ pub struct Driver {
     settings: Settings,
 }
 
-/// What a driver runs, and how.
+/// The configuration of a driver.
 struct Settings {
     controllers: Vec<Arc<dyn Controller>>,
     wire: Wire,
@@ -95,10 +98,10 @@ struct Settings {
     observer: Observer,
 }
 
-/// Takes the reports of a driver.
+/// Receives the reports of a driver.
 type Observer = Box<dyn FnMut(Report) + Send>;
 
-/// Says whether a write may be sent.
+/// Decides whether a write may be sent.
 type Guard = Box<dyn FnMut(&Cache, &Request) -> Result<(), Reason> + Send>;
 
 impl fmt::Debug for Settings {
@@ -148,10 +151,12 @@ impl Driver {
         Running::new(self.tools, self.settings).run(stop, None).await
     }
 
-    /// Runs until nothing is due, for CronJobs and tests. The summary says what is unknown and when something is due next.
+    /// Runs until nothing is due, for CronJobs and tests. The summary says what is unknown and when something
+    /// is due next.
     ///
-    /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s) and the delay of the namespace
-    /// controller (5 s) need [`run`](Self::run) or [`run_until_idle_after`](Self::run_until_idle_after).
+    /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s)
+    /// and the delay of the namespace controller (5 s) need [`run`](Self::run) or
+    /// [`run_until_idle_after`](Self::run_until_idle_after).
     pub async fn run_until_idle(self, stop: impl Future<Output = ()> + Send) -> Summary {
         self.run_until_idle_after(Timestamp::EPOCH, stop).await
     }
@@ -196,7 +201,7 @@ impl Builder {
         self
     }
 
-    /// What is asked beside the API server. Default: [`NothingOutside`].
+    /// Systems outside the API server. Default: [`NothingOutside`].
     pub fn outside(mut self, outside: Arc<dyn Outside>) -> Self {
         self.tools.outside = outside;
         self
@@ -208,13 +213,14 @@ impl Builder {
         self
     }
 
-    /// How many tasks, and questions to the cloud provider, run at the same time, each with one request at a time. Default: 5; at least 1.
+    /// Limit of concurrent tasks and questions to the cloud provider, each with one request at a time.
+    /// Default: 5; at least 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers.max(1);
         self
     }
 
-    /// Asks before each write, except Events, whether it may be sent. Default: all may.
+    /// Sets a guard that can refuse writes, except Events. Default: all are allowed.
     ///
     /// An action whose write may not be sent ends as [`End::Kept`](crate::End::Kept) with the reason. Work in
     /// steps takes the write as refused with 403, and continues as the controller does after such an error.
@@ -226,7 +232,7 @@ impl Builder {
         self
     }
 
-    /// Takes every report as it happens. Default: none.
+    /// Receives every report as it happens. Default: none.
     pub fn observer(mut self, observer: impl FnMut(Report) + Send + 'static) -> Self {
         self.settings.observer = Box::new(observer);
         self

@@ -1,11 +1,13 @@
-//! What a driver asks of others than the API server: volume plugins, provisioners, the cloud provider, the event recorder.
+//! Systems that a driver uses in addition to the API server: volume plugins, provisioners, the cloud
+//! provider, the event recorder.
 
 use async_trait::async_trait;
 use kubegc_core::{StoreError, record::ObjectId};
 
 use crate::{Cloud, EventRequest, Guard, Operated, Operation, Plugin};
 
-/// Plugins, provisioners, the cloud provider and the event recorder. The defaults know nothing, and nothing is deleted that needs an answer.
+/// Plugins, provisioners, the cloud provider and the event recorder. The defaults know nothing, so nothing
+/// that needs an answer is deleted.
 ///
 /// A `document` is the whole object, as it was read right before.
 #[async_trait]
@@ -15,26 +17,29 @@ pub trait Outside: Send + Sync {
         Plugin::Unknown
     }
 
-    /// Lets a plugin delete or recycle the storage behind a volume. Must be safe to repeat: a response may be lost. Default: fails.
+    /// Deletes or recycles the storage behind a volume. Must be idempotent: a response can be lost. Default:
+    /// fails.
     async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
         Operated::Failed {
             message: "no volume plugin is configured".to_owned(),
         }
     }
 
-    /// Whether an external provisioner's own check lets a volume be deleted. Default: not known, so that the volume is kept. A provisioner
+    /// Returns whether an external provisioner's own check allows a volume to be deleted. Default: unknown,
+    /// so that the volume is kept. A provisioner
     /// without a check answers [`Guard::Allows`].
     async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
         Guard::Unknown
     }
 
-    /// Whether the cloud provider has an instance for a node. The provider id is empty where the node has none. Default: the question fails, so
+    /// Returns whether the cloud provider has an instance for a node. The provider id is empty if the node
+    /// has none. Default: the question fails, so
     /// that the node is kept.
     async fn exists(&self, _node: &ObjectId, _provider_id: &str) -> Cloud {
         Cloud::Failed("no cloud provider is configured".into())
     }
 
-    /// Whether the instance of a node is shut down. Default: not implemented.
+    /// Returns whether the instance of a node is shut down. Default: not implemented.
     async fn is_shut_down(&self, _node: &ObjectId, _provider_id: &str) -> Cloud {
         Cloud::NotImplemented
     }

@@ -11,10 +11,10 @@ use kubegc_core::{
 use super::{Outside, Resources};
 use crate::{DocumentError, Documents, Form, Request, Response, Write};
 
-/// Performs requests over an API server and what is outside of it.
+/// Performs requests over an API server and the systems outside of it.
 ///
-/// A write is made of the object as it is read right before. Where that is another object, or not at the expected resourceVersion, nothing is
-/// sent and the response is a conflict.
+/// A write is based on a read of the object right before. If that is another object, or not at the expected
+/// resourceVersion, nothing is sent and the response is a conflict.
 #[expect(clippy::exhaustive_structs, reason = "callers set every field")]
 #[derive(Clone, Copy)]
 pub struct Performer<'a> {
@@ -26,7 +26,7 @@ pub struct Performer<'a> {
     pub outside: &'a dyn Outside,
     /// How resources are addressed.
     pub resources: &'a Resources,
-    /// What [`Request::Discover`] answers; `None` asks the API server.
+    /// The response to [`Request::Discover`]; `None` queries the API server.
     pub discovered: Option<&'a Arc<Discovered>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a driver reports while it runs, and its summary.
+//! Reports of a running driver, and its summary.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{End, Missing, Reason, Request, TaskId};
 
-/// What happens while a driver runs.
+/// An event in a running driver.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum Report {
@@ -23,7 +23,7 @@ pub enum Report {
         controller: &'static str,
         /// The object that the task was about.
         object: ObjectId,
-        /// How long it took.
+        /// Its duration.
         took: Duration,
         /// How it ended.
         end: End,
@@ -39,7 +39,7 @@ pub enum Report {
     },
     /// Nothing is due before this time, unless something changes.
     Waiting {
-        /// The time; `None` where nothing is scheduled.
+        /// The time; `None` if nothing is scheduled.
         until: Option<Timestamp>,
     },
 }
@@ -58,14 +58,15 @@ pub struct Performed {
     pub request: Request,
     /// The object that the task is about.
     pub object: ObjectId,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The result. A request whose outcome is [`StoreError::Unknown`] may have been carried out.
+    /// The result. A request whose outcome is [`StoreError::Unknown`] may have been executed.
     pub result: Result<(), StoreError>,
 }
 
 impl fmt::Display for Performed {
-    /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`, and the error where there is one.
+    /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`,
+    /// and the error if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.controller, self.request, self.reason)?;
         self.result
@@ -95,20 +96,20 @@ impl fmt::Display for Report {
     }
 }
 
-/// What a run of a driver amounts to.
+/// The summary of a run of a driver.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How the tasks of each controller ended, by its name.
+    /// The ends of the tasks of each controller, by its name.
     pub tasks: BTreeMap<&'static str, TaskCounts>,
     /// The objects about which a controller could not decide at the end, with the missing fact.
     pub unknown: Vec<(&'static str, ObjectId, Missing)>,
-    /// When something is due next; `None` where only a change can make something due.
+    /// When something is due next; `None` if only a change can make something due.
     pub next_at: Option<Timestamp>,
 }
 
 impl Summary {
-    /// How the tasks of a controller ended.
+    /// The ends of the tasks of a controller.
     #[must_use]
     pub fn of(&self, controller: &str) -> TaskCounts {
         self.tasks.get(controller).copied().unwrap_or_default()
@@ -126,7 +127,7 @@ impl Summary {
     }
 }
 
-/// Numbers of tasks by how they ended.
+/// Numbers of tasks by their end.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskCounts {

@@ -15,7 +15,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// What discovery answered. Of several versions of a resource the preferred one counts, and where none is preferred the first.
+    /// The result of discovery. Of several versions of a resource the preferred one counts, and without one
+    /// the first.
     ///
     /// # Complexity
     /// O(n log n) for n kinds in the catalog.
@@ -39,10 +40,11 @@ impl Resources {
         }
     }
 
-    /// How a resource is addressed.
+    /// The address of a resource.
     ///
     /// # Errors
-    /// [`StoreError::NoMapping`] where it is not served, and [`StoreError::Unknown`] where discovery failed for a version of its group.
+    /// [`StoreError::NoMapping`] if it is not served, and [`StoreError::Unknown`] if discovery failed for a
+    /// version of its group.
     pub fn find(&self, resource: Resource) -> Result<&ApiResource, StoreError> {
         let unserved = || match self.failed.get(resource.group()) {
             Some(api_version) => StoreError::Unknown {

@@ -23,7 +23,7 @@ use crate::{
     Sequence, Step, Task, TaskId, Work,
 };
 
-/// When discovery is asked again because a resource is not served.
+/// Delay before discovery is repeated because a resource is not served.
 const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
 
 /// A driver that runs.
@@ -36,7 +36,7 @@ pub(super) struct Running {
     discovery: Backoff,
     /// Whether discovery is in progress, and not waiting for its time.
     is_discovering: bool,
-    /// When the next discovery begins, or when the one in progress began.
+    /// When the next discovery starts, or when the one in progress started.
     discovers_at: Option<Timestamp>,
     /// Ends the wait for the next discovery.
     abort: AbortHandle,
@@ -59,7 +59,7 @@ struct Worker {
 /// The result of something that was in flight.
 enum Done {
     Discovered(Result<Discovered, StoreError>),
-    /// An earlier discovery takes its place.
+    /// An earlier discovery replaces it.
     NotDiscovered,
     Watched(Box<WatchStep>),
     Responded(Box<Responded>),
@@ -77,9 +77,9 @@ struct Responded {
     response: Response,
 }
 
-/// Why nothing more begins.
+/// Why no further task starts.
 enum Filled {
-    /// As much is in flight as may be.
+    /// The limit of concurrent tasks is reached.
     Busy,
     /// Nothing is due before this time.
     Until(Option<Timestamp>),
@@ -88,7 +88,7 @@ enum Filled {
 enum Woken {
     Stop,
     Done(Box<Done>),
-    /// It is time, or there is nothing more to wait for.
+    /// The time has come, or nothing is left to wait for.
     Time,
 }
 
@@ -125,7 +125,7 @@ impl Running {
         let mut is_stopping = false;
         self.discover(None);
         loop {
-            // Checked before anything new begins.
+            // Checked before anything new starts.
             is_stopping = is_stopping || (&mut stop).now_or_never().is_some();
             let filled = if is_stopping { Filled::Busy } else { self.fill() };
             if is_stopping && self.busy == 0 {
@@ -165,8 +165,8 @@ impl Running {
         self.summary
     }
 
-    /// Whether nothing is due now or before the horizon, and nothing is in flight that could make something
-    /// due.
+    /// Returns whether nothing is due now or before the horizon, and nothing is in flight that could make
+    /// something due.
     fn is_idle(&self, filled: &Filled, horizon: Timestamp) -> bool {
         let end = self.tools.clock.now().max(horizon);
         matches!(filled, Filled::Until(until) if until.is_none_or(|until| until > end))
@@ -175,9 +175,9 @@ impl Running {
             && self.watched.values().all(Watched::is_settled)
     }
 
-    /// Begins as many of the due tasks as may be in flight.
+    /// Starts as many of the due tasks as may be in flight.
     fn fill(&mut self) -> Filled {
-        // Each round begins one task.
+        // Each iteration starts one task.
         while self.busy < self.settings.workers {
             let now = self.tools.clock.now();
             match self.manager.poll_output(now) {
@@ -205,7 +205,7 @@ impl Running {
         self.advance(worker, None, now);
     }
 
-    /// Takes the next step of a task. A write that the guard refuses is not sent.
+    /// Performs the next step of a task. A write that the guard refuses is not sent.
     fn advance(&mut self, mut worker: Worker, mut response: Option<Response>, now: Timestamp) {
         let (request, reason) = loop {
             let (request, reason) = match worker.sequence.next(response.take()) {
@@ -285,7 +285,7 @@ impl Running {
         self.work.push(asked.boxed());
     }
 
-    /// Asks discovery, now or later. Of several the earliest counts.
+    /// Runs discovery, now or later. Of several times the earliest counts.
     fn discover(&mut self, at: Option<Timestamp>) {
         let due = at.unwrap_or_else(|| self.tools.clock.now());
         if self.discovers_at.is_some_and(|earlier| earlier <= due) {
@@ -413,7 +413,7 @@ impl Running {
     }
 }
 
-/// Waits for whatever comes first.
+/// Waits for the first of several events.
 async fn wait(
     work: &mut FuturesUnordered<BoxFuture<'static, Done>>,
     time: impl Future<Output = ()>,
@@ -441,7 +441,7 @@ async fn wait(
     }
 }
 
-/// Lets other futures run, so that what is ready comes first.
+/// Yields to other futures, so that ready ones are processed first.
 async fn yield_twice() {
     let mut yields = 2;
     poll_fn(|context| {

@@ -12,10 +12,10 @@ use kubegc_core::{
 use super::{Outside, Report, backoff::Backoff};
 use crate::{DocumentError, Documents, Input, Key};
 
-/// How many events are taken from a watch at once.
+/// Maximum number of events that are taken from a watch at once.
 const EVENTS_AT_ONCE: usize = 256;
 
-/// What everything that runs concurrently uses.
+/// Shared state of concurrent operations.
 pub(super) struct Tools {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) clock: Arc<dyn Clock>,
@@ -24,7 +24,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Sleeps until a time, where there is one.
+    /// Sleeps until a time, if there is one.
     pub(super) async fn wait(&self, at: Option<Timestamp>) {
         if let Some(at) = at {
             self.clock.sleep_until(at).await;
@@ -32,13 +32,13 @@ impl Tools {
     }
 }
 
-/// What a step of a watch leads to.
+/// The effects of a step of a watch.
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) inputs: Vec<Input>,
     pub(super) reports: Vec<Report>,
     pub(super) work: Vec<BoxFuture<'static, Step>>,
-    /// Whether discovery must be asked again.
+    /// Whether discovery must be repeated.
     pub(super) needs_discovery: bool,
 }
 
@@ -56,7 +56,7 @@ enum Kind {
     Opened(Result<Stream, StoreError>),
     Events {
         events: Vec<WatchItem<Vec<u8>>>,
-        /// How the watch ended, where it did.
+        /// The end of the watch, if it ended.
         ended: Option<Option<StoreError>>,
         stream: Stream,
     },
@@ -65,7 +65,7 @@ enum Kind {
 /// One resource that is listed and watched.
 pub(super) struct Watched {
     resource: Resource,
-    /// How the resource is addressed; `None` while it is not served, or that is not known.
+    /// The address of the resource; `None` if it is not served or unknown.
     api: Option<ApiResource>,
     /// Steps of an earlier epoch are ignored.
     epoch: u64,
@@ -74,7 +74,7 @@ pub(super) struct Watched {
     unlisted: Option<Result<(), StoreError>>,
     /// Whether a list is in progress, and not waiting for its time.
     is_listing: bool,
-    /// The version up to which everything was delivered; empty where none is known.
+    /// The version up to which everything was delivered; empty if none is known.
     version: ResourceVersion,
     /// Whether the open watch has delivered anything.
     has_delivered: bool,
@@ -96,17 +96,17 @@ impl Watched {
         }
     }
 
-    /// Whether the resource was listed or could not be, and no list is in progress.
+    /// Returns whether the resource was listed or could not be, and no list is in progress.
     pub(super) const fn is_settled(&self) -> bool {
         (self.is_listed || self.unlisted.is_some()) && !self.is_listing
     }
 
-    /// Whether discovery has said how the resource is addressed.
+    /// Returns whether discovery has said how the resource is addressed.
     pub(super) const fn is_served(&self) -> bool {
         self.api.is_some()
     }
 
-    /// Takes what discovery says of the resource.
+    /// Processes the discovery result for the resource.
     pub(super) fn discovered(
         &mut self,
         tools: &Arc<Tools>,
@@ -132,7 +132,7 @@ impl Watched {
         }
     }
 
-    /// Gives the manager an empty list, or the error of the list, unless the resource was listed before.
+    /// Returns the manager an empty list, or the error of the list, unless the resource was listed before.
     pub(super) fn report_unlisted(&mut self, answer: Result<(), StoreError>, effects: &mut Effects) {
         if self.is_listed || self.unlisted.as_ref() == Some(&answer) {
             return;
@@ -158,7 +158,7 @@ impl Watched {
         });
     }
 
-    /// Watches from the last version; lists first where none is known.
+    /// Watches from the last version; lists first if none is known.
     fn watch(&mut self, tools: &Arc<Tools>, at: Option<Timestamp>, effects: &mut Effects) {
         let Some(api) = self.api.clone().filter(|_| !self.version.is_empty()) else {
             return self.list(tools, at, effects);
@@ -181,7 +181,7 @@ impl Watched {
         effects.work.push(step.boxed());
     }
 
-    /// Takes the result of a step.
+    /// Processes the result of a step.
     pub(super) fn take(&mut self, tools: &Arc<Tools>, now: Timestamp, step: Step, effects: &mut Effects) {
         if step.epoch != self.epoch {
             return;
@@ -222,12 +222,12 @@ impl Watched {
         }
     }
 
-    /// Tries again later.
+    /// Retries later.
     fn failed(&mut self, tools: &Arc<Tools>, now: Timestamp, error: StoreError, effects: &mut Effects) {
         let is_first = self.backoff.is_fresh(now);
         let at = self.backoff.failed(now);
         if error == StoreError::Expired {
-            // An expired version is no failure, unless the new list expires at once.
+            // An expired version is not a failure, unless the new list expires at once.
             self.version = ResourceVersion::default();
             return self.list(tools, (!is_first).then_some(at), effects);
         }
@@ -327,7 +327,7 @@ async fn list_and_watch(
     Ok((list, stream))
 }
 
-/// Waits for an event, and takes along those that are there already.
+/// Waits for an event, and returns it with those that are already available.
 async fn next_events(mut stream: Stream) -> Kind {
     let mut events = Vec::new();
     let mut next = stream.next().await;

@@ -1,4 +1,4 @@
-//! Sets of completion indexes, as `status.completedIndexes` of a Job has them.
+//! Sets of completion indexes, in the form of `status.completedIndexes` of a Job.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl Indexes {
         self.0.iter().map(size).fold(0, i32::saturating_add)
     }
 
-    /// Whether the set has an index.
+    /// Returns whether the set has an index.
     pub(super) fn has(&self, index: i32) -> bool {
         let after = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(after).is_some_and(|(first, _)| *first <= index)
@@ -52,7 +52,7 @@ impl Indexes {
 }
 
 impl fmt::Display for Indexes {
-    /// Two neighbours are written with a comma, three or more with a dash.
+    /// Two neighbors are written with a comma, three or more with a dash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (first, last)) in self.0.iter().enumerate() {
             if at > 0 {

@@ -1,8 +1,9 @@
 //! Removes the finalizer `batch.kubernetes.io/job-tracking` from the pods of Jobs, and deletes the active
 //! pods of Jobs that fail, are suspended, or have too many.
 //!
-//! The controller writes the uid of a finished pod to `status.uncountedTerminatedPods` of the Job, removes
-//! the finalizer from the pod, and then counts the pod in `status.succeeded` or `status.failed`.
+//! As [L3.11](crate::rules#l3-11) states, the controller writes the uid of a finished pod to
+//! `status.uncountedTerminatedPods` of the Job, removes the finalizer from the pod, and then counts the pod
+//! in `status.succeeded` or `status.failed`.
 //!
 //! - a pod with the finalizer that no Job controls, or whose Job does not exist or has finished: it loses the
 //!   finalizer.
@@ -24,7 +25,7 @@
 //! `FailureTarget` condition. Pod failure policies, success policies and failure limits per index are not
 //! evaluated: what depends on them is undetermined until the condition shows it.
 //!
-//! Upstream reacts to events: it looks for orphans when a pod or its Job changes or is deleted. Here the
+//! Upstream reacts to events: it searches orphans when a pod or its Job changes or is deleted. Here the
 //! state alone decides. Pods are found by their controller reference, not by the selector: adoption and
 //! release are not covered.
 //!
@@ -36,15 +37,17 @@
 //! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
 //!   are not active.
 //! - before 1.29: `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`).
-//! - before 1.31: a pod loses the finalizer also where another kind of object controls it.
+//! - before 1.31: a pod loses the finalizer also if another kind of object controls it.
 //! - before 1.31: a Job is marked as finished while pods are terminating, without a `FailureTarget` or
 //!   `SuccessCriteriaMet` condition before.
 //! - before 1.32: `spec.managedBy` is ignored (feature gate `JobManagedBy`).
 //!
 //! # Upstream
-//! [`syncJob`, `deleteActivePods`, `manageJob`, `trackJobStatusAndRemoveFinalizers`, `canRemoveFinalizer`, `enactJobFinished`,
-//! `syncOrphanPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go) in `job_controller.go`; for
-//! Jobs without tracking [`syncJob` of 1.25](https://github.com/kubernetes/kubernetes/blob/v1.25.0/pkg/controller/job/job_controller.go).
+//! [`syncJob`, `deleteActivePods`, `manageJob`, `trackJobStatusAndRemoveFinalizers`, `canRemoveFinalizer`,
+//! `enactJobFinished`,
+//! `syncOrphanPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go)
+//! in `job_controller.go`; for Jobs without tracking [`syncJob` of
+//! 1.25](https://github.com/kubernetes/kubernetes/blob/v1.25.0/pkg/controller/job/job_controller.go).
 
 mod indexes;
 mod sync;
@@ -116,7 +119,7 @@ pub struct JobTracking {
     pub keeps_pods_of_others: bool,
     /// Whether `spec.suspend` counts.
     pub respects_suspend: bool,
-    /// Whether failures above the backoff limit fail a Job even where none is new.
+    /// Whether failures above the backoff limit fail a Job even if none is new.
     pub counts_old_failures: bool,
     /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
     /// finished.
@@ -149,7 +152,7 @@ impl JobTracking {
         }
     }
 
-    /// Decides about a pod with the finalizer that no live Job tracks. Nothing is said of other pods.
+    /// Reconciles a pod with the finalizer that no live Job tracks. Other pods are ignored.
     fn orphan(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         if !record.meta.has_finalizer(TRACKING_FINALIZER) {
             return Ok(Decision::default());

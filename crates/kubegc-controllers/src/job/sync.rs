@@ -46,7 +46,7 @@ impl JobPod<'_> {
         Ok(!self.is_deleting() && !self.has_finished()?)
     }
 
-    /// The completion index, where it is one of the Job.
+    /// The completion index, if it is one of the Job.
     fn index(&self, completions: i32) -> Result<Option<i32>, Missing> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
         let index = read(&pod.completion_index, &self.id, "the completion index")?;
@@ -54,13 +54,13 @@ impl JobPod<'_> {
     }
 }
 
-/// How a Job ends.
+/// The end of a Job.
 #[derive(Clone, Debug)]
 struct Finish {
     is_success: bool,
     reason: Arc<str>,
     message: Arc<str>,
-    /// Whether a condition in the status says so already.
+    /// Whether a condition in the status already announces it.
     is_announced: bool,
 }
 
@@ -101,7 +101,7 @@ impl Finish {
     }
 }
 
-/// What a sync rests on.
+/// The input of a sync.
 struct Sync<'a> {
     controller: &'a JobTracking,
     now: Timestamp,
@@ -249,7 +249,7 @@ impl Sync<'_> {
         Ok(decision)
     }
 
-    /// Whether a terminating pod counts only once it has finished.
+    /// Returns whether a terminating pod counts only once it has finished.
     fn waits_for_failure(&self) -> Result<bool, Missing> {
         let by_policy = self.controller.policy_waits
             && *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")?;
@@ -324,7 +324,7 @@ impl Sync<'_> {
         Ok(counted)
     }
 
-    /// When the active deadline passes; `None` where there is none.
+    /// When the active deadline passes; `None` if there is none.
     fn deadline(&self) -> Result<Option<Timestamp>, Missing> {
         let seconds = *read(
             &self.job.active_deadline_seconds,
@@ -343,7 +343,7 @@ impl Sync<'_> {
         Ok(self.controller.respects_suspend && *read(&self.job.is_suspended, self.id, "spec.suspend")?)
     }
 
-    /// Whether the Job ends now, and how.
+    /// Returns whether the Job ends now, and how.
     fn finish(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
         let (job, id) = (self.job, self.id);
         let conditions = read(&job.conditions, id, "status.conditions")?;
@@ -406,7 +406,8 @@ impl Sync<'_> {
         }))
     }
 
-    /// Whether the containers of running and pending pods were restarted as often as failures are allowed.
+    /// Returns whether the containers of running and pending pods were restarted as often as failures are
+    /// allowed.
     fn exceeds_restarts(&self, limit: i32) -> Result<bool, Missing> {
         if &**read(
             &self.job.restart_policy,
@@ -451,7 +452,7 @@ impl Sync<'_> {
         self.pods.iter().filter(|pod| pod.is_active() == Ok(true))
     }
 
-    /// The number of pods that the Job wants to be active; more than there are where it leaves those that
+    /// The number of pods that the Job wants to be active; more than there are if it leaves those that
     /// run.
     fn wanted(&self, counted: &Counted) -> Result<usize, Missing> {
         if self.is_suspended()? {
@@ -477,8 +478,8 @@ impl Sync<'_> {
         Ok(wanted)
     }
 
-    /// Chooses the pods that lose the finalizer, and counts them. Gives the pods that are neither deleted nor
-    /// freed.
+    /// Chooses the pods that lose the finalizer, and counts them. Returns the pods that are neither deleted
+    /// nor freed.
     fn track(
         &self,
         finish: Option<&Finish>,
@@ -551,7 +552,7 @@ impl Sync<'_> {
         undecided
     }
 
-    /// Why a pod loses the finalizer; `None` where it keeps it.
+    /// The reason why a pod loses the finalizer; `None` if it keeps it.
     fn freed(&self, pod: &JobPod<'_>, finish: Option<&Finish>) -> Result<Option<Reason>, Missing> {
         if self.is_deleting {
             return Ok(Some(Reason::new("JobTerminating", "its Job is being deleted")));

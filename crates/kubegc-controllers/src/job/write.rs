@@ -30,7 +30,7 @@ impl PodWork {
     }
 
     async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<ObjectMeta>, StoreError> {
-        port.because(self.reason.clone());
+        port.set_reason(self.reason.clone());
         port.write(Write {
             object: self.id.clone(),
             subresource: "",
@@ -84,7 +84,7 @@ impl SyncWork {
     }
 }
 
-/// Counts the pods that have lost the finalizer. Gives whether there were any.
+/// Counts the pods that have lost the finalizer. Returns whether there were any.
 pub(super) fn settle(counts: &mut JobCounts, held: &BTreeSet<Uid>) -> bool {
     let move_to = |count: &mut i32, uncounted: &mut Vec<Uid>| {
         let before = uncounted.len();
@@ -97,7 +97,8 @@ pub(super) fn settle(counts: &mut JobCounts, held: &BTreeSet<Uid>) -> bool {
     move_to(&mut counts.failed, &mut counts.uncounted_failed) | succeeded
 }
 
-/// Sends the writes in the order of upstream: surplus pods, the status, the finalizers, the status that counts them, the event.
+/// Sends the writes in the order of upstream: surplus pods, the status, the finalizers, the status that
+/// counts them, the event.
 pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
     let mut failure = None;
     for pod in &work.deletes {
@@ -111,7 +112,7 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
     let mut job = work.meta.clone();
     let mut counts = work.counts.clone();
     if work.is_flushed || work.announcement.is_some() {
-        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        port.set_reason(Reason::new("PodsCounted", "its status counts its finished pods"));
         let mut changes = Vec::new();
         if work.is_flushed {
             changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
@@ -140,7 +141,7 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
     let end = work.end.as_ref().filter(|_| failure.is_none() && is_counted);
     changes.extend(end.cloned().map(FieldChange::Condition));
     if !changes.is_empty() {
-        port.because(Reason::new("PodsCounted", "its status counts its finished pods"));
+        port.set_reason(Reason::new("PodsCounted", "its status counts its finished pods"));
         if let Err(error) = update(&work, &mut job, changes, &port).await {
             return End::failed(error);
         }
@@ -185,7 +186,7 @@ async fn update(
     Ok(())
 }
 
-/// Deletes a pod, after its finalizer where that is to be removed first.
+/// Deletes a pod, after its finalizer if that is to be removed first.
 async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), StoreError> {
     let mut meta = pod.meta.clone();
     if pod.strips {
@@ -197,7 +198,7 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
             Err(error) => return Err(error),
         }
     }
-    port.because(pod.reason.clone());
+    port.set_reason(pod.reason.clone());
     let options = DeleteOptions {
         preconditions: work.wire.preconditions(&meta, Sent::Nothing),
         ..DeleteOptions::default()

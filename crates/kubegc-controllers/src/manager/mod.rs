@@ -21,7 +21,7 @@ use kubegc_core::{
 pub use self::task::{Task, TaskId, Work};
 use self::{
     queue::{Outcome, Queue},
-    schedule::Passes,
+    schedule::Syncs,
     task::InFlight,
 };
 use crate::{
@@ -33,11 +33,12 @@ use crate::{
 /// how they ended.
 ///
 /// # Guarantees
-/// - A controller begins when every resource that it reads was listed, or could not be. What is not known is reported by
-///   [`unknown`](Self::unknown), and nothing is done about it.
-/// - A key has at most one round of tasks in flight. A task whose object has changed since it was decided on is dropped, and the key is
-///   reconciled again.
-/// - The same inputs at the same times give the same outputs. The order of inputs at one time does not matter as long as each object changes once.
+/// - A controller starts when every resource that it reads was listed, or could not be. Unknown facts are
+///   reported by [`unknown`](Self::unknown), and no action depends on them.
+/// - A key has at most one round of tasks in flight. A task whose object has changed since it was decided on
+///   is dropped, and the key is reconciled again.
+/// - The same inputs at the same times give the same outputs. The order of inputs at one time does not matter
+///   as long as each object changes once.
 /// - A failed key is retried as upstream's work queues do: see [`Timing`].
 ///
 /// # Examples
@@ -74,25 +75,26 @@ pub struct Manager {
     queue: Queue,
     deadlines: BTreeMap<Unit, Deadlines>,
     unknown: BTreeMap<Unit, Vec<Unknown>>,
-    /// The nodes that the cloud provider was asked about.
+    /// The nodes about which the cloud provider was asked.
     asked: BTreeMap<Unit, ObjectId>,
     cloud: BTreeMap<Unit, CloudAnswer>,
-    /// Tasks of one reconcile that wait to be handed out.
+    /// Tasks of one reconcile that are not handed out yet.
     pending: Pending,
     in_flight: BTreeMap<TaskId, InFlight>,
-    /// When a key was stale last.
+    /// When a key was stale for the last time.
     stale_at: BTreeMap<Unit, Timestamp>,
-    /// In a simulation: the version at which an object was left by an action on it, by the code of its
-    /// reason. The same action again changes nothing.
+    /// In a simulation: the version of an object after an action on it, by the code of its reason. The same
+    /// action again changes nothing.
     left_at: HashMap<(usize, ObjectId, &'static str), ResourceVersion, FixedState>,
-    /// The cause of the changes that come next.
+    /// The cause of the next changes.
     cause: Option<Cause>,
     /// The cause of the last change that enqueued each key.
     causes: HashMap<Unit, Cause, FixedState>,
     next_id: u64,
 }
 
-/// What has caused a change, for the caller to interpret: a [`Task`] has the cause of the last change that enqueued its
+/// The cause of a change, for the caller to interpret: a [`Task`] has the cause of the last change that
+/// enqueued its
 /// key.
 pub type Cause = usize;
 
@@ -103,10 +105,10 @@ struct Running {
     timing: Timing,
     /// Set once every resource of the controller was listed or could not be.
     is_ready: bool,
-    passes: Option<Passes>,
+    syncs: Option<Syncs>,
 }
 
-/// What is outside of the manager.
+/// The environment of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// A live API server and cloud provider.
@@ -140,7 +142,8 @@ struct Pending {
 #[expect(clippy::exhaustive_enums, reason = "callers only build these")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// All objects of a resource; or that they cannot be listed: what was known stays, and is not taken for complete.
+    /// All objects of a resource, or the error of the list: cached objects then stay, and do not count as
+    /// complete.
     Listed {
         /// The resource.
         resource: Resource,
@@ -154,7 +157,7 @@ pub enum Input {
         /// The object.
         record: Box<Record>,
     },
-    /// An object was deleted. Where another one is known under its name, nothing happens.
+    /// An object was deleted. If another object is cached under its name, nothing happens.
     Deleted {
         /// The resource.
         resource: Resource,
@@ -163,7 +166,7 @@ pub enum Input {
         /// Uid.
         uid: Uid,
     },
-    /// The answer to [`Output::QueryCloud`]. The key waits for it.
+    /// The response to [`Output::QueryCloud`]. The key waits for it.
     Cloud {
         /// The node.
         node: ObjectId,
@@ -179,7 +182,7 @@ pub enum Input {
     },
 }
 
-/// What a [`Manager`] wants next.
+/// The next output of a [`Manager`].
 #[expect(clippy::exhaustive_enums, reason = "a driver must handle each")]
 #[derive(Clone, Debug)]
 pub enum Output {
@@ -187,15 +190,15 @@ pub enum Output {
     QueryCloud(CloudQuery),
     /// Perform a task. Answer: [`Input::Ended`].
     Perform(Box<Task>),
-    /// Nothing is to be done before this time, unless there is an input.
+    /// Nothing to do before this time, unless there is an input.
     Wait {
-        /// The time; `None` where nothing is scheduled.
+        /// The time; `None` if nothing is scheduled.
         until: Option<Timestamp>,
     },
 }
 
 impl Manager {
-    /// A manager at this time that knows nothing yet.
+    /// Creates a manager at this time, without cached objects.
     #[must_use]
     pub fn new(controllers: Vec<Arc<dyn Controller>>, wire: Wire, now: Timestamp) -> Self {
         let resources = controllers
@@ -210,7 +213,7 @@ impl Manager {
                     timing: controller.timing(),
                     controller,
                     is_ready: false,
-                    passes: None,
+                    syncs: None,
                 })
                 .collect(),
             wire,
@@ -231,9 +234,10 @@ impl Manager {
         }
     }
 
-    /// The same for a simulation, where nothing but the tasks changes anything. The cloud provider is not asked: what it has answered stays
-    /// true, and a node that it was not asked about is [unknown](Self::unknown). An action that left its object unchanged is not repeated. An
-    /// object that was unknown once stays so, because it may have been deleted by then.
+    /// The same for a simulation, where nothing but the tasks changes anything. The cloud provider is not
+    /// asked: what it has answered stays true, and a node that it was not asked about is
+    /// [unknown](Self::unknown). An action that left its object unchanged is not repeated. An object that was
+    /// unknown once stays so, because it may have been deleted by then.
     #[must_use]
     pub fn into_simulation(mut self) -> Self {
         self.mode = Mode::Simulation;
@@ -254,18 +258,19 @@ impl Manager {
         self.cache.resources().collect()
     }
 
-    /// What is listed and watched.
+    /// The cached objects.
     #[must_use]
     pub const fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Sets the cause of the changes that come next. Default: unknown.
+    /// Sets the cause of the next changes. Default: unknown.
     pub const fn set_cause(&mut self, cause: Option<Cause>) {
         self.cause = cause;
     }
 
-    /// Takes in an event. Time never runs backwards: an earlier `now` counts as the latest one. Resources that no controller reads are ignored.
+    /// Processes an event. Time never goes backwards: an earlier `now` counts as the latest one. Resources
+    /// that no controller reads are ignored.
     ///
     /// # Complexity
     /// O(log n) for a change and each key that it affects; O(n log n) for a list of `n` objects.
@@ -289,7 +294,7 @@ impl Manager {
         }
     }
 
-    /// The next thing to do, or until when there is nothing. Time is as in [`handle`](Self::handle).
+    /// The next output, or the time until which there is none. Time is as in [`handle`](Self::handle).
     ///
     /// # Complexity
     /// That of one reconcile for each key that is due.
@@ -304,7 +309,7 @@ impl Manager {
                     until: self.queue.next_at(),
                 };
             };
-            self.begin_pass(unit.controller, due);
+            self.start_sync(unit.controller, due);
             let decision = self.reconcile(&unit);
             if let Some(query) = self.follow(unit, decision) {
                 return Output::QueryCloud(query);
@@ -312,8 +317,9 @@ impl Manager {
         }
     }
 
-    /// Reconciles the keys that are due, and finishes those for which there is nothing to do. [`poll_output`](Self::poll_output) then gives
-    /// what it would have given, and clones do not repeat the work. Controllers that work in passes are left out.
+    /// Reconciles the keys that are due, and finishes those for which there is nothing to do.
+    /// [`poll_output`](Self::poll_output) then gives what it would have given, and clones do not repeat the
+    /// work. Controllers that work in syncs are left out.
     ///
     /// # Complexity
     /// That of one reconcile for each key that is due.
@@ -321,8 +327,8 @@ impl Manager {
         self.now = self.now.max(now);
         let mut busy = Vec::new();
         while let Some((due, unit)) = self.queue.pop(self.now) {
-            let is_in_passes = self.period(unit.controller).is_some();
-            let decision = (!is_in_passes).then(|| self.reconcile(&unit));
+            let is_periodic = self.period(unit.controller).is_some();
+            let decision = (!is_periodic).then(|| self.reconcile(&unit));
             match decision {
                 Some(decision)
                     if decision.actions.is_empty()
@@ -339,7 +345,8 @@ impl Manager {
         }
     }
 
-    /// The decision of a controller about a key at this time; `None` if no controller of this name runs. Nothing changes.
+    /// The decision of a controller about a key at this time; `None` if no controller of this name runs.
+    /// Nothing changes.
     #[must_use]
     pub fn decide(&self, controller: &str, key: &Key) -> Option<Decision> {
         let mut names = self
@@ -351,7 +358,7 @@ impl Manager {
         Some(self.reconcile(&Unit { controller, key }))
     }
 
-    /// When something is due next; `None` where only an input can make something due.
+    /// When something is due next; `None` if only an input can make something due.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         if self.pending.works.is_empty() {
@@ -361,7 +368,7 @@ impl Manager {
         }
     }
 
-    /// When a key of the controller of this name is due; `None` where it is not.
+    /// When a key of the controller of this name is due; `None` if it is not.
     #[must_use]
     pub fn due_at(&self, controller: &str, key: &Key) -> Option<Timestamp> {
         let is_it = |running: &Running| running.controller.info().name == controller;
@@ -370,8 +377,9 @@ impl Manager {
         self.queue.due_at(&Unit { controller, key })
     }
 
-    /// The objects about which a controller could not decide when it last reconciled them; in a simulation, whenever it did. With the missing fact and since when
-    /// it has been missing, by controller and object. In a simulation, objects that no longer exist are included.
+    /// The objects about which a controller could not decide when it last reconciled them; in a simulation,
+    /// whenever it did. With the missing fact and since when it has been missing, by controller and object.
+    /// In a simulation, objects that no longer exist are included.
     pub fn unknown(&self) -> impl Iterator<Item = (&Arc<dyn Controller>, &ObjectId, &Missing, Timestamp)> {
         let all = self.unknown.iter().flat_map(|(unit, unknown)| {
             let controller = self.controllers.get(unit.controller);
@@ -399,7 +407,7 @@ impl Manager {
         })
     }
 
-    /// An object as it is known; `None` where another object has its name.
+    /// The cached object; `None` if another object has its name.
     #[must_use]
     pub fn record(&self, object: &ObjectId) -> Option<&Record> {
         let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
@@ -427,7 +435,8 @@ impl Manager {
         }
     }
 
-    /// Replaces what is known of a resource by a list. Controllers that have begun see the differences as changes.
+    /// Replaces the cached objects of a resource by a list. Controllers that have started observe the
+    /// differences as changes.
     fn take_list(&mut self, resource: Resource, records: Vec<Record>) {
         let reads = |running: &Running| running.controller.info().resources.contains(&resource);
         let is_first = self.cache.records(resource).next().is_none();
@@ -464,11 +473,11 @@ impl Manager {
                 continue;
             }
             running.is_ready = true;
-            // Before everything was listed once, every news of a list is a beginning.
-            let was_complete = running.passes.is_some_and(|passes| passes.is_complete);
+            // Before everything was listed once, every news of a list is a start.
+            let was_complete = running.syncs.is_some_and(|syncs| syncs.is_complete);
             if running.timing.period.is_some() && !was_complete {
                 let is_complete = self.cache.require_all(resources).is_ok();
-                running.passes = Some(Passes::new(self.now, is_complete));
+                running.syncs = Some(Syncs::new(self.now, is_complete));
             }
             let mut keys = Vec::new();
             running.controller.keys(&self.cache, &mut keys);
@@ -478,7 +487,7 @@ impl Manager {
         }
     }
 
-    /// Takes a change into the cache and enqueues the keys that it affects.
+    /// Applies a change to the cache and enqueues the keys that it affects.
     fn change(&mut self, resource: Resource, key: &Key, new: Option<Cow<'_, Record>>) {
         if self.cache.get(resource, key) == new.as_deref() {
             return;
@@ -513,7 +522,7 @@ impl Manager {
         }
     }
 
-    /// Something that a key depends on has changed.
+    /// Handles a change that affects a key.
     fn event(&mut self, controller: usize, key: Key) {
         let running = self.controllers.get(controller);
         let delay = running.map_or(Duration::ZERO, |running| running.timing.event_delay);
@@ -523,35 +532,36 @@ impl Manager {
             None if self.causes.is_empty() => {}
             None => drop(self.causes.remove(&unit)),
         }
-        // A delayed key for which there is nothing to do need not be waited for: another event comes with the next change.
+        // A delayed key for which there is nothing to do need not be waited for: another event comes with the
+        // next change.
         if !delay.is_zero() && self.reconcile(&unit).is_empty() {
             return;
         }
         self.enqueue(&unit, self.now.saturating_add(delay));
     }
 
-    /// Enqueues a key for this time, or for the first pass from then on that has not begun.
+    /// Enqueues a key for this time, or for the first sync from then on that has not started.
     fn enqueue(&mut self, unit: &Unit, at: Timestamp) {
-        let at = self.pass_at(unit.controller, at);
+        let at = self.sync_at(unit.controller, at);
         self.queue.add_at(unit, at);
     }
 
-    fn pass_at(&self, controller: usize, due: Timestamp) -> Timestamp {
+    fn sync_at(&self, controller: usize, due: Timestamp) -> Timestamp {
         let running = self.controllers.get(controller);
-        let passes = running.and_then(|running| Some((running.passes?, running.timing.period?)));
-        passes.map_or(due, |(passes, period)| passes.pass_at(period, due))
+        let syncs = running.and_then(|running| Some((running.syncs?, running.timing.period?)));
+        syncs.map_or(due, |(syncs, period)| syncs.sync_at(period, due))
     }
 
-    /// Notes that a pass begins, where the key that is due is its first one. Others belong to the last pass, such as a node whose answer from
-    /// the cloud provider has arrived.
-    fn begin_pass(&mut self, controller: usize, due: Timestamp) {
-        let is_first = self.pass_at(controller, due) == due;
-        let passes = self
+    /// Notes that a sync starts, if the key that is due is its first one. Others belong to the last sync,
+    /// such as a node whose answer from the cloud provider has arrived.
+    fn start_sync(&mut self, controller: usize, due: Timestamp) {
+        let is_first = self.sync_at(controller, due) == due;
+        let syncs = self
             .controllers
             .get_mut(controller)
-            .and_then(|running| running.passes.as_mut());
-        if let Some(passes) = passes.filter(|_| is_first) {
-            passes.begin(self.now);
+            .and_then(|running| running.syncs.as_mut());
+        if let Some(syncs) = syncs.filter(|_| is_first) {
+            syncs.begin(self.now);
         }
     }
 
@@ -571,7 +581,8 @@ impl Manager {
         running.controller.reconcile_work(&cx, &unit.key)
     }
 
-    /// Takes a decision: schedules the key and keeps its work for handing out. Gives the question to the cloud provider, where there is one.
+    /// Follows a decision: schedules the key and queues its tasks. Returns the question to the cloud
+    /// provider, if there is one.
     fn follow(&mut self, unit: Unit, decision: Decision) -> Option<CloudQuery> {
         let Decision {
             actions,
@@ -590,7 +601,7 @@ impl Manager {
             }
         }
         if self.mode == Mode::Live && self.cloud.remove(&unit).is_some() {
-            // An answer holds for one pass. The next one asks again where the controller still needs it.
+            // An answer holds for one sync. The next one asks again if the controller still needs it.
             self.enqueue(&unit, self.now);
         }
         let is_simulation = self.mode == Mode::Simulation;
@@ -602,7 +613,7 @@ impl Manager {
         }
         self.note_unknown(&unit, unknown);
         if let Some(at) = requeue_at {
-            let at = self.pass_at(unit.controller, at);
+            let at = self.sync_at(unit.controller, at);
             if at > self.now && !(is_simulation && cloud_query.is_some()) {
                 self.queue.add_at(&unit, at);
             }
@@ -658,7 +669,7 @@ impl Manager {
         }
     }
 
-    /// Takes an answer of the cloud provider.
+    /// Processes an answer of the cloud provider.
     fn learn(&mut self, node: &ObjectId, answer: &CloudAnswer) {
         let key = Key::new(Arc::clone(&node.namespace), Arc::clone(&node.name));
         let asked: Vec<Unit> = self
@@ -682,7 +693,7 @@ impl Manager {
         for unit in asked {
             self.asked.remove(&unit);
             if is_known {
-                // The answer belongs to this pass, not to the next one.
+                // The answer belongs to this sync, not to the next one.
                 self.queue.add_at(&unit, self.now);
             }
             self.queue.end(&unit, Outcome::Neither);

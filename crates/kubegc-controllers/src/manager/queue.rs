@@ -1,4 +1,4 @@
-//! The work queue of all controllers: when each key is due, which keys are being worked on, and how often each has failed.
+//! The work queue of all controllers: due times, keys in progress, and failures.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use kubegc_core::Timestamp;
 
 use super::Unit;
 
-/// The keys that are due, busy, or have failed. Of others nothing is kept.
+/// The keys that are due, busy, or have failed. Other keys are not stored.
 ///
 /// # Complexity
 /// Each operation is O(log n) in the number of these.
@@ -34,7 +34,7 @@ struct State {
     has_succeeded: bool,
 }
 
-/// How a task affects the retries of its key.
+/// The effect of a task on the retries of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The failures are forgotten.
@@ -46,7 +46,8 @@ pub(super) enum Outcome {
 }
 
 impl Queue {
-    /// Enqueues a key for this time, unless it is due earlier. A busy key becomes due when it is no longer busy.
+    /// Enqueues a key for this time, unless it is due earlier. A busy key becomes due when it is no longer
+    /// busy.
     pub(super) fn add_at(&mut self, unit: &Unit, at: Timestamp) {
         self.change(unit, |state| {
             if state.blocked_until.is_none_or(|until| at > until) {
@@ -55,7 +56,7 @@ impl Queue {
         });
     }
 
-    /// Blocks a key up to `until` and enqueues it for `again_at`. What happens before `until` is seen then.
+    /// Blocks a key up to `until` and enqueues it for `again_at`. Changes before `until` are handled then.
     pub(super) fn block(&mut self, unit: &Unit, until: Timestamp, again_at: Timestamp) {
         self.change(unit, |state| {
             let due = state.due.filter(|due| *due > until);
@@ -71,7 +72,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next key that is due by `now`, with the time at which it became due.
+    /// Removes the next key that is due by `now`, with the time at which it became due.
     pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Unit)> {
         let (due, _) = self.due.first()?;
         if *due > now {
@@ -98,7 +99,7 @@ impl Queue {
         self.units.get(unit).and_then(|state| state.due)
     }
 
-    /// Whether a key is due by `now`, busy or not.
+    /// Returns whether a key is due by `now`, busy or not.
     pub(super) fn is_due(&self, unit: &Unit, now: Timestamp) -> bool {
         self.due_at(unit).is_some_and(|due| due <= now)
     }
@@ -108,7 +109,8 @@ impl Queue {
         self.change(unit, |state| state.in_flight = state.in_flight.saturating_add(1));
     }
 
-    /// A task of the key has ended. Where it was the last one and any of them failed: the number of failures in a row before.
+    /// A task of the key has ended. Where it was the last one and any of them failed: the number of failures
+    /// in a row before.
     pub(super) fn end(&mut self, unit: &Unit, outcome: Outcome) -> Option<u32> {
         let mut before = None;
         self.change(unit, |state| {

@@ -1,9 +1,11 @@
-//! The times of passes and of retries.
+//! The times of periodic syncs and of retries.
 //!
 //! # Upstream
-//! Passes: [`wait.UntilWithContext`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go)
-//! after `WaitForCacheSync`: the first pass when all is listed, each other a period after the one before. Passes are taken to need no time.
-//! Retries: [`ItemExponentialFailureRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
+//! Syncs:
+//! [`wait.UntilWithContext`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go)
+//! after `WaitForCacheSync`: the first sync when all is listed, each other a period after the one before.
+//! Syncs are taken to need no time. Retries:
+//! [`ItemExponentialFailureRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
 //! Not modelled: the token bucket that all keys of a queue share.
 
 use std::time::Duration;
@@ -12,21 +14,22 @@ use kubegc_core::Timestamp;
 
 use crate::Timing;
 
-/// How long a key that proved stale waits for the watch to deliver the change, where the cache could not take it.
+/// Delay before a stale key is reconciled again if the cache could not take the change; the watch delivers
+/// it.
 pub(super) const STALE_DELAY: Duration = Duration::from_secs(1);
 
-/// The passes of one controller.
+/// The syncs of one controller.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passes {
-    /// When the last pass began; before the first, when it may begin.
+pub(super) struct Syncs {
+    /// When the last sync started; before the first, when it may start.
     anchor: Timestamp,
     has_begun: bool,
     /// Whether every resource of the controller was ever listed.
     pub(super) is_complete: bool,
 }
 
-impl Passes {
-    /// No pass was made; the first is due at this time.
+impl Syncs {
+    /// No sync has started; the first is due at this time.
     pub(super) const fn new(anchor: Timestamp, is_complete: bool) -> Self {
         Self {
             anchor,
@@ -35,8 +38,8 @@ impl Passes {
         }
     }
 
-    /// The first pass that sees a key that is due at this time.
-    pub(super) fn pass_at(&self, period: Duration, due: Timestamp) -> Timestamp {
+    /// The first sync that sees a key that is due at this time.
+    pub(super) fn sync_at(&self, period: Duration, due: Timestamp) -> Timestamp {
         let earliest = if self.has_begun {
             self.anchor.saturating_add(Duration::from_nanos(1))
         } else {
@@ -45,13 +48,14 @@ impl Passes {
         multiple_at(self.anchor, due.max(earliest), period)
     }
 
-    /// A pass begins. The next ones count from here.
+    /// A sync starts. The next ones count from here.
     pub(super) const fn begin(&mut self, now: Timestamp) {
         (self.anchor, self.has_begun) = (now, true);
     }
 }
 
-/// The first time at or after `due` that is a multiple of `period` after `anchor`; `due` itself where there is no period.
+/// The first time at or after `due` that is a multiple of `period` after `anchor`; `due` itself if there
+/// is no period.
 pub(super) fn multiple_at(anchor: Timestamp, due: Timestamp, period: Duration) -> Timestamp {
     let passed = due.since(anchor).as_nanos();
     let Some(rest) = passed.checked_rem(period.as_nanos()) else {
@@ -128,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_sees_what_is_due_by_then() {
+    fn a_sync_handles_what_is_due_by_then() {
         let at = Timestamp::from_secs;
         let period = Duration::from_secs(20);
-        let mut passes = Passes::new(at(100), true);
-        assert_eq!(passes.pass_at(period, at(50)), at(100));
-        assert_eq!(passes.pass_at(period, at(101)), at(120));
-        passes.begin(at(100));
-        assert_eq!(passes.pass_at(period, at(100)), at(120), "that pass has begun");
-        assert_eq!(passes.pass_at(period, at(120)), at(120));
+        let mut syncs = Syncs::new(at(100), true);
+        assert_eq!(syncs.sync_at(period, at(50)), at(100));
+        assert_eq!(syncs.sync_at(period, at(101)), at(120));
+        syncs.begin(at(100));
+        assert_eq!(syncs.sync_at(period, at(100)), at(120), "that sync has started");
+        assert_eq!(syncs.sync_at(period, at(120)), at(120));
         assert_eq!(multiple_at(at(0), at(7), Duration::ZERO), at(7));
     }
 }

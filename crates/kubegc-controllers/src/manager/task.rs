@@ -1,4 +1,4 @@
-//! Tasks: handed out one by one, and what their ends mean for the key.
+//! Tasks, and the effects of their ends on keys.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ impl Work {
         }
     }
 
-    /// The work as steps. `verify` says whether the reads of an action are made; off in simulations, where nothing can have changed.
+    /// Converts the work into steps. `verify` makes the reads of an action; off in simulations, where nothing
+    /// can have changed.
     #[must_use]
     pub fn into_steps(self, verify: bool) -> Steps {
         match self {
@@ -74,17 +75,18 @@ pub(super) struct InFlight {
 }
 
 impl Manager {
-    /// The next task of the last reconcile. Work that a change has overtaken is dropped: its key is reconciled again.
+    /// The next task of the last reconcile. Work that a change has overtaken is dropped: its key is
+    /// reconciled again.
     pub(super) fn hand_out(&mut self) -> Option<Task> {
         let unit = self.pending.unit.clone()?;
         let running = self.controllers.get(unit.controller)?;
-        let is_in_passes = running.timing.period.is_some();
+        let is_periodic = running.timing.period.is_some();
         let controller = Arc::clone(&running.controller);
         let mut task = None;
         while task.is_none()
             && let Some(work) = self.pending.works.pop_front()
         {
-            if !is_in_passes && self.queue.is_due(&unit, self.now) {
+            if !is_periodic && self.queue.is_due(&unit, self.now) {
                 self.pending.works.clear();
             } else if !self.is_overtaken(&work) {
                 let id = TaskId(self.next_id);
@@ -116,7 +118,7 @@ impl Manager {
         task
     }
 
-    /// Whether the object of an action no longer exists, or has changed since it was decided on.
+    /// Returns whether the object of an action no longer exists, or has changed since it was decided on.
     fn is_overtaken(&self, work: &Work) -> bool {
         let Work::Action(action) = work else {
             return false;
@@ -129,7 +131,7 @@ impl Manager {
         version.is_some_and(|version| *version != record.meta.resource_version)
     }
 
-    /// Whether an action has been performed for the same reason and its object has not changed since.
+    /// Returns whether an action has been performed for the same reason and its object has not changed since.
     pub(super) fn is_repeated(&self, controller: usize, action: &Action) -> bool {
         let key = (controller, action.object.clone(), action.reason.code());
         let Some(left_at) = self.left_at.get(&key) else {
@@ -139,7 +141,7 @@ impl Manager {
             .is_some_and(|record| record.meta.resource_version == *left_at)
     }
 
-    /// Takes the end of a task.
+    /// Processes the end of a task.
     pub(super) fn end(&mut self, task: TaskId, end: End) {
         let Some(InFlight { unit, object, action }) = self.in_flight.remove(&task) else {
             return;
@@ -173,7 +175,7 @@ impl Manager {
         self.finish(&unit, outcome);
     }
 
-    /// Work on an object showed that a fact is missing.
+    /// Work on an object found that a fact is missing.
     fn unresolved(&mut self, unit: &Unit, object: ObjectId, missing: Missing) -> Outcome {
         let unknown = kubegc_core::Kept {
             object,
@@ -186,7 +188,7 @@ impl Manager {
         Outcome::Neither
     }
 
-    /// Enqueues a key for the next pass or resync, where the controller has either.
+    /// Enqueues a key for the next periodic sync or resync, if the controller has either.
     fn enqueue_for_resync(&mut self, unit: &Unit) {
         let Some(running) = self.controllers.get(unit.controller) else {
             return;
@@ -199,7 +201,8 @@ impl Manager {
         }
     }
 
-    /// Takes what live reads found into the cache and enqueues the key, at once unless it has been stale at this time already.
+    /// Puts the results of live reads into the cache and enqueues the key, at once unless it was already
+    /// stale at this time.
     fn stale(&mut self, unit: &Unit, found: Vec<Found>) {
         let mut is_known = true;
         for found in found {
@@ -215,7 +218,7 @@ impl Manager {
         }
     }
 
-    /// Something that kept a key busy has ended. Where all of it has and any failed, the key is retried.
+    /// A task that kept a key busy has ended. If all have and any failed, the key is retried.
     pub(super) fn finish(&mut self, unit: &Unit, outcome: Outcome) {
         let Some(failures) = self.queue.end(unit, outcome) else {
             return;

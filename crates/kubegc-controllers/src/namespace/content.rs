@@ -1,4 +1,4 @@
-//! What one pass finds out about the content of a namespace.
+//! The content of a namespace, as one sync finds it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{End, Missing, Reason, action::server_message};
 
-/// What one pass finds out about the content of a namespace.
+/// The content of a namespace, as one sync finds it.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// All errors, in their order.
@@ -23,17 +23,17 @@ pub(super) struct Content {
     /// [`failures`](Self::failures) adds about pods.
     resource_failures: Vec<String>,
     remaining: Remaining,
-    /// Whether pods remain, and nothing else was deleted for that reason.
+    /// Whether pods remain, and nothing else was deleted because of them.
     pub(super) waits_for_pods: bool,
-    /// The first fact that was missing. The pass then ends without a result.
+    /// The first fact that was missing. The sync then ends without a result.
     pub(super) missing: Option<Missing>,
 }
 
-/// An error of a pass.
+/// An error of a sync.
 #[derive(Debug)]
 pub(super) struct Failure {
     error: StoreError,
-    /// Upstream's text: the server's message where a request failed.
+    /// Upstream's text: the server's message if a request failed.
     message: String,
 }
 
@@ -63,7 +63,7 @@ impl Failure {
         Self { message, ..self }
     }
 
-    /// The end of a pass that failed with this error alone.
+    /// The end of a sync that failed with this error alone.
     pub(super) fn end(self) -> End {
         End::Failed {
             error: self.error,
@@ -73,7 +73,7 @@ impl Failure {
     }
 }
 
-/// Why the content of one resource could not be deleted.
+/// The reason why the content of one resource could not be deleted.
 #[derive(Debug)]
 pub(super) enum Problem {
     Failed(Failure),
@@ -93,9 +93,9 @@ impl From<Failure> for Problem {
 }
 
 impl Content {
-    /// Adds the failures of discovery. Gives the resources to delete, in the order of discovery.
+    /// Adds the failures of discovery. Returns the resources to delete, in the order of discovery.
     ///
-    /// Upstream's `GroupVersionResources` gives none where one group version cannot be parsed.
+    /// Upstream's `GroupVersionResources` gives none if one group version cannot be parsed.
     pub(super) fn discovered(&mut self, discovered: &Discovered) -> Vec<Arc<ApiResource>> {
         let failed = &discovered.failed;
         let groups = failed
@@ -165,7 +165,7 @@ impl Content {
         }
     }
 
-    /// The conditions of the namespace after the pass; `None` where they have not changed.
+    /// The conditions of the namespace after the sync; `None` if they have not changed.
     pub(super) fn conditions(
         &self,
         old: &[Condition],
@@ -176,7 +176,7 @@ impl Content {
         let failures = sorted_list(self.resource_failures.iter().cloned());
         let failures =
             failures.map(|list| format!("Failed to delete all resource types, {count} remaining: {list}"));
-        // Upstream returns before it hands over what remains (kubernetes #138208).
+        // Upstream returns before it passes the remaining objects on (kubernetes #138208).
         let remaining = Some(&self.remaining).filter(|_| !self.waits_for_pods);
         let messages = [
             self.discovery_failure.clone(),
@@ -188,7 +188,7 @@ impl Content {
         updated(old, messages, settings, now)
     }
 
-    /// The end of a pass that leaves the namespace as it is; `None` where it is to be finalized.
+    /// The end of a sync that leaves the namespace as it is; `None` if it is to be finalized.
     pub(super) fn end(self) -> Option<End> {
         let mut texts: Vec<&str> = Vec::new();
         for failure in &self.failures {

@@ -1,4 +1,4 @@
-//! One pass over one namespace, in the order of upstream's `Delete`.
+//! One sync over one namespace, in the order of upstream's `Delete`.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::{End, FieldChange, Form, Missing, Port, Reason, Sent, Wire, Write, co
 /// The estimate for objects with finalizers.
 const FINALIZER_ESTIMATE_SECONDS: i64 = 15;
 
-/// One pass over one namespace.
+/// One sync over one namespace.
 pub(super) struct Deleter {
     pub(super) settings: NamespaceController,
     /// The namespace.
     pub(super) name: Arc<str>,
     pub(super) wire: Wire,
-    /// The time of the whole pass.
+    /// The time of the whole sync.
     pub(super) now: Timestamp,
     pub(super) port: Port,
 }
@@ -81,7 +81,7 @@ impl Deleter {
         live.map_err(End::Unknown)
     }
 
-    /// Sets the phase where it is not `Terminating` yet. Gives the namespace and when its deletion was
+    /// Sets the phase if it is not `Terminating` yet. Returns the namespace and when its deletion was
     /// requested.
     async fn mark_terminating(&self, mut namespace: Live) -> Result<(Live, Timestamp), End> {
         let reason = Reason::new("NamespaceDeleted", "its deletion was requested");
@@ -137,7 +137,7 @@ impl Deleter {
         change: FieldChange,
         reason: Reason,
     ) -> Result<Option<ObjectMeta>, StoreError> {
-        self.port.because(reason);
+        self.port.set_reason(reason);
         let write = Write {
             object: namespace.id.clone(),
             subresource,
@@ -148,7 +148,7 @@ impl Deleter {
         self.port.write(write).await
     }
 
-    /// The namespace after a write that failed with a conflict. Every other error ends the pass.
+    /// The namespace after a write that failed with a conflict. Every other error ends the sync.
     async fn reread(&self, before: &Live, error: StoreError) -> Result<Live, End> {
         if !matches!(error, StoreError::Conflict { .. }) {
             return Err(ended_by(error));
@@ -161,7 +161,7 @@ impl Deleter {
         Ok(after)
     }
 
-    /// Writes the conditions where they have changed. A failure has no effect.
+    /// Writes the conditions if they have changed. A failure has no effect.
     async fn update_conditions(&self, namespace: &Live, content: &Content) {
         if let Some(conditions) = content.conditions(&namespace.conditions, self.settings, self.now) {
             let reason = Reason::new("ConditionsChanged", "the progress of its deletion has changed");
@@ -190,7 +190,7 @@ impl Deleter {
                 (&a.group, &a.version, &a.resource).cmp(&(&b.group, &b.version, &b.resource))
             });
         }
-        self.port.because(Reason::new(
+        self.port.set_reason(Reason::new(
             "NamespaceTerminating",
             "its namespace is terminating",
         ));
@@ -293,7 +293,7 @@ impl Deleter {
         Ok(if has_passed { 0 } else { longest })
     }
 
-    /// Deletes all objects of a resource at once. Gives whether that is supported.
+    /// Deletes all objects of a resource at once. Returns whether that is supported.
     async fn delete_collection(&self, resource: &Arc<ApiResource>) -> Result<bool, Problem> {
         if !resource.verbs.delete_collection {
             return Ok(false);
@@ -328,7 +328,7 @@ impl Deleter {
         Ok(())
     }
 
-    /// The metadata of the objects of a resource; `None` where lists are not supported.
+    /// The metadata of the objects of a resource; `None` if lists are not supported.
     async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<ObjectMeta>>, Problem> {
         if !resource.verbs.list {
             return Ok(None);
@@ -351,7 +351,7 @@ impl Deleter {
     }
 }
 
-/// The end of a pass after a request about the namespace itself failed.
+/// The end of a sync after a request about the namespace itself failed.
 fn ended_by(error: StoreError) -> End {
     match error {
         StoreError::NotFound => End::Done,
@@ -359,12 +359,14 @@ fn ended_by(error: StoreError) -> End {
     }
 }
 
-/// Whether the resource is that of pods, in any version: only they take time to terminate by themselves.
+/// Returns whether the resource is that of pods, in any version: only they take time to terminate by
+/// themselves.
 fn is_pods(resource: &ApiResource) -> bool {
     resource.group.is_empty() && *resource.resource == *"pods"
 }
 
-/// Whether the server does not offer the request: 405, or 404 where the request names no object (kubernetes
+/// Returns whether the server does not offer the request: 405, or 404 if the request names no object
+/// (kubernetes
 /// #22413). For an object, both count as deleted.
 const fn is_unsupported(error: &StoreError) -> bool {
     matches!(

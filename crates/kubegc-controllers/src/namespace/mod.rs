@@ -1,24 +1,24 @@
 //! Deletes the content of terminating namespaces, and then the finalizer that keeps them.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | L10.1 | the namespace is marked `Terminating`, emptied, and loses `kubernetes` in `spec.finalizers` |
+//! | [L10.1](crate::rules#l10-1) | the namespace is marked `Terminating`, emptied, and loses `kubernetes` in `spec.finalizers` |
 //! | | a write that fails with a conflict is retried after a read, unless the uid has changed |
-//! | L10.2 | a failed discovery does not stop the pass, but keeps the namespace; a condition reports it |
-//! | L10.3 | the content: the namespaced resources with the verb `delete`, in their preferred versions |
-//! | L10.4 | DELETE of the collection, or of each object where that is not supported, then a list |
+//! | [L10.2](crate::rules#l10-2) | a failed discovery does not stop the sync, but keeps the namespace; a condition reports it |
+//! | [L10.3](crate::rules#l10-3) | the content: the namespaced resources with the verb `delete`, in their preferred versions |
+//! | [L10.4](crate::rules#l10-4) | DELETE of the collection, or of each object if that is not supported, then a list |
 //! | | a list that is not supported (404, 405, or without the verb) counts as empty |
-//! | L10.5 | what the list still has is counted by resource and by finalizer: [`Remaining`] |
-//! | L10.6 | unfinished pods get their longest grace period, from the deletion of the namespace on |
-//! | L10.7 | where pods are deleted first, nothing else is deleted while any of them remains |
-//! | L10.8 | the conditions then still say that all content was removed (kubernetes #138208) |
-//! | L10.9 | errors are retried with backoff, remaining content after half of the estimate and a second |
-//! | L10.10 | the error of one resource does not stop the others |
-//! | L10.11 | conditions are written only where status, reason or message has changed |
+//! | [L10.5](crate::rules#l10-5) | what the list still has is counted by resource and by finalizer: [`Remaining`] |
+//! | [L10.6](crate::rules#l10-6) | unfinished pods get their longest grace period, from the deletion of the namespace on |
+//! | [L10.7](crate::rules#l10-7) | if pods are deleted first, nothing else is deleted while any of them remains |
+//! | [L10.8](crate::rules#l10-8) | the conditions then still say that all content was removed (kubernetes #138208) |
+//! | [L10.9](crate::rules#l10-9) | errors are retried with backoff, remaining content after half of the estimate and a second |
+//! | [L10.10](crate::rules#l10-10) | the error of one resource does not stop the others |
+//! | [L10.11](crate::rules#l10-11) | conditions are written only if status, reason or message has changed |
 //!
-//! Content that could not be discovered, deleted or listed keeps the namespace. Every pass deletes again what
-//! is already being deleted. Beside its [`Info::permissions`], the controller needs `list`, `delete` and
-//! `deletecollection` on all namespaced resources.
+//! Content that could not be discovered, deleted or listed keeps the namespace. Every sync deletes again what
+//! is already being deleted. In addition to its [`Info::permissions`], the controller needs `list`, `delete`
+//! and `deletecollection` on all namespaced resources.
 //!
 //! # Order
 //! Upstream iterates over the resources in the random order of a map. Here they are sorted by group, version
@@ -29,11 +29,11 @@
 //! [`updateConditions`][conditions] in `status_condition_utils.go`, and [`worker`][controller] in
 //! `namespace_controller.go`. Differences:
 //! - The limit of ten retries a second for all namespaces together is left out.
-//! - The verbs of a resource are those of the discovery of this pass; upstream remembers those of its first
+//! - The verbs of a resource are those of the discovery of this sync; upstream remembers those of its first
 //!   discovery.
 //! - Releases before 1.16.15, 1.17.12, 1.18.9 and 1.19.0 also remember, until they restart, which resource
 //!   has answered 404 or 405 to a list or a collection, and may so leave content behind (kubernetes #93790).
-//!   Here each pass sends the requests again.
+//!   Here each sync sends the requests again.
 //!
 //! [deleter]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 //! [conditions]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/status_condition_utils.go
@@ -94,7 +94,8 @@ impl NamespaceController {
 }
 
 impl NamespaceController {
-    /// One pass over a terminating namespace. `now` bounds how long pods are waited for and dates the conditions.
+    /// One sync over a terminating namespace. `now` bounds how long pods are waited for and dates the
+    /// conditions.
     #[must_use]
     pub fn steps(&self, namespace: ObjectId, wire: Wire, now: Timestamp) -> Steps {
         let settings = *self;

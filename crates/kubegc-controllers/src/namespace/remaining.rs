@@ -1,4 +1,4 @@
-//! What remains in a namespace, and the conditions that report it.
+//! The remaining content of a namespace, and the conditions that report it.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,16 +6,16 @@ use kubegc_core::{ApiResource, Timestamp, record::Condition};
 
 use super::NamespaceController;
 
-/// What remains in a namespace after a pass, as far as it could be listed.
+/// The remaining content of a namespace after a sync, as far as it could be listed.
 ///
-/// Its text is the reason of the [`End::RequeueAfter`](crate::End::RequeueAfter) of the pass.
+/// Its text is the reason of the [`End::RequeueAfter`](crate::End::RequeueAfter) of the sync.
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Remaining {
-    /// In how many seconds the content is expected to be removed: the longest grace period of a pod, 15 where
+    /// Seconds until the content is expected to be removed: the longest grace period of a pod, 15 if
     /// an object has finalizers.
     pub estimate_seconds: i64,
-    /// The number of objects of each resource that is not empty, in the order of the pass.
+    /// The number of objects of each resource that is not empty, in the order of the sync.
     pub resources: Vec<(Arc<ApiResource>, u64)>,
     /// The number of objects that have each finalizer.
     pub finalizers: BTreeMap<Arc<str>, u64>,
@@ -44,7 +44,7 @@ impl fmt::Display for Remaining {
 }
 
 impl Remaining {
-    /// Upstream's text about the resources; `None` where all are empty. The core group leaves its dot behind.
+    /// Upstream's text about the resources; `None` if all are empty. The core group leaves its dot behind.
     pub(super) fn resources_message(&self) -> Option<String> {
         let text = |(resource, count): &(Arc<ApiResource>, u64)| {
             format!(
@@ -56,7 +56,7 @@ impl Remaining {
         Some(format!("Some resources are remaining: {list}"))
     }
 
-    /// Upstream's text about the finalizers; `None` where there are none.
+    /// Upstream's text about the finalizers; `None` if there are none.
     pub(super) fn finalizers_message(&self) -> Option<String> {
         let text =
             |(finalizer, count): (&Arc<str>, &u64)| format!("{finalizer} in {count} resource instances");
@@ -67,7 +67,7 @@ impl Remaining {
     }
 }
 
-/// The texts, sorted and joined; `None` where there are none.
+/// The texts, sorted and joined; `None` if there are none.
 pub(super) fn sorted_list(texts: impl Iterator<Item = String>) -> Option<String> {
     let mut sorted: Vec<String> = texts.collect();
     sorted.sort_unstable();
@@ -75,7 +75,7 @@ pub(super) fn sorted_list(texts: impl Iterator<Item = String>) -> Option<String>
 }
 
 /// The conditions in upstream's order: type, reason of `True`, reason and message of `False`. The message of
-/// `True` comes from the pass.
+/// `True` comes from the sync.
 const CONDITIONS: [[&str; 4]; 5] = [
     [
         "NamespaceDeletionDiscoveryFailure",
@@ -109,7 +109,7 @@ const CONDITIONS: [[&str; 4]; 5] = [
     ],
 ];
 
-/// The conditions after a pass with these messages, one for each of [`CONDITIONS`]; `None` where nothing that
+/// The conditions after a sync with these messages, one for each of [`CONDITIONS`]; `None` if nothing that
 /// counts has changed.
 ///
 /// Conditions of other types stay. The time of a condition changes only with its status.

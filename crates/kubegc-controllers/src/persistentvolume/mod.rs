@@ -1,30 +1,31 @@
 //! Releases persistent volumes whose claim no longer exists, and retains, deletes or recycles them.
 //!
-//! | rule | behaviour |
+//! | rule | behavior |
 //! |---|---|
-//! | 5.3 | each sync first updates the deletion finalizers and the annotation of the migration to CSI, if any is out of date |
+//! | [L5.8](crate::rules#l5-8) | each sync first updates the deletion finalizers and the annotation of the migration to CSI, if any is out of date |
 //! | R1, R2 | a volume without a claim, or reserved for any claim of a name, is `Available` |
 //! | R3 | a volume whose claim does not exist, or has another uid, is `Released` unless it is `Failed`, and reclaimed |
-//! | R4 | a claim that is not bound yet: nothing, or events where the volume modes differ |
+//! | R4 | a claim that is not bound yet: nothing, or events if the volume modes differ |
 //! | R5 | a claim that is bound to the volume: `Bound` |
-//! | R6, R7 | a claim that is bound to another volume: released and reclaimed where the volume was provisioned for the claim and its policy is `Delete`, otherwise unbound |
-//! | L5.1 | a claim that the cache does not have is read from the API server before the volume is `Released`; one that has another uid, always |
-//! | L5.2 | `Released` never replaces `Failed`, and each sync reclaims anew |
-//! | L5.3 | the volume is read again right before it is deleted or recycled, and must still be released |
-//! | L5.4 | a migrated volume is left to the provisioner of its CSI driver |
-//! | L5.5 | the plugin deletes the storage, the finalizer is removed after another read, the volume is deleted; a failure marks the volume `Failed` and is retried with backoff |
-//! | L5.6 | a volume that pods use is not recycled; after recycling it is unbound |
-//! | L5.10 | unbinding removes the claim reference where the controller has set it, otherwise only its uid |
+//! | R6, R7 | a claim that is bound to another volume: released and reclaimed if the volume was provisioned for the claim and its policy is `Delete`, otherwise unbound |
+//! | [L5.1](crate::rules#l5-1) | a claim that the cache does not have is read from the API server before the volume is `Released`; one that has another uid, always |
+//! | [L5.2](crate::rules#l5-2) | `Released` never replaces `Failed`, and each sync reclaims again |
+//! | [L5.3](crate::rules#l5-3) | the volume is read again right before it is deleted or recycled, and must still be released |
+//! | [L5.4](crate::rules#l5-4) | a migrated volume is left to the provisioner of its CSI driver |
+//! | [L5.5](crate::rules#l5-5) | the plugin deletes the storage, the finalizer is removed after another read, the volume is deleted; a failure marks the volume `Failed` and is retried with backoff |
+//! | [L5.6](crate::rules#l5-6) | a volume that pods use is not recycled; after recycling it is unbound |
+//! | [L5.10](crate::rules#l5-10) | unbinding removes the claim reference if the controller has set it, otherwise only its uid |
 //!
 //! Binding is left out, and so is the enqueueing of claims.
 //!
-//! With [`Wire::Strict`](crate::Wire::Strict), storage is deleted or recycled only while the API server has the volume with the same spec,
-//! phase and annotations that the decision rests on, and a finalizer is not added to a volume that is being deleted, which the API server
-//! refuses. Upstream checks only that the volume is released.
+//! With [`Wire::Strict`](crate::Wire::Strict), storage is deleted or recycled only while the API server has
+//! the volume with the same spec, phase and annotations that the decision depends on, and a finalizer is not
+//! added to a volume that is being deleted, which the API server refuses. Upstream checks only that the
+//! volume is released.
 //!
 //! # Upstream
-//! [`syncVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go) in
-//! `pv_controller.go`.
+//! [`syncVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
+//! in `pv_controller.go`.
 
 mod plugins;
 mod sync;
@@ -78,27 +79,28 @@ static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
 /// The persistent volume controller, as far as it reclaims volumes.
 #[derive(Clone, Debug)]
 pub struct PersistentVolumeBinder {
-    /// Whether volumes have finalizers until their storage is deleted, and are reclaimed though they are being deleted: the feature gate
-    /// `HonorPVReclaimPolicy`. Off, the storage of a volume that is deleted before its claim leaks.
+    /// Whether volumes have finalizers until their storage is deleted, and are reclaimed though they are
+    /// being deleted: the feature gate `HonorPVReclaimPolicy`. Off, the storage of a volume that is deleted
+    /// before its claim leaks.
     pub deletion_finalizers: bool,
-    /// What is known of the storage of the cluster.
+    /// Known facts about the storage of the cluster.
     pub storage: Storage,
     leaves_external_unread: bool,
     update_error: &'static str,
 }
 
-/// What is known of the storage behind the volumes of a cluster, by provisioner, as the annotation `pv.kubernetes.io/provisioned-by` names
-/// it. Nothing is decided on what is not known.
+/// Known facts about the storage behind the volumes of a cluster, by provisioner as in the annotation
+/// `pv.kubernetes.io/provisioned-by`. No decision depends on unknown facts.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver. Those of
     /// a provisioner that no release migrates need no entry.
     pub migrations: BTreeMap<Arc<str>, Migration>,
-    /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner. Where there is no entry, the
-    /// executor is asked, except about deletions by external provisioners.
+    /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner.
+    /// Where there is no entry, the executor is asked, except about deletions by external provisioners.
     pub plugins: BTreeMap<Arc<str>, Plugin>,
-    /// The release of a kube-controller-manager whose volume plugins and migrations are taken where there is
+    /// The release of a kube-controller-manager whose volume plugins and migrations are taken if there is
     /// no entry. Default: none, so that the executor is asked.
     pub release: Option<KubernetesVersion>,
 }
@@ -117,8 +119,7 @@ pub enum Migration {
 }
 
 impl Storage {
-    /// What kube-controller-manager of a release does by default: its volume plugins, and the migrations that
-    /// are on.
+    /// The defaults of the kube-controller-manager of a release: its volume plugins and migrations.
     #[must_use]
     pub const fn of_release(release: KubernetesVersion) -> Self {
         Self {
@@ -128,14 +129,14 @@ impl Storage {
         }
     }
 
-    /// Whether volumes of a provisioner are migrated; `None` where it is not known.
+    /// Returns whether volumes of a provisioner are migrated; `None` if it is not known.
     #[must_use]
     pub fn migration(&self, provisioner: &str) -> Option<Migration> {
         let known = self.migrations.get(provisioner).cloned();
         known.or_else(|| plugins::migration(self.release, provisioner))
     }
 
-    /// The plugin that does this work on a volume; `None` where the executor is to be asked.
+    /// The plugin that does this work on a volume; `None` if the executor is to be asked.
     fn plugin(&self, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
         let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
         let known = self.plugins.get(provisioner).cloned();
@@ -245,7 +246,7 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
     Ok(users)
 }
 
-/// Whether a pod has not ended.
+/// Returns whether a pod has not ended.
 ///
 /// # Errors
 /// The field that was not read and decides.
@@ -315,7 +316,7 @@ impl Controller for PersistentVolumeBinder {
         &INDEXES
     }
 
-    /// Pods are seen at the next resync, as upstream.
+    /// Changes of pods take effect at the next resync, as upstream.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         match change.resource {
             Resource::PersistentVolumes => keys.push(change.key.clone()),

@@ -8,17 +8,21 @@
 //! | without a provisioner | by the plugin of the volume source | by the plugin of the volume source |
 //!
 //! # Upstream
-//! - [`findDeletablePlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
-//! - [`FindDeletablePluginBySpec`, `FindRecyclablePluginBySpec`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/plugins.go)
-//! - [`ProbeProvisionableRecyclableVolumePlugins`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/app/plugins.go)
-//! - [`IsMigrationEnabledForPlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csimigration/plugin_manager.go)
+//! -
+//!   [`findDeletablePlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
+//! - [`FindDeletablePluginBySpec`,
+//!   `FindRecyclablePluginBySpec`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/plugins.go)
+//! -
+//!   [`ProbeProvisionableRecyclableVolumePlugins`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/cmd/kube-controller-manager/app/plugins.go)
+//! -
+//!   [`IsMigrationEnabledForPlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csimigration/plugin_manager.go)
 
 use kubegc_core::{Behavior, KubernetesVersion, record::PersistentVolumeSource};
 
 use super::{Migration, volume::Volume};
 use crate::{Operation, Plugin};
 
-/// The messages of errors of the binder begin with lower case.
+/// The messages of errors of the binder start with lower case.
 const LOWER_CASE_ERRORS: Behavior = Behavior::since_about(25, "messages of errors in pv_controller.go");
 
 /// A plugin within kube-controller-manager.
@@ -118,8 +122,8 @@ static PLUGINS: [InTree; 17] = [
     InTree::new("scaleIO", "kubernetes.io/scaleio").removed_in(22),
 ];
 
-/// Whether volumes of a provisioner within kube-controller-manager are migrated in a release with upstream's
-/// defaults; `None` where the release is not known and decides.
+/// Returns whether volumes of a provisioner within kube-controller-manager are migrated in a release with
+/// upstream's defaults; `None` if the release is not known and decides.
 pub(super) fn migration(release: Option<KubernetesVersion>, provisioner: &str) -> Option<Migration> {
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == provisioner);
     let Some((driver, since)) = plugin.and_then(|plugin| plugin.driver) else {
@@ -134,7 +138,7 @@ pub(super) fn migration(release: Option<KubernetesVersion>, provisioner: &str) -
     })
 }
 
-/// The plugin that does this work on a volume in a release; `None` where that is not known.
+/// The plugin that does this work on a volume in a release; `None` if that is not known.
 pub(super) fn find(release: KubernetesVersion, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
     let source = volume.body.source.known();
     let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
@@ -194,7 +198,7 @@ pub(super) fn find(release: KubernetesVersion, volume: &Volume<'_>, operation: O
     })
 }
 
-/// Whether `/tmp/` and a character other than a line feed are anywhere in a path.
+/// Returns whether `/tmp/` and a character other than a line feed are anywhere in a path.
 ///
 /// # Upstream
 /// [`hostPathDeleter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/hostpath/host_path.go).

@@ -1,7 +1,8 @@
 //! One sync of one volume: its requests in upstream's order.
 //!
 //! # Upstream
-//! [`syncVolume`, `reclaimVolume`, `deleteVolumeOperation`, `recycleVolumeOperation` and `unbindVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
+//! [`syncVolume`, `reclaimVolume`, `deleteVolumeOperation`, `recycleVolumeOperation` and
+//! `unbindVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
 //! in `pv_controller.go`.
 
 use std::sync::Arc;
@@ -31,15 +32,15 @@ pub(super) struct Sync {
     pub(super) id: ObjectId,
     /// The volume in the cache.
     pub(super) volume: Record,
-    /// What its finalizers and annotations lack.
+    /// The required changes of its finalizers and annotations.
     pub(super) changes: Vec<FieldChange>,
     /// The claim of the name that the volume is bound to, in the cache.
     pub(super) claim: Option<Record>,
-    /// The pods that use a claim of that name, where the volume is to be recycled.
+    /// The pods that use a claim of that name, if the volume is to be recycled.
     pub(super) users: Result<Vec<String>, Missing>,
-    /// `None` where it is not known.
+    /// `None` if it is not known.
     pub(super) migration: Option<Migration>,
-    /// The plugin of the volume; `None` where the executor is to be asked.
+    /// The plugin of the volume; `None` if the executor is to be asked.
     pub(super) plugin: Option<Plugin>,
 }
 
@@ -105,12 +106,12 @@ impl Sync {
             return Err(End::Kept(Reason::new("FinalizerForbidden", message)));
         }
         let message = "its finalizers or annotations do not match its provisioner and reclaim policy";
-        port.because(Reason::new("MetadataOutdated", message));
+        port.set_reason(Reason::new("MetadataOutdated", message));
         let written = self.update(port, volume, "", self.changes.clone()).await;
         written.map_err(|error| self.failed(self.update_error, error))
     }
 
-    /// The claim that the volume is bound to; `None` where it does not exist.
+    /// The claim that the volume is bound to; `None` if it does not exist.
     async fn find_claim(
         &self,
         port: &Port,
@@ -155,7 +156,7 @@ impl Sync {
             return Ok(End::Kept(waiting()));
         }
         let reason = Reason::new("VolumeModeMismatch", "its claim requests another volumeMode");
-        port.because(reason.clone());
+        port.set_reason(reason.clone());
         let (name, claim) = (&self.id.name, &claim_id.name);
         for (object, message) in [
             (
@@ -209,7 +210,7 @@ impl Sync {
                     "UnknownReclaimPolicy",
                     format!("its reclaim policy {policy:?} is not known"),
                 );
-                port.because(reason.clone());
+                port.set_reason(reason.clone());
                 let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
                 self.mark_failed(port, volume, "VolumeUnknownReclaimPolicy", message)
                     .await
@@ -237,7 +238,7 @@ impl Sync {
         if self.wire == Wire::Strict {
             *volume = live;
         }
-        port.because(reason);
+        port.set_reason(reason);
         let failure = match self.find_plugin(port, plugin, Operation::DeleteVolume).await? {
             Plugin::External | Plugin::Unknown => return waits(),
             Plugin::Missing { message } => message,
@@ -262,7 +263,8 @@ impl Sync {
         }
     }
 
-    /// Removes the deletion finalizer from the volume as the API server has it. Gives the message of an error.
+    /// Removes the deletion finalizer from the volume as the API server has it. Returns the message of an
+    /// error.
     async fn remove_finalizer(&self, port: &Port, volume: &mut Record) -> Result<(), String> {
         if !self.deletion_finalizers {
             return Ok(());
@@ -303,15 +305,16 @@ impl Sync {
             .users
             .as_ref()
             .map_err(|missing| End::Unknown(missing.clone()))?;
-        // A claim of that name in the cache is another one, which is bound to another volume, and so are its pods.
+        // A claim of that name in the cache is another one, which is bound to another volume, and so are its
+        // pods.
         if !users.is_empty() && self.claim.is_none() {
             let message = format!("Volume is used by pods: {}", users.join(","));
             let reason = Reason::new("UsedByPods", format!("pods use it: {}", users.join(", ")));
-            port.because(reason.clone());
+            port.set_reason(reason.clone());
             self.event(port, "VolumeFailedRecycle", &message).await;
             return Ok(End::Kept(reason));
         }
-        port.because(reason.clone());
+        port.set_reason(reason.clone());
         let failure = match self
             .find_plugin(port, self.plugin.clone(), Operation::RecycleVolume)
             .await?
@@ -348,7 +351,7 @@ impl Sync {
         } else {
             vec![FieldChange::RemoveClaimRefUid]
         };
-        port.because(reason.clone());
+        port.set_reason(reason.clone());
         let written = self.update(port, volume, "", changes).await;
         written.map_err(|error| self.failed("", error))?;
         self.set_phase(port, volume, "Available", reason).await?;
@@ -418,7 +421,7 @@ impl Sync {
         if *self.read(volume)?.phase == *phase {
             return Ok(());
         }
-        port.because(reason);
+        port.set_reason(reason);
         let changes = vec![FieldChange::Phase(phase.into()), FieldChange::Message("".into())];
         let written = self.update(port, volume, "status", changes).await;
         written.map_err(|error| self.failed("", error))

@@ -1,4 +1,4 @@
-//! What the binder reads of a volume, and what of its metadata is out of date.
+//! The fields of a volume that the binder reads, and the changes that its metadata needs.
 //!
 //! # Upstream
 //! [`updateVolumeMigrationAnnotationsAndFinalizers`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller_base.go)
@@ -47,7 +47,7 @@ impl<'a> Volume<'a> {
         self.claim_ref.filter(|claim| !claim.uid.is_empty())
     }
 
-    /// Whether this is the claim that the volume is bound to, and it is bound to the volume.
+    /// Returns whether this is the claim that the volume is bound to, and it is bound to the volume.
     pub(super) fn is_claimed_by(&self, claim: &Record) -> bool {
         let is_meant = self
             .bound_claim()
@@ -58,24 +58,24 @@ impl<'a> Volume<'a> {
         is_meant && bound_to == Some(&self.meta.name)
     }
 
-    /// Whether a phase was set that reclaiming does not change.
+    /// Returns whether a phase was set that reclaiming does not change.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.phase, "Released" | "Failed")
     }
 
-    /// Whether a provisioner within kube-controller-manager made the volume.
+    /// Returns whether a provisioner within kube-controller-manager made the volume.
     pub(super) fn is_in_tree(&self) -> bool {
         let provisioner = self.annotations.provisioned_by.as_ref();
         provisioner.is_some_and(|name| is_in_tree(name))
     }
 
-    /// Whether a provisioner outside kube-controller-manager made the volume.
+    /// Returns whether a provisioner outside kube-controller-manager made the volume.
     pub(super) fn is_external(&self) -> bool {
         let provisioner = self.annotations.provisioned_by.as_ref();
         provisioner.is_some_and(|name| !name.is_empty() && !is_in_tree(name))
     }
 
-    /// The CSI driver that the volume was migrated to; empty where it was not.
+    /// The CSI driver that the volume was migrated to; empty if it was not.
     pub(super) fn driver(&self) -> &'a str {
         self.annotations.migrated_to.as_deref().unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl<'a> Volume<'a> {
         )
     }
 
-    /// Whether it is known whether the volume is migrated.
+    /// Checks that it is known whether the volume is migrated.
     ///
     /// # Errors
     /// It is not.
@@ -106,8 +106,8 @@ impl<'a> Volume<'a> {
         migration.map(|_| ()).ok_or_else(missing)
     }
 
-    /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None where it is not known what is out of
-    /// date.
+    /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None
+    /// if it is not known what is out of date.
     ///
     /// # Errors
     /// It is not known whether the API server will refuse the changes, and with them the rest of the sync.

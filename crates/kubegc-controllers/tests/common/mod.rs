@@ -1,4 +1,4 @@
-//! Builds caches from JSON, runs controllers, and prints what they decide.
+//! Builds caches from JSON, runs controllers, and prints their decisions.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -57,7 +57,7 @@ pub(crate) fn key(text: &str) -> Key {
     }
 }
 
-/// What the controller decides about a key, with the preconditions that upstream sends.
+/// The decision of a controller about a key, with upstream's preconditions.
 pub(crate) fn reconcile(
     controller: &dyn Controller,
     cache: &Cache,
@@ -144,7 +144,7 @@ pub(crate) fn line(request: &Request) -> String {
     )
 }
 
-/// Plays work through with these responses. The last line is how it ended.
+/// Runs steps with these responses. The last line is their end.
 pub(crate) fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response) -> Vec<String> {
     let (mut sequence, mut response, mut lines) = (steps.begin(), None, Vec::new());
     loop {
@@ -170,7 +170,8 @@ pub(crate) fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response)
     }
 }
 
-/// The response to a request while the API server has what the cache has: reads find it, and writes succeed.
+/// The response to a request while the API server has the state of the cache: reads find it, and writes
+/// succeed.
 pub(crate) fn from_cache(cache: &Cache) -> impl FnMut(&Request) -> Response {
     |request| match request {
         Request::Get {

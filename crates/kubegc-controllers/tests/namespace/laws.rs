@@ -1,4 +1,4 @@
-//! What holds for every namespace.
+//! Laws that hold for every namespace.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The namespace controller, one pass at a time against a small API server.
+//! The namespace controller, one sync at a time against a small API server.
 
 mod laws;
 mod rules;

@@ -22,7 +22,7 @@ pub(crate) fn controller(release: &str) -> NamespaceController {
     NamespaceController::new(release.parse().expect("a release in range"))
 }
 
-/// What is decided about the namespace `ns`.
+/// The decision about the namespace `ns`.
 pub(crate) fn reconcile(
     controller: NamespaceController,
     cached: Option<Record>,
@@ -51,7 +51,7 @@ pub(crate) struct Server {
     /// By plural and group, as in `deployments.apps`.
     pub(crate) content: BTreeMap<String, Vec<Record>>,
     pub(crate) now: Timestamp,
-    /// How `verb resource` fails the next time.
+    /// The failure of the next `verb resource`.
     pub(crate) faults: BTreeMap<String, StoreError>,
     /// The uid of the namespace that exists after the next conflict.
     pub(crate) successor: Option<&'static str>,
@@ -159,7 +159,7 @@ impl Server {
         conditions.cloned().unwrap_or_default()
     }
 
-    /// Begins a pass over a namespace that is being deleted as far as the cache knows.
+    /// Starts a sync over a namespace that is terminating in the cache.
     pub(crate) fn begin(&self, wire: Wire) -> Sequence {
         let mut cached = Self::new(&[]).namespace;
         if let (Some(cached), Some(namespace)) = (&mut cached, &self.namespace) {
@@ -169,7 +169,7 @@ impl Server {
         decision.steps.expect("the namespace is being deleted").begin()
     }
 
-    /// One pass.
+    /// One sync.
     pub(crate) fn pass(&mut self, wire: Wire) -> End {
         let mut sequence = self.begin(wire);
         let mut response = None;
@@ -269,7 +269,7 @@ impl Server {
         lines.filter(|line| line != "discover").collect()
     }
 
-    /// Lets time pass: pods terminate whose grace period has ended.
+    /// Advances time: pods terminate whose grace period has ended.
     pub(crate) fn advance(&mut self, by: Duration) {
         self.now = self.now.saturating_add(by);
         let now = self.now;
@@ -281,7 +281,7 @@ impl Server {
     }
 }
 
-/// `verb resource`, and what tells one such request from another.
+/// `verb resource`, and the parts that distinguish such requests.
 pub(crate) fn line(request: &Request) -> String {
     match request {
         Request::Get { .. } => "get namespace".to_owned(),

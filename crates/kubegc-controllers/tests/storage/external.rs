@@ -1,4 +1,4 @@
-//! L5.9: which volumes an external provisioner deletes.
+//! L5.9: the volumes that an external provisioner deletes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn ours(edit: Edit) -> Record {
     record
 }
 
-/// Why the volume is kept, or nothing.
+/// The reason why the volume is kept, or nothing.
 fn kept(provisioner: &ExternalProvisioner, record: Record) -> String {
     let decision = reconcile(
         provisioner,
@@ -110,7 +110,7 @@ fn l_5_9_every_condition_counts() {
         ),
         "Terminating"
     );
-    // A finalizer that is there all the same is not this provisioner's to remove.
+    // A finalizer that exists anyway is not removed by this provisioner.
     check(
         &without,
         Wire::AsUpstream,

@@ -162,7 +162,7 @@ fn binders() -> impl Strategy<Value = PersistentVolumeBinder> {
     })
 }
 
-/// What a plan asks for, by object.
+/// The requests of a plan, by object.
 fn requests<C: Controller + Clone>(controller: &C, cache: &Cache) -> Vec<(String, String)> {
     let plan = BatchPlanner::new(controller.clone()).plan(cache, Timestamp::EPOCH);
     let of_action = |action: &kubegc_controllers::Action| {
@@ -176,7 +176,7 @@ fn requests<C: Controller + Clone>(controller: &C, cache: &Cache) -> Vec<(String
     plan.actions.iter().flat_map(of_action).collect()
 }
 
-/// The cluster after all requests have succeeded. What is deleted no longer exists where no finalizer is left.
+/// The cluster after all requests succeeded. Deleted objects without finalizers no longer exist.
 fn carried_out<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
     let plan = BatchPlanner::new(controller.clone()).plan(cache, Timestamp::EPOCH);
     let mut after = cache.clone();

@@ -1,4 +1,4 @@
-//! When keys are reconciled, and how failures are retried.
+//! Times of reconciles, and retries.
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ impl Run {
         Self { manager, now }
     }
 
-    /// The tasks that are due, each ended like this.
+    /// The tasks that are due, each with this end.
     fn tasks(&mut self, end: &End) -> Vec<String> {
         let mut names = Vec::new();
         while let Output::Perform(task) = self.manager.poll_output(self.now) {
@@ -72,7 +72,7 @@ impl Run {
         self.now = self.now.saturating_add(Duration::from_millis(millis));
     }
 
-    /// In how many milliseconds something is due.
+    /// The milliseconds until something is due.
     fn next(&self) -> Option<u128> {
         self.manager.next_at().map(|at| at.since(self.now).as_millis())
     }

@@ -92,7 +92,7 @@ fn t_5_6_and_l_5_4_a_migrated_volume_is_left_to_its_driver() {
     );
     let noted = "update pv.kubernetes.io/migrated-to=ebs.csi.aws.com -kubernetes.io/pv-controller";
     check(&on, &[dynamic("Delete", SAME)], &[noted, RELEASED], "Migrated");
-    // The annotation of a volume that no provisioner made stands.
+    // The annotation of a volume without a provisioner stays.
     check(&off, &[volume("Delete", migrated)], &[RELEASED], "Migrated");
     // Where migration is off, the annotation is removed and the volume reclaimed.
     let unnoted = "update -pv.kubernetes.io/migrated-to";
@@ -238,7 +238,7 @@ fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
             "",
         );
     }
-    // What is missing, and what others decide.
+    // Missing facts, and decisions of other components.
     let unknown = "it is not known which plugin can delete the storage of persistentvolume/disk";
     for (provisioner, source, kept) in [
         ("", Field::Unread, unknown),
@@ -280,7 +280,7 @@ fn l_5_4_a_release_decides_which_volumes_are_migrated() {
         assert_eq!(storage.migration(provisioner), Some(Migration::Off), "{before}");
         assert_eq!(Storage::default().migration(provisioner), None);
     }
-    // What is known of the cluster comes first.
+    // Known facts about the cluster come first.
     let mut storage = Storage::of_release(release("1.36"));
     storage.migrations.insert(IN_TREE.into(), Migration::Off);
     assert_eq!(storage.migration(IN_TREE), Some(Migration::Off));
@@ -344,7 +344,8 @@ fn t_5_8_a_claim_that_is_bound_elsewhere_frees_the_volume() {
         &[by_controller, AVAILABLE],
         "Unbound",
     );
-    // Not provisioned for the claim: freed, though its policy is Delete. L5.10: a user bound it, so it stays reserved.
+    // Not provisioned for the claim: freed, though its policy is Delete. L5.10: a user bound it, so it stays
+    // reserved.
     let by_user = ["update RemoveClaimRefUid", AVAILABLE];
     check(
         &binder(),
@@ -402,7 +403,7 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
         &[],
         "Bound",
     );
-    // Where it is not known whether the finalizer is to be added, nothing is.
+    // If it is not known whether the finalizer is to be added, nothing is added.
     let no_policy: Edit = |meta, volume| {
         meta.deletion_timestamp = Some(Timestamp::EPOCH);
         meta.finalizers.clear();
@@ -410,7 +411,7 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
     };
     let unread = "persistentvolume/disk: spec.persistentVolumeReclaimPolicy could not be read";
     check(&binder(), &[dynamic("Delete", no_policy)], &[], unread);
-    // The API server refuses finalizers on what is being deleted.
+    // The API server refuses new finalizers on terminating objects.
     let terminating_and_bare: Edit = |meta, _| {
         meta.deletion_timestamp = Some(Timestamp::EPOCH);
         meta.finalizers.clear();
@@ -634,7 +635,7 @@ fn what_is_not_known_keeps_the_volume() {
     let bare = Record::metadata_only(claim("disk").meta);
     let body = "persistentvolumeclaim/data -n shop: only its metadata was read";
     check(&binder(), &[dynamic("Delete", SAME), bare.clone()], &[], body);
-    // Of a claim with another uid nothing else is needed, nor of one that the volume is only reserved for.
+    // A claim with another uid needs no further facts, nor does one that the volume is only reserved for.
     let mut replaced = bare.clone();
     replaced.meta.uid = "uid-new".into();
     check(&binder(), &[dynamic("Delete", SAME), replaced], &ALL, "");
@@ -663,7 +664,7 @@ fn what_was_not_listed_is_unknown() {
             "the list of persistentvolumeclaims is not complete: not listed"
         )
     );
-    // A claim that is known is enough, and so is no claim.
+    // A known claim is enough, and so is a known absence.
     assert_eq!(
         unlisted(&[dynamic("Delete", SAME), claim("disk")], claims).1,
         ["Bound"]

@@ -1,4 +1,4 @@
-//! What follows from each response while a volume is reclaimed.
+//! The steps that follow from each response while a volume is reclaimed.
 
 use std::sync::Arc;
 
@@ -308,7 +308,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
             "stale",
             true,
         ),
-        // Upstream goes by its cache here.
+        // Upstream uses its cache here.
         (
             |_, live| live.claim_ref = Some(claim_ref("uid-new")).into(),
             "stale",

@@ -25,7 +25,7 @@ pub(crate) fn release(text: &str) -> KubernetesVersion {
     text.parse().expect("a release in range")
 }
 
-/// The binder of the newest release in a cluster without migration, where every plugin is there.
+/// The binder of the newest release in a cluster without migration, in which every plugin exists.
 pub(crate) fn binder() -> PersistentVolumeBinder {
     binder_of("1.36")
 }
@@ -151,7 +151,7 @@ pub(crate) fn cache(controller: &dyn Controller, records: &[Record]) -> Cache {
     cache
 }
 
-/// What a controller plans: its requests, and why objects are kept.
+/// The plan of a controller: its requests, and the reasons for kept objects.
 pub(crate) fn plan<C: Controller + Clone>(controller: &C, records: &[Record]) -> (Vec<String>, Vec<String>) {
     plan_cache(controller, &cache(controller, records))
 }
@@ -166,7 +166,7 @@ pub(crate) fn plan_cache<C: Controller + Clone>(controller: &C, cache: &Cache) -
     (requests.map(short).collect(), kept.collect())
 }
 
-/// What a controller decides about one key.
+/// The decision of a controller about one key.
 pub(crate) fn reconcile(controller: &dyn Controller, cache: &Cache, key: &Key, wire: Wire) -> Decision {
     let cx = Context {
         cache,
@@ -179,7 +179,7 @@ pub(crate) fn reconcile(controller: &dyn Controller, cache: &Cache, key: &Key, w
     controller.reconcile(&cx, key)
 }
 
-/// Plays work through with these responses, one for each request. The last line is how it ended.
+/// Runs steps with these responses, one for each request. The last line is their end.
 pub(crate) fn play(steps: &Steps, responses: Vec<Response>) -> Vec<String> {
     let mut responses = responses.into_iter();
     let (mut sequence, mut response, mut lines) = (steps.begin(), None, Vec::new());

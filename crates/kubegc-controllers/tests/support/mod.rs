@@ -1,4 +1,4 @@
-//! A cluster in a cache: plans, and runs a controller until it does nothing more.
+//! A cluster in a cache: plans, and runs of a controller until it requests nothing.
 
 #![expect(clippy::expect_used, reason = "tests")]
 #![allow(dead_code, reason = "not every test uses every helper")]
@@ -104,8 +104,8 @@ pub(crate) fn plan<C: Controller + Clone>(controller: &C, cache: &Cache, now: Ti
     lines
 }
 
-/// Whatever is not known of one object or one list, no object is deleted or written that would not be with
-/// full knowledge.
+/// Whatever fact of one object or one list is unknown, no object is deleted or written that would not be with
+/// all facts.
 pub(crate) fn assert_cautious<C: Controller + Clone>(
     controller: &C,
     objects: &[(Resource, Record)],
@@ -146,8 +146,7 @@ pub(crate) fn assert_cautious<C: Controller + Clone>(
     }
 }
 
-/// Lets the controller act on the cache as on an API server, until nothing is requested any more. Gives the
-/// requests.
+/// Runs the controller on the cache as on an API server, until it requests nothing. Returns the requests.
 pub(crate) fn run(controller: &impl Controller, cache: &mut Cache, now: Timestamp) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..20 {
@@ -165,7 +164,7 @@ pub(crate) fn run(controller: &impl Controller, cache: &mut Cache, now: Timestam
     all
 }
 
-/// Reconciles these keys once, and carries out what is decided.
+/// Reconciles these keys once, and executes the decisions.
 pub(crate) fn run_keys(
     controller: &impl Controller,
     cache: &mut Cache,

@@ -1,4 +1,5 @@
-//! Reads a listing of containers: which are dead and old enough for limits to concern them, which stay whatever the limits say, what is odd.
+//! Evaluation of a listing of containers: candidates for the limits, containers that are always kept, and
+//! findings ([N2.5](crate::rules#n2-5) to [N2.13](crate::rules#n2-13)).
 
 use std::{hash::BuildHasher, sync::Arc};
 
@@ -15,15 +16,15 @@ use super::{
 };
 use crate::GoDuration;
 
-/// Containers whose memory is fetched at a time.
+/// Containers whose memory is fetched together.
 const BLOCK: usize = 64;
 
-/// What the listing says before any limit is looked at.
+/// The result of a listing before any limit applies.
 pub(super) struct Sorted {
     pub(super) units: Units,
     pub(super) kept: Vec<Kept<Subject, Reason>>,
     pub(super) findings: Vec<Kept<Subject, Reason>>,
-    /// When the first of those too young comes of age.
+    /// When the first container that is too young reaches the minimum age.
     pub(super) next_at: Option<Timestamp>,
 }
 
@@ -31,9 +32,9 @@ pub(super) struct Sorted {
 pub(super) fn sort(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Sorted {
     let mut sorted = Sorted::new(listing.len());
     if !sorted.read(policy, listing, None, now) {
-        // Some id stands there more than once, or looks as if: begin anew, without what that makes doubtful.
+        // Some id is listed more than once, or seems to be: start again without the doubtful ones.
         sorted = Sorted::new(listing.len());
-        let contested = sorted.contest(listing);
+        let contested = sorted.duplicates(listing);
         sorted.read(policy, listing, Some(&contested), now);
     }
     by_id(&mut sorted.kept);
@@ -41,7 +42,7 @@ pub(super) fn sort(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) 
     sorted
 }
 
-/// What is needed of every container.
+/// The frequently used fields of a container.
 struct Hot<'a> {
     container: &'a Arc<Container>,
     state: ContainerState,
@@ -49,7 +50,7 @@ struct Hot<'a> {
     name: Option<&'a str>,
     uid: &'a Uid,
     id: &'a str,
-    /// Beginning of the id.
+    /// First bytes of the id.
     id_bytes: u128,
 }
 
@@ -77,8 +78,8 @@ impl Sorted {
         }
     }
 
-    /// Takes a listing in, but for what is contested. Where nobody has looked for that yet, it stops and says `false` at an id that it finds twice,
-    /// or where ids are too much alike to be told apart quickly.
+    /// Adds a listing, except for duplicates. If duplicates are not known yet, it stops and returns `false`
+    /// at an id that it finds twice, or if ids are too similar to be distinguished quickly.
     fn read(
         &mut self,
         policy: &Policy,
@@ -90,7 +91,8 @@ impl Sorted {
         let mut ids = Ids::with_capacity(if contested.is_none() { listing.len() } else { 0 });
         let mut hot: Vec<Hot<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
-            // Short loops over a block first, so that the processor waits for the memory of many containers at once; sharing one would wait for each.
+            // Short loops over a block first, so that the processor waits for the memory of many containers
+            // at once; sharing one would wait for each.
             hot.clear();
             hot.extend(block.iter().map(Hot::of));
             for hot in &mut hot {
@@ -125,7 +127,7 @@ impl Sorted {
         true
     }
 
-    /// Takes note of a container that stays whatever the limits say.
+    /// Records a container that is kept whatever the limits are.
     fn stays(&mut self, policy: &Policy, hot: &Hot<'_>, reason: Reason) {
         if let Reason::TooYoung { .. } | Reason::CreatedInFuture { .. } = reason {
             let of_age = of_age_at(policy, hot);
@@ -137,8 +139,9 @@ impl Sorted {
         self.kept.push(about(hot.container, reason));
     }
 
-    /// Finds the containers whose id is listed more than once. Gives the positions, ascending, of those that are not to count.
-    fn contest(&mut self, listing: &[Arc<Container>]) -> Vec<usize> {
+    /// Finds the containers whose id is listed more than once. Returns the ascending positions of those that
+    /// do not count.
+    fn duplicates(&mut self, listing: &[Arc<Container>]) -> Vec<usize> {
         let mut by_id: Vec<usize> = (0..listing.len()).collect();
         by_id.sort_by(|&a, &b| listing[a].id.cmp(&listing[b].id).then(a.cmp(&b)));
         let mut contested = Vec::new();
@@ -154,7 +157,7 @@ impl Sorted {
                 Reason::Contradiction
             };
             contested.extend_from_slice(if alike { others } else { same });
-            // In an order of their own, so that the order of the listing leaves no trace.
+            // In an own order, so that the order of the listing is irrelevant.
             let mut same = same.to_vec();
             same.sort_by(|&a, &b| everything(&listing[a]).cmp(&everything(&listing[b])));
             self.findings.push(about(&listing[same[0]], reason.clone()));
@@ -173,7 +176,8 @@ impl Sorted {
 struct Ids<'a> {
     hasher: FixedState,
     table: HashTable<(u128, &'a str)>,
-    /// How often ids that begin alike may still be compared as a whole: as often as there are ids, so that all of it takes linear time.
+    /// Limit of full comparisons between ids with the same start: the number of ids, so that the total is
+    /// linear.
     comparisons: usize,
 }
 
@@ -186,7 +190,7 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Whether the id is new, as far as that can be told quickly.
+    /// Returns whether the id is new, if that can be determined quickly.
     fn insert(&mut self, hot: &Hot<'a>) -> bool {
         let hash = |beginning: u128| self.hasher.hash_one(beginning);
         let comparisons = &mut self.comparisons;
@@ -210,7 +214,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The first sixteen bytes of an id: ids of runtimes are random, so no more is worth hashing.
+/// The first sixteen bytes of an id: ids of runtimes are random, so more is not worth hashing.
 fn beginning(id: &str) -> u128 {
     let mut beginning = [0; 16];
     let length = id.len().min(16);
@@ -218,7 +222,7 @@ fn beginning(id: &str) -> u128 {
     u128::from_le_bytes(beginning)
 }
 
-/// All that is said of a container, in an order.
+/// All fields of a container, in an order.
 fn everything(container: &Container) -> impl Ord + '_ {
     let image = &container.image;
     (
@@ -229,7 +233,8 @@ fn everything(container: &Container) -> impl Ord + '_ {
     )
 }
 
-/// The container's name where it may go, the reason where it stays whatever the limits say (N2.6 to N2.8, N2.13).
+/// The container's name if it is a candidate, or the reason why it is kept whatever the limits are
+/// ([N2.6](crate::rules#n2-6) to [N2.8](crate::rules#n2-8), [N2.13](crate::rules#n2-13)).
 fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a str, Reason> {
     if hot.state == ContainerState::Running {
         return Err(Reason::Running);
@@ -241,7 +246,7 @@ fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a s
         return Err(Reason::NoId);
     }
     let age_min = policy.limits.age_min;
-    // Compared without saturating, so that the farthest times count as they are.
+    // Compared without saturation, so that extreme times count exactly.
     let age_nanos = i128::from(now.as_nanos()) - i128::from(hot.created_at.as_nanos());
     if age_nanos < i128::from(age_min.as_nanos()) {
         let age = GoDuration::between(hot.created_at, now);
@@ -256,7 +261,7 @@ fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a s
     Ok(name)
 }
 
-/// The first instant at which the container is old enough.
+/// The first instant at which the container reaches the minimum age.
 fn of_age_at(policy: &Policy, hot: &Hot<'_>) -> Timestamp {
     let age_min = policy.limits.age_min.as_nanos();
     Timestamp::from_nanos(hot.created_at.as_nanos().saturating_add(age_min))
@@ -269,7 +274,7 @@ fn about(container: &Arc<Container>, reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-/// Sorts by creation and id, so that the order of the listing leaves no trace.
+/// Sorts by creation and id, so that the order of the listing is irrelevant.
 fn by_id(kept: &mut [Kept<Subject, Reason>]) {
     let key = |kept: &Kept<Subject, Reason>| match &kept.object {
         Subject::Container(container) => Some((container.created_at, Arc::clone(&container.id))),

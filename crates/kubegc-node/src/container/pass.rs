@@ -1,4 +1,5 @@
-//! Performs a container plan step by step, where whether a container is removed hangs on whether it could be stopped.
+//! Step-by-step execution of a container plan: a container is removed only if it could be stopped
+//! ([N2.17](crate::rules#n2-17) to [N2.19](crate::rules#n2-19)).
 
 use std::sync::Arc;
 
@@ -6,43 +7,43 @@ use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 
 use super::{Action, Policy};
 
-/// What a pass wants done.
+/// The next step of a pass.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Stop a container, then answer.
+    /// Stop a container, then report the result.
     Stop {
         /// The container.
         container: Arc<Container>,
         /// Grace in seconds.
         grace_seconds: u32,
     },
-    /// Remove a container, then answer.
+    /// Remove a container, then report the result.
     Remove {
         /// The container.
         container: Arc<Container>,
     },
-    /// All is done.
+    /// The pass is complete.
     Done,
 }
 
-/// A container that was to go and did not.
+/// A container whose removal failed.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The action.
     pub action: Action,
-    /// Whether stopping failed, so that removal was not tried.
+    /// Whether the stop failed, so that the removal was not tried.
     pub stopping: bool,
-    /// Why.
+    /// The error.
     pub error: RuntimeError,
 }
 
-/// A container plan being performed.
+/// The execution of a container plan ([N2.53](crate::rules#n2-53)).
 ///
 /// # Guarantees
-/// With all successes, every action of the plan is performed in its order. A failure changes nothing else: what cannot be stopped is not removed, and no
-/// other container goes in its place.
+/// If all steps succeed, every action of the plan is performed in order. A failure changes nothing else: a
+/// container that cannot be stopped is not removed, and no other container is removed instead.
 #[derive(Clone, Debug)]
 pub struct Pass {
     plan: PlanOf<Policy>,
@@ -53,7 +54,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Begins to perform a plan.
+    /// Starts the execution of a plan.
     #[must_use]
     pub const fn new(plan: PlanOf<Policy>) -> Self {
         Self {
@@ -65,7 +66,8 @@ impl Pass {
         }
     }
 
-    /// Takes the answer to the last step, and gives the next. Without an answer the same step is given again.
+    /// Processes the result of the last step, and returns the next. Without a result the same step is
+    /// returned again.
     pub fn next(&mut self, answer: Option<Result<(), RuntimeError>>) -> Step {
         if let Some(answer) = answer.filter(|_| self.asked) {
             self.take(answer);
@@ -110,7 +112,7 @@ impl Pass {
         self.stopped = false;
     }
 
-    /// The plan, and what of it failed so far.
+    /// The plan and its failures so far.
     pub fn finish(self) -> (PlanOf<Policy>, Vec<Failed>) {
         (self.plan, self.failed)
     }

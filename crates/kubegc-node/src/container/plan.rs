@@ -1,4 +1,5 @@
-//! The limits, in upstream's order: pods that are gone, the limit of each unit, equal shares of the node's limit, the oldest of the node.
+//! The limits, in upstream's order ([N2.20](crate::rules#n2-20) to [N2.27](crate::rules#n2-27)): removable
+//! pods, the limit of each unit, equal shares of the node's limit, the oldest of the node.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use super::{
 };
 use crate::{
     Inventory, Order,
-    pod::{PodGone, content_gone_at, runtime_gone_at},
+    pod::{PodGone, content_removable_at, runtime_removable_at},
 };
 
-/// Grace in seconds for a container whose annotations say nothing, and the least that is ever given.
+/// Grace period in seconds of a container without annotations, and the minimum of any.
 const GRACE_SECONDS_MIN: u32 = 2;
 
 impl Planner for Policy {
@@ -42,7 +43,7 @@ impl Planner for Policy {
         let mut plan: PlanOf<Self> = Plan {
             kept: sorted.kept,
             findings: sorted.findings,
-            // At the end of time nothing lies ahead.
+            // At the end of time nothing is ahead.
             next_at: sorted.next_at.filter(|&at| at > now),
             ..Plan::default()
         };
@@ -56,7 +57,7 @@ impl Planner for Policy {
         };
         plan.summary.candidates = choice.units.total();
         plan.summary.units = count(choice.units.units.len());
-        plan.summary.pod_gone = choice.pods_gone();
+        plan.summary.pod_gone = choice.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
             let reason = RemovedBecause::UnitLimit { per_unit_max: max };
             plan.summary.unit_limit = choice.per_unit(max, reason);
@@ -70,24 +71,24 @@ impl Planner for Policy {
     }
 }
 
-/// A choice under way.
+/// A selection in progress.
 struct Choice<'a> {
     policy: &'a Policy,
     inventory: &'a Inventory,
     listing: &'a [Arc<Container>],
     units: Units,
     actions: Vec<Action>,
-    /// Units, ascending, whose pod is gone as far as is known, while not all sources have spoken.
+    /// Units, ascending, whose pod is unknown or removable while not all sources are ready.
     unready: Vec<usize>,
 }
 
 impl Choice<'_> {
-    /// N2.21: all of a unit goes with its pod.
-    fn pods_gone(&mut self) -> u32 {
+    /// [N2.21](crate::rules#n2-21): removes whole units of removable pods.
+    fn removable_pods(&mut self) -> u32 {
         let before = self.actions.len();
         let pods = &self.inventory.pods;
         let uids = std::mem::take(&mut self.units.pods);
-        // Units and known pods both stand in the order of uids.
+        // Units and known pods are both ordered by uid.
         let mut known = pods.known.iter().peekable();
         for (at, uid) in uids.iter().enumerate() {
             while known.next_if(|(known, _)| *known < uid).is_some() {}
@@ -101,20 +102,20 @@ impl Choice<'_> {
                 self.unready.push(at);
             }
         }
-        // Units of pods that are gone are no units any more; N2.23 divides by the others.
+        // Units that were removed no longer count; N2.23 divides by the others.
         self.units.units.retain(|unit| unit.len > 0);
         count(self.actions.len() - before)
     }
 
     fn pod_gone(&self, state: Option<PodState>) -> Option<PodGone> {
         let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
-        content_gone_at(pods, state, semantics).or_else(|| match self.policy.occasion {
+        content_removable_at(pods, state, semantics).or_else(|| match self.policy.occasion {
             Occasion::Periodic => None,
-            Occasion::Forced => runtime_gone_at(pods, state, semantics),
+            Occasion::Forced => runtime_removable_at(pods, state, semantics),
         })
     }
 
-    /// N2.22: each unit keeps its newest.
+    /// [N2.22](crate::rules#n2-22): each unit keeps its newest.
     fn per_unit(&mut self, max: u32, reason: RemovedBecause) -> u32 {
         let before = self.actions.len();
         for at in 0..self.units.units.len() {
@@ -125,7 +126,8 @@ impl Choice<'_> {
         count(self.actions.len() - before)
     }
 
-    /// N2.23: equal shares of the node's limit, at least one for each unit; then the oldest of all.
+    /// [N2.23](crate::rules#n2-23) to [N2.26](crate::rules#n2-26): equal shares of the node's limit, at least
+    /// one for each unit; then the oldest of all.
     fn node(&mut self, max: u32, summary: &mut Summary, findings: &mut Vec<Kept<Subject, Reason>>) {
         let total = self.units.total();
         if total <= max {
@@ -145,42 +147,43 @@ impl Choice<'_> {
         if remaining > max {
             summary.node_limit = self.oldest(remaining - max, RemovedBecause::NodeLimit { node_max: max });
         } else if remaining < max {
-            findings.push(node(Reason::MoreThanAsked {
+            findings.push(node(Reason::RemovesMoreThanNeeded {
                 remaining,
                 node_max: max,
             }));
         }
     }
 
-    /// Removes the oldest of the node, so many of them.
+    /// Removes this number of the oldest containers of the node.
     fn oldest(&mut self, excess: u32, reason: RemovedBecause) -> u32 {
         let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
         for &unit in &self.units.units {
-            all.extend_from_slice(self.units.staying(unit));
+            all.extend_from_slice(self.units.kept(unit));
         }
         let keep = all.len() - excess as usize;
-        // Sorted even where all go: upstream sorts the node's list before it cuts it.
+        // Sorted even if all are removed: upstream sorts the node's list before it truncates it.
         newest_first(&mut all, self.listing, self.policy.order);
         for dead in all[keep..].iter().rev() {
             let container = self.units.take(*dead, self.listing);
             self.actions.push(remove(container, *dead, reason));
         }
-        // What stays is told by unit: mark what goes.
-        let mut goes = vec![false; self.listing.len()];
+        // Kept containers are reported by unit: mark the removed ones.
+        let mut removed = vec![false; self.listing.len()];
         for dead in &all[keep..] {
-            goes[dead.at as usize] = true;
+            removed[dead.at as usize] = true;
         }
         for unit in &mut self.units.units {
             let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let staying = &mut self.units.dead[range];
-            // Stable: those that stay come first, in their order.
-            staying.sort_by_key(|dead| goes[dead.at as usize]);
-            unit.len = count(staying.partition_point(|dead| !goes[dead.at as usize]));
+            let kept = &mut self.units.dead[range];
+            // Stable: kept containers come first, in their order.
+            kept.sort_by_key(|dead| removed[dead.at as usize]);
+            unit.len = count(kept.partition_point(|dead| !removed[dead.at as usize]));
         }
         excess
     }
 
-    /// N2.14 to N2.16: a unit keeps its newest; the others go, the oldest first.
+    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its newest; the others are
+    /// removed, the oldest first.
     fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovedBecause) {
         let unit = self.units.units[at];
         let range = unit.start as usize..(unit.start + unit.len) as usize;
@@ -196,17 +199,17 @@ impl Choice<'_> {
         self.units.units[at].len = keep;
     }
 
-    /// Says why the others stay, units in their order, the newest first.
-    fn explain(&mut self, kept: &mut Vec<Kept<Subject, Reason>>) {
-        kept.reserve(self.units.total() as usize);
+    /// Adds the reasons for kept containers, units in their order, the newest first.
+    fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
+        reasons.reserve(self.units.total() as usize);
         for at in 0..self.units.units.len() {
             let unit = self.units.units[at];
             let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let staying = &mut self.units.dead[range];
-            if staying.len() > 1 {
-                newest_first(staying, self.listing, self.policy.order);
+            let kept = &mut self.units.dead[range];
+            if kept.len() > 1 {
+                newest_first(kept, self.listing, self.policy.order);
             }
-            // While sources are missing nothing was removed with its pod, so positions of units have not moved.
+            // While sources are missing no whole unit was removed, so positions of units have not moved.
             let unready = self.unready.binary_search(&at).is_ok();
             for newer in 0..unit.len {
                 let dead = self.units.dead[(unit.start + newer) as usize];
@@ -215,7 +218,7 @@ impl Choice<'_> {
                 } else {
                     Reason::WithinLimits { newer }
                 };
-                kept.push(Kept {
+                reasons.push(Kept {
                     object: Subject::Container(self.units.take(dead, self.listing)),
                     reason,
                 });
@@ -232,7 +235,8 @@ fn remove(container: Arc<Container>, dead: Dead, reason: RemovedBecause) -> Acti
     }
 }
 
-/// N2.50, N2.51: the grace that a container gets which may still run.
+/// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period of a container that may still
+/// run.
 fn grace_seconds(container: &Container) -> u32 {
     let grace = |key: &str| container.annotations.get(key)?.parse::<i64>().ok();
     let seconds = grace(annotation::DELETION_GRACE_PERIOD)
@@ -249,7 +253,7 @@ const fn node(reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-/// Positions were counted in 32 bits when the listing was sorted.
+/// Positions were counted in 32 bits when the listing was evaluated.
 fn count(many: usize) -> u32 {
     u32::try_from(many).unwrap_or(u32::MAX)
 }

@@ -1,28 +1,31 @@
-//! How many dead containers a node keeps, and for how long.
+//! Limits of dead containers ([N1.16](crate::rules#n1-16) to [N1.19](crate::rules#n1-19)).
 
 use crate::{GoDuration, Order, Semantics};
 
-/// On whose behalf containers and sandboxes are collected.
+/// The occasion of a collection of containers and sandboxes.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these two callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Occasion {
-    /// The loop that runs every minute.
+    /// The loop that runs every minute ([N2.1](crate::rules#n2-1)).
     #[default]
     Periodic,
-    /// A node under pressure: containers of pods that ran to their end go too. Upstream: `evictNonDeletedPods`.
+    /// A node under pressure ([N2.2](crate::rules#n2-2)): containers of terminated pods are removed too.
+    /// Upstream: `evictNonDeletedPods`.
     Forced,
 }
 
-/// Limits on dead containers. `Default` is upstream's: one of each pod and container name.
+/// Limits of dead containers. `Default` is upstream's: one for each pod and container name.
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Age since *creation* below which a dead container is spared, whatever else holds. Zero: none is spared. Too long, and the dead of deleted
-    /// pods hold their disk space; too short, and logs are gone before they are read.
+    /// Age since *creation* below which a dead container is always kept. Zero: none is protected. A long age
+    /// keeps the disk space of deleted pods in use; a short one removes logs before they are read.
     pub age_min: GoDuration,
-    /// Dead containers kept in each evict unit (pod and container name); `None`: any number. 1 is what `kubectl logs --previous` needs.
+    /// Dead containers kept in each evict unit (pod and container name); `None`: no limit.
+    /// `kubectl logs --previous` needs 1.
     pub per_unit_max: Option<u32>,
-    /// Dead containers kept on the node; `None`: any number. Where it is lower than the number of units, some units lose their last one.
+    /// Dead containers kept on the node; `None`: no limit. If it is lower than the number of units, some
+    /// units lose their last one.
     pub node_max: Option<u32>,
 }
 
@@ -36,16 +39,16 @@ impl Default for Limits {
     }
 }
 
-/// The limits ask for an age below zero.
+/// The minimum age is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("invalid minimum garbage collection age: {age_min}")]
 #[non_exhaustive]
 pub struct InvalidAge {
-    /// The age that was asked for.
+    /// The requested age.
     pub age_min: GoDuration,
 }
 
-/// Chooses dead containers to remove. See the [module](super).
+/// Planner for dead containers. See the [module](super).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     pub(super) limits: Limits,
@@ -55,7 +58,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy of the periodic loop.
+    /// Creates a policy of the periodic run.
     ///
     /// # Errors
     /// The minimum age is negative; the text is upstream's.
@@ -73,14 +76,14 @@ impl Policy {
         })
     }
 
-    /// The same policy for another occasion.
+    /// Sets another occasion.
     #[must_use]
     pub const fn on(mut self, occasion: Occasion) -> Self {
         self.occasion = occasion;
         self
     }
 
-    /// The same policy with another order among equals.
+    /// Sets another order among equals.
     #[must_use]
     pub const fn ordered(mut self, order: Order) -> Self {
         self.order = order;

@@ -1,4 +1,4 @@
-//! The words of a container plan: what is done, to which container, and why.
+//! Actions, reasons and findings of a container plan.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use kubegc_core::{PlannedAction, node_facts::Container};
 
 use crate::{GoDuration, pod::PodGone};
 
-/// What an executor does for a container plan.
+/// An action of a container plan.
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new action must break executors at compile time"
@@ -17,15 +17,16 @@ pub enum Action {
     Remove {
         /// The container.
         container: Arc<Container>,
-        /// Stop it first, with this grace in seconds: the runtime does not know whether it runs. Where that fails, it is not removed.
+        /// Stop it first, with this grace period in seconds, because its state is unknown. If that fails, it
+        /// is not removed.
         stop_first: Option<u32>,
-        /// Why.
+        /// The reason.
         reason: RemovedBecause,
     },
 }
 
 impl Action {
-    /// The container that goes.
+    /// The container to remove.
     #[must_use]
     pub const fn container(&self) -> &Arc<Container> {
         match self {
@@ -33,7 +34,7 @@ impl Action {
         }
     }
 
-    /// Why it goes.
+    /// The reason.
     #[must_use]
     pub const fn reason(&self) -> RemovedBecause {
         match self {
@@ -54,25 +55,25 @@ impl PlannedAction for Action {
     }
 }
 
-/// Why a dead container goes.
+/// The reason why a dead container is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
-    /// Its pod is gone: all of the unit goes.
+    /// The remains of its pod can be removed: the whole unit is removed.
     PodGone(PodGone),
-    /// Its unit keeps no more than this.
+    /// Its unit exceeds its limit.
     UnitLimit {
         /// The limit of each unit.
         per_unit_max: u32,
     },
-    /// The node keeps too many, and this is what each unit may keep of them.
+    /// The node exceeds its limit, and the unit exceeds its share.
     EvenShare {
-        /// What each unit keeps: the node's limit divided by the units, at least one.
+        /// The share of each unit: the node's limit divided by the number of units, at least one.
         share: u32,
         /// The limit of the node.
         node_max: u32,
     },
-    /// The node keeps too many even with one in each unit, and this is among the oldest.
+    /// The node exceeds its limit with one container in each unit, and this is among the oldest.
     NodeLimit {
         /// The limit of the node.
         node_max: u32,
@@ -80,7 +81,7 @@ pub enum RemovedBecause {
 }
 
 impl RemovedBecause {
-    /// The reason's name, as an Event would have it.
+    /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,7 +93,7 @@ impl RemovedBecause {
     }
 }
 
-/// What a container plan speaks of.
+/// The subject of an entry in a container plan.
 #[expect(clippy::exhaustive_enums, reason = "one container, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -102,7 +103,7 @@ pub enum Subject {
     Node,
 }
 
-/// Why a container stays, or what is odd about the facts.
+/// The reason why a container is kept, or a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -115,44 +116,45 @@ pub enum Reason {
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// It was created in the future: some clock is wrong.
+    /// It was created in the future: a clock is wrong.
     CreatedInFuture {
-        /// How far ahead.
+        /// Time until its creation.
         ahead: GoDuration,
     },
     /// It is dead and within all limits.
     WithinLimits {
-        /// How many newer ones its unit keeps.
+        /// Number of newer ones in its unit.
         newer: u32,
     },
-    /// Its pod is gone, but not all sources of pods have spoken, so only the limits count.
+    /// The remains of its pod can be removed, but not all sources of pods are ready, so only the limits
+    /// apply.
     SourcesNotReady,
-    /// The runtime gave no metadata, so its unit is not known.
+    /// The runtime returned no metadata, so its unit is unknown.
     NoMetadata,
-    /// The runtime gave no id, so nothing can be asked of it.
+    /// The runtime returned no id, so it cannot be addressed.
     NoId,
-    /// It names no pod. It belongs to the unit of all that do not.
+    /// It names no pod. It belongs to the unit with an empty uid ([N2.11](crate::rules#n2-11)).
     NoPod,
-    /// Its id stands in the listing more than once, with equal contents; counted once.
+    /// Its id is listed more than once, with equal contents; counted once.
     Repeated,
-    /// Its id stands in the listing more than once, with different contents; not touched.
+    /// Its id is listed more than once, with different contents; not touched.
     Contradiction,
     /// There is no listing of containers.
     Unlisted(Box<str>),
-    /// The node's limit is lower than what the units' limit lets stay, so units keep less than their limit.
+    /// The node's limit is lower than the sum of the units' limits, so units keep less than their limit.
     LimitsConflict {
-        /// The limit of each unit, where there is one.
+        /// The limit of each unit, if there is one.
         per_unit_max: Option<u32>,
         /// The limit of the node.
         node_max: u32,
         /// Units with dead containers.
         units: u32,
-        /// What each unit keeps.
+        /// The share of each unit.
         share: u32,
     },
-    /// Equal shares leave fewer than the node's limit allows.
-    MoreThanAsked {
-        /// What stays.
+    /// Equal shares keep fewer containers than the node's limit allows.
+    RemovesMoreThanNeeded {
+        /// Number of kept containers.
         remaining: u32,
         /// The limit of the node.
         node_max: u32,
@@ -160,7 +162,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason's name, as an Event would have it.
+    /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -176,31 +178,31 @@ impl Reason {
             Self::Contradiction => "Contradiction",
             Self::Unlisted(_) => "Unlisted",
             Self::LimitsConflict { .. } => "LimitsConflict",
-            Self::MoreThanAsked { .. } => "MoreThanAsked",
+            Self::RemovesMoreThanNeeded { .. } => "RemovesMoreThanNeeded",
         }
     }
 }
 
-/// What a container plan amounts to.
+/// The summary of a container plan.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// Dead containers old enough to go.
+    /// Dead containers that reached the minimum age.
     pub candidates: u32,
     /// Evict units that they form.
     pub units: u32,
-    /// How many go because their pod is gone.
+    /// Number removed with their pod.
     pub pod_gone: u32,
-    /// How many go by the limit of their unit.
+    /// Number removed by the limit of their unit.
     pub unit_limit: u32,
-    /// How many go by an equal share of the node's limit.
+    /// Number removed by an equal share of the node's limit.
     pub even_share: u32,
-    /// How many go as the oldest of the node.
+    /// Number removed as the oldest of the node.
     pub node_limit: u32,
 }
 
 impl Summary {
-    /// How many go.
+    /// Number removed.
     #[must_use]
     pub const fn removed(&self) -> u32 {
         self.pod_gone + self.unit_limit + self.even_share + self.node_limit
@@ -235,12 +237,14 @@ impl fmt::Display for Reason {
             Self::CreatedInFuture { ahead } => write!(f, "created {ahead} in the future"),
             Self::WithinLimits { newer: 0 } => f.write_str("the newest of its unit, within all limits"),
             Self::WithinLimits { newer } => write!(f, "within all limits, {newer} newer in its unit"),
-            Self::SourcesNotReady => f.write_str("its pod is gone, but not all sources of pods are ready"),
-            Self::NoMetadata => f.write_str("the runtime gave no metadata"),
-            Self::NoId => f.write_str("the runtime gave no id"),
+            Self::SourcesNotReady => {
+                f.write_str("its pod no longer exists, but not all sources of pods are ready")
+            }
+            Self::NoMetadata => f.write_str("the runtime returned no metadata"),
+            Self::NoId => f.write_str("the runtime returned no id"),
             Self::NoPod => f.write_str("no label names its pod"),
-            Self::Repeated => f.write_str("listed more than once, alike"),
-            Self::Contradiction => f.write_str("listed more than once, differently"),
+            Self::Repeated => f.write_str("listed more than once with equal contents"),
+            Self::Contradiction => f.write_str("listed more than once with different contents"),
             Self::Unlisted(why) => write!(f, "the containers are unknown: {why}"),
             Self::LimitsConflict {
                 per_unit_max,
@@ -253,12 +257,15 @@ impl fmt::Display for Reason {
                     "{units} units share {node_max} places on the node, {share} each"
                 )?;
                 match per_unit_max {
-                    Some(max) => write!(f, ", though each may keep {max}"),
+                    Some(max) => write!(f, ", although its limit is {max}"),
                     None => f.write_str(", though a unit has no limit of its own"),
                 }
             }
-            Self::MoreThanAsked { remaining, node_max } => {
-                write!(f, "equal shares leave {remaining} where {node_max} may stay")
+            Self::RemovesMoreThanNeeded { remaining, node_max } => {
+                write!(
+                    f,
+                    "equal shares keep {remaining} of {node_max} allowed containers"
+                )
             }
         }
     }

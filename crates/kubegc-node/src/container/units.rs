@@ -1,4 +1,5 @@
-//! Evict units: the dead containers of one pod and container name, in a fixed order, the newest first where limits ask for it.
+//! Evict units: the dead containers of one pod and container name, in a fixed order, the newest first if
+//! limits need it ([N2.9](crate::rules#n2-9)).
 
 use std::{cmp::Reverse, hash::BuildHasher, sync::Arc};
 
@@ -8,14 +9,14 @@ use kubegc_core::{Timestamp, Uid, node_facts::Container};
 
 use crate::Order;
 
-/// One dead container, as far as limits look at it.
+/// The fields of one dead container that limits need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
     /// Position of its unit.
     pub(super) unit: u32,
     /// Position in the listing.
     pub(super) at: u32,
-    /// Whether the runtime does not know if it runs.
+    /// Whether its state is unknown.
     pub(super) is_unknown: bool,
     pub(super) created_at: Timestamp,
 }
@@ -24,21 +25,22 @@ pub(super) struct Dead {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     pub(super) start: u32,
-    /// How many are still to stay. The rest of the range has been chosen to go.
+    /// Number of containers that are still kept. The rest of the range is removed.
     pub(super) len: u32,
 }
 
-/// All dead containers that are old enough, by unit; units in the order of pod uid and container name.
+/// All dead containers that reached the minimum age, by unit; units in the order of pod uid and container
+/// name.
 pub(super) struct Units {
     pub(super) dead: Vec<Dead>,
     pub(super) units: Vec<Unit>,
     /// The pod of each unit, ascending.
     pub(super) pods: Vec<Uid>,
-    /// The dead by their positions, each to be taken once: shared while its memory is at hand, not looked up again when it is told of.
+    /// The containers by position, each to be taken once: shared while their memory is cached.
     pub(super) shared: Vec<Option<Arc<Container>>>,
 }
 
-/// What makes a unit.
+/// The key of a unit.
 pub(super) struct Key<'a> {
     uid: Uid,
     name: &'a str,
@@ -77,7 +79,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The first eight bytes of a uid's text as a number, so that most comparisons need no look at the whole.
+/// The first eight bytes of a uid's text as a number, so that most comparisons do not need the whole text.
 fn prefix(uid: &Uid) -> u64 {
     let mut prefix = [0; 8];
     if let Some([a, b, c, d, ..]) = uid.as_uuid() {
@@ -94,7 +96,7 @@ fn prefix(uid: &Uid) -> u64 {
 }
 
 impl Units {
-    /// No units, with room for so many containers.
+    /// No units, with capacity for this number of containers.
     pub(super) fn with_capacity(containers: usize) -> Self {
         Self {
             dead: Vec::with_capacity(containers),
@@ -104,7 +106,7 @@ impl Units {
         }
     }
 
-    /// Brings the dead of each unit together, units in the order of their keys, each in the order of the listing.
+    /// Groups the containers by unit, units in the order of their keys, each in the order of the listing.
     pub(super) fn arrange(&mut self, keys: &[Key<'_>]) {
         let count = keys.len();
         let mut order: Vec<(u64, u32)> = keys.iter().map(|key| prefix(&key.uid)).zip(0..).collect();
@@ -144,12 +146,12 @@ impl Units {
         self.dead = placed;
     }
 
-    /// The dead of a unit that are still to stay.
-    pub(super) fn staying(&self, unit: Unit) -> &[Dead] {
+    /// The containers of a unit that are still kept.
+    pub(super) fn kept(&self, unit: Unit) -> &[Dead] {
         &self.dead[unit.start as usize..(unit.start + unit.len) as usize]
     }
 
-    /// The container itself, to be told of.
+    /// The container itself, for a report.
     pub(super) fn take(&mut self, dead: Dead, listing: &[Arc<Container>]) -> Arc<Container> {
         let at = dead.at as usize;
         self.shared[at].take().unwrap_or_else(|| Arc::clone(&listing[at]))
@@ -160,7 +162,7 @@ impl Units {
     }
 }
 
-/// Sorts the newest first. Equals go by id, or stay in the order in which they stand.
+/// Sorts the newest first. Equals are sorted by id, or keep their order.
 pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order: Order) {
     match order {
         Order::Total => dead.sort_unstable_by(|a, b| {
@@ -172,7 +174,7 @@ pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order:
     }
 }
 
-/// Listings longer than this are cut by nobody: four billion containers do not fit into memory.
+/// A position in 32 bits: four billion containers do not fit into memory.
 pub(super) fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

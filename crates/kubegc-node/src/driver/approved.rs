@@ -1,6 +1,8 @@
-//! Lets through what somebody approved, and refuses every other removal: for tools that show a plan, ask, and then perform.
+//! A runtime that performs approved actions only: for tools that show a plan, ask for approval, and then
+//! perform it.
 //!
-//! Between the asking and the doing the node goes on. A pass lists anew and may find more; what it finds beyond the approval stays, and its report says so.
+//! The node can change between approval and execution. A pass lists again and can find more; removals without
+//! approval are refused and reported.
 
 use std::{
     collections::BTreeSet,
@@ -16,21 +18,22 @@ use kubegc_core::{
 use super::NodeAction;
 use crate::{container, image, log, sandbox};
 
-/// A runtime, and the logs beside it, in which only approved actions can be performed. Both traits are implemented: hand it to a [`World`](super::World)
-/// in both places.
+/// A runtime and its logs, in which only approved actions can be performed. It implements both traits: pass
+/// it to a [`World`](super::World) in both places.
 ///
 /// # Guarantees
-/// What is not among the approved actions is refused with [`REFUSAL`](Self::REFUSAL); nothing of it is asked of the runtime. Listings pass unchanged.
-/// Log files and links go with an approved container only once the runtime has said that they are its own.
+/// Other removals are refused with [`REFUSAL`](Self::REFUSAL) and do not reach the runtime. Listings are
+/// unchanged. Log files and links are removed with an approved container only after the runtime has confirmed
+/// that they belong to it.
 pub struct Approved<'w> {
     runtime: &'w dyn Runtime,
     logs: Option<&'w dyn LogDirectory>,
     approved: BTreeSet<Subject>,
-    /// Log files that the runtime named for approved containers.
+    /// Log files that the runtime reported for approved containers.
     log_files: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// What may go, by its id, path or name.
+/// An approved subject, by its id, path or name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Container(Arc<str>),
@@ -45,7 +48,7 @@ impl<'w> Approved<'w> {
     /// The message of the refusal.
     pub const REFUSAL: &'static str = "not approved";
 
-    /// Approves these actions and no others.
+    /// Approves these actions only.
     pub fn new<'a>(
         runtime: &'w dyn Runtime,
         logs: Option<&'w dyn LogDirectory>,
@@ -73,7 +76,7 @@ impl<'w> Approved<'w> {
     }
 }
 
-/// What an action removes. A container takes the link to its log along.
+/// The subjects that an action removes. A container includes the link to its log.
 fn subjects(action: &NodeAction) -> Vec<Subject> {
     match action {
         NodeAction::Container(container::Action::Remove { container, .. }) => {

@@ -1,4 +1,4 @@
-//! One pass over dead containers, then sandboxes, then logs.
+//! One run over dead containers, sandboxes and logs ([N2.3](crate::rules#n2-3)).
 
 use std::sync::Arc;
 
@@ -15,14 +15,16 @@ use crate::{
     log, sandbox,
 };
 
-/// Upstream's message where a container may still run.
+/// Upstream's message for a container that may still run.
 const KILLING: &str = "Container is in unknown state, try killing it before removal";
 
 impl Node<'_> {
-    /// Removes dead containers, then sandboxes, then logs, each stage over a new listing. A stage that fails does not keep the next from being tried.
+    /// Removes dead containers, then sandboxes, then logs, each stage with a new listing. A stage that fails
+    /// does not stop the next one.
     ///
     /// # Upstream
-    /// `GarbageCollect` and `DeleteAllUnusedContainers` of `container/container_gc.go`.
+    /// `GarbageCollect` and `DeleteAllUnusedContainers` of
+    /// [`container/container_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/container/container_gc.go).
     pub async fn collect_containers(&self, occasion: Occasion) -> ContainersReport {
         let mut report = ContainersReport::default();
         self.collect_dead(occasion, &mut report).await;
@@ -51,7 +53,7 @@ impl Node<'_> {
         }
         let mut pass = container::Pass::new(report.containers.clone());
         let mut answer = None;
-        // Ends: two steps for each action of the plan at most.
+        // Terminates: at most two steps for each action of the plan.
         loop {
             answer = match pass.next(answer) {
                 container::Step::Stop {
@@ -86,11 +88,12 @@ impl Node<'_> {
         }
     }
 
-    /// N2.52: its log files, its link, then the container itself. What fails ends it. The link is named by what was listed, not by labels asked for anew.
+    /// [N2.52](crate::rules#n2-52): removes its log files, its link, then the container itself. A failure
+    /// ends it. The link is derived from the listing, not from labels that are read again.
     async fn remove_container(&self, container: &Container) -> Result<(), RuntimeError> {
         let runtime = self.world.runtime;
         if let Some(logs) = self.world.logs {
-            // An empty status tells of no log, so neither the log nor its link is touched.
+            // An empty status names no log, so neither the log nor its link is removed.
             if let Some(status) = runtime.container_status(&container.id).await? {
                 remove_logs(logs, container, &status).await?;
             }
@@ -133,16 +136,17 @@ impl Node<'_> {
         }
     }
 
-    /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed, for some dangle only then.
+    /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed,
+    /// because some dangle only then.
     ///
-    /// Right before a directory goes, pods are asked for again, as upstream does: where it is no longer to go, or nothing is known any more, it
-    /// [stays](Outcome::Stays).
+    /// Right before a directory is removed, pods are read again, as upstream does: if it can no longer be
+    /// removed, or the pods are unknown, it [stays](Outcome::Stays).
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
         let entries = logs.pod_entries().await.map_err(Unlisted::from);
         let mut inventory = with_pods(self.pods(&mut report.errors).await);
         let now = self.world.clock.now();
-        // Where sources are missing upstream does not read the directory, so it cannot fail.
+        // If sources are missing upstream does not read the directory, so it cannot fail.
         inventory.log_entries = if inventory.pods.sources_ready {
             entries
         } else {
@@ -161,7 +165,7 @@ impl Node<'_> {
             return;
         }
         inventory.log_entries = Ok(Vec::new());
-        // A failure to find links is passed over, as upstream does: then there are none.
+        // As upstream, an error is ignored: then there are no links.
         inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         let links = self.settings.log.plan(&inventory, now);
         self.perform_logs(&links.actions, report).await;
@@ -176,7 +180,7 @@ impl Node<'_> {
             let outcome = match action {
                 _ if self.settings.dry_run => Outcome::DryRun,
                 log::Action::RemoveDirectory { entry, .. } => {
-                    match self.still_goes(entry, &mut report.errors).await {
+                    match self.still_removable(entry, &mut report.errors).await {
                         Ok(()) => removal(logs.remove_pod_entry(entry).await),
                         Err(reason) => Outcome::Stays(reason),
                     }
@@ -197,8 +201,9 @@ impl Node<'_> {
         }
     }
 
-    /// Whether a directory is still to go by what is known of pods now: one may have begun since the stage was planned. An error is told once.
-    async fn still_goes(&self, entry: &Arc<str>, errors: &mut Vec<String>) -> Result<(), log::Reason> {
+    /// Returns whether a directory can still be removed with the pods known now: one may have started since
+    /// the plan. An error is reported once.
+    async fn still_removable(&self, entry: &Arc<str>, errors: &mut Vec<String>) -> Result<(), log::Reason> {
         let mut failed = Vec::new();
         let mut inventory = with_pods(self.pods(&mut failed).await);
         failed.retain(|error| !errors.contains(error));
@@ -210,7 +215,7 @@ impl Node<'_> {
     }
 }
 
-/// Removes the log files of a container, then the link to them, where there is one.
+/// Removes the log files of a container, then the link to them, if there is one.
 async fn remove_logs(
     logs: &dyn LogDirectory,
     container: &Container,

@@ -1,4 +1,4 @@
-//! Passes over images: detection, collection, and the removal of all that is unused.
+//! Passes over images: detection, collection, and the removal of all unused images.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Node<'_> {
-    /// Brings the records up to date. Upstream's detection loop.
+    /// Updates the records. Upstream's detection loop.
     pub async fn detect_images(&mut self) -> DetectionReport {
         let report = self.images(Task::Detect).await;
         DetectionReport {
@@ -21,17 +21,18 @@ impl Node<'_> {
         }
     }
 
-    /// Removes what is unused for too long, and makes room where the disk is too full. Upstream's collection loop.
+    /// Removes images that are unused for too long, and makes room if the disk is too full. Upstream's
+    /// collection loop.
     pub async fn collect_images(&mut self) -> ImagesReport {
         self.images(Task::Collect).await
     }
 
-    /// Removes all that is unused, as a node under pressure does.
+    /// Removes all unused images, as a node under pressure does.
     pub async fn delete_unused_images(&mut self) -> ImagesReport {
         self.images(Task::DeleteUnused).await
     }
 
-    /// Performs one pass. A dry run changes neither the records nor since when use is watched.
+    /// Performs one pass. A dry run changes neither the records nor the start of image collection.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
         let now = self.world.clock.now();
         let since = match task {
@@ -39,7 +40,7 @@ impl Node<'_> {
             _ => self.watched_since.unwrap_or(now),
         };
         let mut performed = Vec::new();
-        // Listed in a dry run too, where the pass is handed a copy of what is remembered.
+        // Listed in a dry run too, in which the pass gets a copy of the records.
         let listing: Inventory;
         let records = self.records.clone();
         let mut pass = Pass::new(self.settings.image, task, records, since, now);
@@ -55,10 +56,10 @@ impl Node<'_> {
                 at,
             }));
         }
-        // Ends: each image is removed at most twice, and the disk looked at once.
+        // Terminates: each image is removed at most twice, and the disk is measured once.
         loop {
             let answer = match step {
-                // Listed above, and never twice.
+                // Listed above, and only once.
                 Step::List | Step::Done => break,
                 Step::Measure => Answer::Measured(self.measure().await),
                 Step::Remove(action) => {
@@ -104,7 +105,8 @@ impl Node<'_> {
             .map_err(Unlisted::from)
     }
 
-    /// What a pass over images looks at, in upstream's order: the sandbox image, images, containers, volumes.
+    /// The listings of a pass over images, in upstream's order: the sandbox image, images, containers,
+    /// volumes.
     pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
         let runtime = self.world.runtime;
@@ -112,7 +114,7 @@ impl Node<'_> {
         if let Some(reference) = &self.settings.sandbox_image
             && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
         {
-            // That it cannot be told is passed over, as upstream does.
+            // As upstream, an error is ignored.
             inventory.sandbox_image = runtime.image_id(reference).await.ok().flatten();
         }
         inventory.images = runtime.images().await.map_err(Unlisted::from);
@@ -125,12 +127,13 @@ impl Node<'_> {
         inventory
     }
 
-    /// N3.9: the images that containers mount. A container that went meanwhile makes it unknown, as upstream has it.
+    /// [N3.9](crate::rules#n3-9): the images that containers mount. A container that was removed in the
+    /// meantime makes it unknown, as upstream.
     pub(super) async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
             let status = self.world.runtime.container_status(&container.id).await;
-            // An answer that says nothing is none: what the container mounts is not known.
+            // An empty response is an error: the mounts of the container are unknown.
             let nothing = || RuntimeError::unknown("container status is nil");
             let status = status.and_then(|status| status.ok_or_else(nothing));
             volumes.extend(status.map_err(Unlisted::from)?.image_volumes);
@@ -138,7 +141,7 @@ impl Node<'_> {
         Ok(volumes)
     }
 
-    /// Since when use is watched, where that is known.
+    /// The start of image collection, if known.
     #[must_use]
     pub const fn watched_since(&self) -> Option<Timestamp> {
         self.watched_since

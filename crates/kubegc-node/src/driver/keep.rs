@@ -1,4 +1,4 @@
-//! Decides which images a collector never sees as removable, for runtimes that do not pin what they need themselves.
+//! A runtime wrapper that pins images, for runtimes that do not pin the images that they need.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,33 +8,39 @@ use kubegc_core::{
     node_facts::{Container, ContainerStatus, FileSystem, Image, Sandbox},
 };
 
-/// What stands between the name of a repository and its digest.
+/// The separator between the name of a repository and its digest.
 const DIGEST_MARK: &str = "@sha256:";
-/// What an id may begin with.
+/// The prefix of some ids.
 const ID_MARK: &str = "sha256:";
 
 /// A runtime in which images with given references are pinned.
 ///
-/// Kubelets from 1.29 on protect the image of sandboxes only where the runtime pins it, and some runtimes do not (containerd 1.6): no container uses it, so a
-/// collector that does as upstream does removes it, and the next sandbox waits for a pull. On a node without a network it waits forever.
+/// Kubelets from 1.29 protect the image of sandboxes only if the runtime pins it ([N3.8](crate::rules#n3-8)),
+/// and some runtimes do not (containerd 1.6). No container uses it, so the collector removes it, and the next
+/// sandbox waits for a pull. On a node without a network it waits forever.
 ///
-/// A reference stands for an image if it is
-/// - its id in full, `sha256:e6f1…` or `e6f1…`: some runtimes list ids with the one (containerd), some with the other (CRI-O);
-/// - one of its tags or digests, letter by letter as the runtime lists them: `registry.k8s.io/pause:3.9`. Nothing is completed: `pause` is not
-///   `docker.io/library/pause:latest`;
-/// - the repository of one of its digests, ended by `@sha256:` and nothing more: `registry.k8s.io/pause@sha256:` is every image of that repository.
+/// A reference matches an image if it is
+/// - its full id, `sha256:e6f1…` or `e6f1…`: some runtimes list ids with the prefix (containerd), some
+///   without (CRI-O);
+/// - one of its tags or digests, exactly as the runtime lists them: `registry.k8s.io/pause:3.9`. Nothing is
+///   completed: `pause` is not `docker.io/library/pause:latest`;
+/// - the repository of one of its digests, followed by `@sha256:` alone: `registry.k8s.io/pause@sha256:` is
+///   every image of that repository.
 ///
 /// An image that is listed more than once, for several runtime handlers, is kept as a whole.
 ///
 /// # Guarantees
-/// [`images`](Runtime::images) lists such images as pinned, and changes nothing else. [`remove_image`](Runtime::remove_image) refuses them, by a listing
-/// of its own: also where the collector's version knows no pinned images (before 1.23), or where a tag has moved to the image since the plan was made. It may be asked
-/// for an image by its id, the beginning of its id, a name as listed, or any text that the runtime itself [resolves](Runtime::image_id) to the image; where a runtime
-/// resolves none, other texts pass. Where the image that is meant cannot be told, nothing is removed. What stands for no image is told by
-/// [`unmatched`](Self::unmatched).
+/// [`images`](Runtime::images) lists such images as pinned, and changes nothing else.
+/// [`remove_image`](Runtime::remove_image) refuses them, with its own listing: also if the collector's
+/// version knows no pinned images (before 1.23), or if a tag has moved to the image since the plan. The image
+/// can be requested by its id, the start of its id, a name as listed, or any text that the runtime
+/// [resolves](Runtime::image_id) to the image; if a runtime resolves none, other texts pass. If the requested
+/// image cannot be determined, nothing is removed. [`unmatched`](Self::unmatched) returns references that
+/// match no image.
 ///
 /// # Complexity
-/// Of `n` names of images and `k` references, `O(n log n + n log k)` for a listing. A removal takes a listing more, and a status where it does not name a listed id.
+/// With `n` names of images and `k` references, `O(n log n + n log k)` for a listing. A removal costs one
+/// more listing, and a status if it does not name a listed id.
 ///
 /// # Examples
 /// ```
@@ -49,7 +55,7 @@ pub struct KeepImages<R> {
 }
 
 impl<R> KeepImages<R> {
-    /// Keeps the images that these references stand for.
+    /// Keeps the images that match these references.
     #[must_use]
     pub fn new<T: Into<Arc<str>>>(runtime: R, references: impl IntoIterator<Item = T>) -> Self {
         Self {
@@ -58,7 +64,7 @@ impl<R> KeepImages<R> {
         }
     }
 
-    /// The runtime itself, which pins what it pins.
+    /// The wrapped runtime.
     #[must_use]
     pub const fn runtime(&self) -> &R {
         &self.runtime
@@ -69,7 +75,7 @@ impl<R> KeepImages<R> {
         self.references.iter().map(|reference| &**reference)
     }
 
-    /// The references that stand for an image.
+    /// The references that match an image.
     fn of<'s>(&'s self, image: &'s Image) -> impl Iterator<Item = &'s Arc<str>> {
         let repositories = image.digests.iter().filter_map(|digest| {
             let end = digest.find(DIGEST_MARK)? + DIGEST_MARK.len();
@@ -88,7 +94,8 @@ impl<R> KeepImages<R> {
 }
 
 impl<R: Runtime> KeepImages<R> {
-    /// The references that stand for no image now: misspelled, or not pulled yet. They protect an image as soon as it is there.
+    /// The references that match no image now: misspelled, or not pulled yet. They protect an image as soon
+    /// as it exists.
     ///
     /// # Errors
     /// The runtime does not list its images.
@@ -99,30 +106,30 @@ impl<R: Runtime> KeepImages<R> {
         Ok(unmatched.cloned().collect())
     }
 
-    /// Refuses an id that means a kept image.
-    async fn let_go(&self, id: &str) -> Result<(), RuntimeError> {
+    /// Refuses an id that identifies a kept image.
+    async fn check_removal(&self, id: &str) -> Result<(), RuntimeError> {
         if self.references.is_empty() {
             return Ok(());
         }
         let unknown = |error: RuntimeError| {
             RuntimeError::refused(format!(
-                "image {id}: whether it is to be kept is not known: {error}"
+                "image {id}: cannot determine whether it is kept: {error}"
             ))
         };
         let images = self.runtime.images().await.map_err(unknown)?;
-        self.none_kept(id, &images, |image| means(id, image))?;
+        self.check_kept(id, &images, |image| means(id, image))?;
         if images.iter().any(|image| *image.id == *id) {
             return Ok(());
         }
         match self.runtime.image_id(id).await {
             Ok(None) | Err(RuntimeError::NotFound | RuntimeError::NotSupported { .. }) => Ok(()),
-            Ok(Some(resolved)) => self.none_kept(id, &images, |image| bare(&image.id) == bare(&resolved)),
+            Ok(Some(resolved)) => self.check_kept(id, &images, |image| bare(&image.id) == bare(&resolved)),
             Err(error) => Err(unknown(error)),
         }
     }
 
-    /// Refuses an id that means these images, if one of them is to be kept.
-    fn none_kept(
+    /// Refuses an id that identifies one of these images, if one of them is kept.
+    fn check_kept(
         &self,
         id: &str,
         images: &[Arc<Image>],
@@ -137,19 +144,20 @@ impl<R: Runtime> KeepImages<R> {
         match of_meant.flat_map(|image| self.of(image)).next() {
             None => Ok(()),
             Some(reference) => Err(RuntimeError::refused(format!(
-                "image {id} is to be kept, as {reference}"
+                "image {id} is kept by the reference {reference}"
             ))),
         }
     }
 }
 
-/// Whether a runtime may take this text for the image: one of its names, its id, or the beginning of its id.
+/// Returns whether a runtime may resolve this text to the image: one of its names, its id, or the start of
+/// its id.
 fn means(text: &str, image: &Image) -> bool {
     let mut names = image.tags.iter().chain(&image.digests);
     image.id.starts_with(text) || bare(&image.id).starts_with(bare(text)) || names.any(|name| **name == *text)
 }
 
-/// An id without its mark.
+/// An id without its prefix.
 fn bare(id: &str) -> &str {
     id.strip_prefix(ID_MARK).unwrap_or(id)
 }
@@ -164,10 +172,10 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.sandboxes().await
     }
 
-    /// All images, those to be kept as pinned.
+    /// All images, kept ones as pinned.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         let mut images = self.runtime.images().await?;
-        // An id may be listed once for each runtime handler: it is removed as one.
+        // An id can be listed once for each runtime handler: it is removed as one.
         let is_kept = |image: &&Arc<Image>| self.of(image).next().is_some();
         let kept: BTreeSet<Arc<str>> = images
             .iter()
@@ -210,9 +218,10 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.remove_sandbox(id).await
     }
 
-    /// Removes an image, unless it is to be kept. An id may be cut short, and a name may stand for it: what the runtime lists or resolves as a kept image is refused.
+    /// Removes an image, unless it is kept. An id can be shortened, and a name can identify it: an image that
+    /// the runtime lists or resolves as a kept image is refused.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        self.let_go(id).await?;
+        self.check_removal(id).await?;
         self.runtime.remove_image(id, runtime_handler).await
     }
 }

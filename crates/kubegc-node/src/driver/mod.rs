@@ -1,8 +1,10 @@
-//! Performs a node's collection over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a [`Clock`]: one pass, or all loops.
+//! A driver of a node's collection over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a [`Clock`]:
+//! one pass, or all loops.
 //!
-//! No decisions are made here. Listings are read where upstream reads them: anew before each stage, so that what was removed is not seen again and
-//! what was not removed still counts. Pods are asked for after the listing that they decide about: what a pod has that was started in between is
-//! not taken for that of one which nobody knows.
+//! The driver makes no decisions. Listings are read when upstream reads them: again before each stage, so
+//! that removed entries are not listed and remaining ones still count. Pods are read after the listing that
+//! depends on them, so that the containers of a pod that was started in between do not belong to an unknown
+//! pod.
 
 mod approved;
 mod containers;
@@ -36,37 +38,38 @@ pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
 pub use survey::Survey;
 
-/// The outside world of a node.
+/// The environment of a node.
 #[derive(Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "what callers bring along")]
 pub struct World<'a> {
     /// The container runtime.
     pub runtime: &'a dyn Runtime,
-    /// The log files; `None` leaves them alone.
+    /// The log files; `None` ignores them.
     pub logs: Option<&'a dyn LogDirectory>,
-    /// Who says which pods there should be.
+    /// The source of pods.
     pub pods: &'a dyn PodSource,
     /// The time.
     pub clock: &'a dyn Clock,
 }
 
-/// What a node's driver goes by.
+/// The settings of a node's driver.
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which dead containers go.
+    /// The policy of dead containers.
     pub container: container::Policy,
-    /// Which sandboxes go.
+    /// The policy of sandboxes.
     pub sandbox: sandbox::Policy,
-    /// Which log files go.
+    /// The policy of log files.
     pub log: log::Policy,
-    /// Which images go.
+    /// The policy of images.
     pub image: image::Policy,
-    /// Which loops run.
+    /// The loops to run.
     pub switches: Switches,
     /// The pod log directory, for messages.
     pub pod_logs_directory: String,
-    /// The image of sandboxes, as the runtime knows it. Protected up to 1.28 only; later the runtime must pin it.
+    /// The image of sandboxes, as the runtime names it. Protected up to 1.28 only; later the runtime must pin
+    /// it.
     pub sandbox_image: Option<Arc<str>>,
     /// Plan and report, but perform nothing.
     pub dry_run: bool,
@@ -88,11 +91,11 @@ impl From<&Policy> for Settings {
     }
 }
 
-/// Collects on one node.
+/// The driver of one node.
 ///
 /// # Guarantees
-/// Whatever fails, nothing else goes in its place. Where a listing fails, the stage that needs it does nothing. Every pass may be dropped at
-/// any await and begun anew.
+/// After a failure nothing else is removed instead. If a listing fails, its stage does nothing. Every pass
+/// can be dropped at any await and started again.
 pub struct Node<'a> {
     world: World<'a>,
     settings: Settings,
@@ -101,13 +104,13 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// A node that remembers nothing of its images, like a kubelet that has just started.
+    /// A node without image records, like a kubelet that has just started ([N3.3](crate::rules#n3-3)).
     #[must_use]
     pub fn new(world: World<'a>, settings: Settings) -> Self {
         Self::remembering(world, settings, Records::default())
     }
 
-    /// A node that remembers its images.
+    /// A node with image records.
     #[must_use]
     pub const fn remembering(world: World<'a>, settings: Settings, records: Records) -> Self {
         Self {
@@ -118,24 +121,25 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What is remembered of images.
+    /// The image records.
     #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records
     }
 
-    /// What the node goes by.
+    /// The settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Sets since when use is watched: what the maximum age counts from. The first collection of images sets it where nobody did.
+    /// Sets the start of image collection, from which the maximum age counts. Otherwise the first collection
+    /// of images sets it.
     pub const fn watch_since(&mut self, since: Timestamp) {
         self.watched_since = Some(since);
     }
 
-    /// The pods that are known now. Where nobody answers, nothing is known, and the error is told.
+    /// The pods that are known now. If the source fails, no pod is known, and the error is reported.
     async fn pods(&self, errors: &mut Vec<String>) -> Pods {
         match self.world.pods.pods().await {
             Ok(pods) => pods,
@@ -151,7 +155,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// An inventory that knows the pods and nothing else.
+/// An inventory with the pods only.
 fn with_pods(pods: Pods) -> Inventory {
     Inventory {
         pods,

@@ -1,4 +1,5 @@
-//! Decides which pods live by what runs of them: alone, where nobody else can say, or beside a source that may be behind.
+//! Pod sources based on what runs: alone if there is no other source, or in addition to a source that can be
+//! outdated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,35 +12,42 @@ use kubegc_core::{
     node_facts::{Container, ContainerState, PodState, Pods, Sandbox, SandboxState},
 };
 
-/// Why nothing is known where nothing runs.
+/// The error if nothing runs.
 const NOTHING_RUNS: &str = "nothing runs here, no sandbox is ready and every container has ended: \
     it may be the wrong runtime, or a machine that has just booted";
 
-/// A source for nodes on which nobody but the runtime knows the pods: every pod of which something runs lives, and every other is gone.
+/// A source for nodes on which only the runtime knows the pods: every pod with something that runs exists,
+/// and no other.
 ///
-/// Something runs of a pod that has a ready sandbox, or a container that has not ended: running, created, or in a state that is not known. Pods are taken as
-/// sandboxes and containers name them, so a container without labels in a ready sandbox is protected with it.
+/// A pod has something that runs if it has a ready sandbox, or a container that has not ended: running,
+/// created, or in an unknown state. Pods are identified by sandboxes and containers, so a container without
+/// labels in a ready sandbox is protected with it.
 ///
 /// # Guarantees
-/// Where a listing fails, nothing is known, and nothing counts as gone. Nothing of a pod with a ready sandbox goes but dead containers and ended sandboxes, as the
-/// limits for living pods have it.
+/// If a listing fails, nothing is known, and no pod counts as removed. Of a pod with a ready sandbox only
+/// dead containers and ended sandboxes are removed, within the limits for existing pods.
 ///
-/// **Where nothing runs at all, nothing is known:** no sandbox is ready, and every container has ended. That is what the wrong runtime of two on a machine shows, and a
-/// machine that has just booted; the error says so.
+/// **If nothing runs at all, nothing is known:** no sandbox is ready, and every container has ended. The
+/// wrong one of two runtimes on a machine shows this, and a machine that has just booted; the error says so.
 ///
-/// A pod that is started while the runtime is asked is safe. Containers are listed first and sandboxes then: a sandbox that is made between the two shows itself as
-/// ready in the second, and a container that is made after the first stands in such a sandbox. What is made after both has nothing in the driver's listings, for a driver
-/// asks for pods after its own; and before each log directory that it removes it asks again.
+/// A pod that is started during the listings is safe. Containers are listed first and sandboxes second: a
+/// sandbox that is created between the two is ready in the second, and a container that is created after the
+/// first belongs to such a sandbox. Objects that are created after both are not in the driver's listings,
+/// because a driver reads pods after its own listings; and before each log directory that it removes it reads
+/// them again.
 ///
 /// # Assumptions
-/// **A pod whose sandboxes have all ended counts as gone, and what it left goes:** its dead containers, its sandboxes, its logs. That is so for
-/// - a pod that ran to its end: `kubectl logs` of a finished job has nothing to show any more;
-/// - a pod between two sandboxes: a kubelet that makes its sandbox anew starts its containers anew too, but what the old ones wrote and how often they were
-///   restarted is lost;
-/// - after a boot, every pod whose sandbox is not made again yet, as soon as that of another pod is;
-/// - a new pod whose log directory is there and whose sandbox is not yet: a kubelet makes the directory anew with each container.
+/// **A pod whose sandboxes have all ended counts as removed, and its remains are removed:** its dead
+/// containers, its sandboxes, its logs. This applies to
+/// - a pod that has completed: `kubectl logs` of a finished job has nothing left to show;
+/// - a pod between two sandboxes: a kubelet that creates its sandbox again starts its containers again, but
+///   their old logs and restart counts are lost;
+/// - after a boot, every pod whose sandbox is not created again yet, as soon as that of another pod is;
+/// - a new pod whose log directory exists and whose sandbox does not yet: a kubelet creates the directory
+///   again with each container.
 ///
-/// A container that was created and never started holds its pod alive, until a limit removes it. Nothing that runs is touched in any case. Who wants to keep what ended takes another source: the API server, a list in a file, static manifests.
+/// A container that was created and never started keeps its pod, until a limit removes it. Nothing that runs
+/// is touched. To keep ended pods use another source: the API server, a list in a file, static manifests.
 ///
 /// # Complexity
 /// Two calls, and `O(n log n)` for `n` containers and sandboxes.
@@ -49,7 +57,7 @@ pub struct ReadySandboxes {
 }
 
 impl ReadySandboxes {
-    /// The pods of which something runs in this runtime.
+    /// The pods with something that runs in this runtime.
     #[must_use]
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self { runtime }
@@ -72,16 +80,19 @@ impl PodSource for ReadySandboxes {
     }
 }
 
-/// Another source, and what runs beside it.
+/// Another source, and the pods that run in addition.
 ///
-/// A kubelet ends a pod that vanished from all its sources before it forgets it: as long as something of it runs, it is known. A source that only lists what should
-/// be does not know that. With this around it, a pod of which something runs stays known, and has not ended whatever the source says.
+/// A kubelet terminates a pod that vanished from all its sources before it forgets it: while something of it
+/// runs, it is known. A source that only lists desired pods does not know that. With this wrapper, a pod with
+/// something that runs stays known, and has not terminated whatever the source says.
 ///
 /// # Guarantees
-/// Only pods are added, and only ends are taken back: nothing goes that would stay without it. Where the source or a listing fails, nothing is known.
+/// Pods are only added, and terminations are only reverted: nothing is removed that would be kept without it.
+/// If the source or a listing fails, nothing is known.
 ///
 /// # Upstream
-/// `pkg/kubelet/pod_workers.go`, `SyncKnownPods` (1.22 and later).
+/// [`pkg/kubelet/pod_workers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/pod_workers.go),
+/// `SyncKnownPods` (1.22 and later).
 #[derive(Clone)]
 pub struct WithRunning<S> {
     source: S,
@@ -89,7 +100,7 @@ pub struct WithRunning<S> {
 }
 
 impl<S: PodSource> WithRunning<S> {
-    /// What the source says, and what runs in this runtime.
+    /// The pods of the source, and those that run in this runtime.
     #[must_use]
     pub fn new(source: S, runtime: Arc<dyn Runtime>) -> Self {
         Self { source, runtime }
@@ -106,17 +117,20 @@ impl<S: PodSource> PodSource for WithRunning<S> {
 }
 
 async fn add_what_runs(pods: &mut Pods, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
-    // A sandbox that is made between the two is ready in the second listing; a container that is made then stands in one that is.
+    // A sandbox that is created between the two is ready in the second listing; a container that is created
+    // then belongs to a ready one.
     let containers = runtime.containers().await?;
     let sandboxes = runtime.sandboxes().await?;
     add_running(pods, &containers, &sandboxes);
     Ok(())
 }
 
-/// Adds what runs to what a source knows: a pod of which something runs is living where the source does not know it, and not ended where it does.
+/// Adds running pods to the pods of a source: a pod with something that runs exists if the source does not
+/// know it, and has not terminated if it does.
 ///
-/// A sandbox counts as running if it is ready, or if a container in it has not ended. A pod counts as running if such a sandbox names it, or a container in such a
-/// sandbox, or a container that has not ended. What names no pod belongs to that without uid.
+/// A sandbox counts as running if it is ready, or if a container in it has not ended. A pod counts as running
+/// if such a sandbox names it, or a container in such a sandbox, or a container that has not ended. Objects
+/// that name no pod belong to the one without uid.
 ///
 /// # Complexity
 /// `O(n log n)` for `n` containers and sandboxes.
@@ -147,11 +161,12 @@ pub fn add_running(pods: &mut Pods, containers: &[Arc<Container>], sandboxes: &[
     }
 }
 
-/// Adds what began after a source was asked: a pod with a container or sandbox that was created at `since` or later is living where the source does not know it, also
-/// if all of it has ended. States that the source knows stay.
+/// Adds pods that started after a source was read: a pod with a container or sandbox that was created at
+/// `since` or later exists if the source does not know it, also if all of it has ended. States that the
+/// source knows stay.
 ///
-/// For sources that tell what was so some time ago, `since` being that time or a little before. A pod that has neither a container nor a sandbox does not show here. What
-/// names no pod belongs to that without uid.
+/// For sources with past data, with `since` as their time or a little before. A pod without containers and
+/// sandboxes is not found. Objects that name no pod belong to the one without uid.
 ///
 /// # Complexity
 /// `O(n log n)` for `n` containers and sandboxes.

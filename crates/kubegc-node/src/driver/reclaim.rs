@@ -1,4 +1,4 @@
-//! What a node under pressure does before it evicts pods.
+//! The reclaim of a node under pressure before it evicts pods.
 
 use kubegc_core::Timestamp;
 
@@ -8,22 +8,23 @@ use crate::{
     eviction::{self, Function, Observations, Verdict},
 };
 
-/// A node under pressure that tried to help itself.
+/// The report of a reclaim.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReclaimReport {
     /// The functions that ran, in order, each with its error.
     pub ran: Vec<(Function, Option<String>)>,
-    /// Passes over containers.
+    /// Runs over containers.
     pub containers: Vec<ContainersReport>,
     /// Passes over images.
     pub images: Vec<ImagesReport>,
-    /// Whether it was enough.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Node<'_> {
-    /// Performs what a node under pressure does before it evicts pods. `measure` gives fresh observations and when they were taken, or why there are none.
+    /// Performs the reclaim of a node under pressure. `measure` returns fresh observations and their time, or
+    /// the reason why there are none.
     pub async fn reclaim<M, O>(&mut self, mut pass: eviction::Pass, mut measure: M) -> ReclaimReport
     where
         M: FnMut() -> O,
@@ -31,7 +32,7 @@ impl Node<'_> {
     {
         let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
         let mut answer = None;
-        // Ends: each function runs once, and the node is measured once.
+        // Terminates: each function runs once, and the node is measured once.
         let verdict = loop {
             answer = match pass.next(answer) {
                 eviction::Step::Run(function) => {

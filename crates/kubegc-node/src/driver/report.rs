@@ -1,4 +1,4 @@
-//! What a driver did: the plan, the outcome of every action, errors and events.
+//! Reports of a driver: the plan, the outcome of every action, errors and events.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum NodeAction {
     Image(image::Action),
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[expect(clippy::exhaustive_enums, reason = "whoever reads reports handles each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -30,23 +30,25 @@ pub enum Outcome {
     NotStopped(RuntimeError),
     /// It could not be removed.
     NotRemoved(RuntimeError),
-    /// It stays after all: a dangling link, for its container has not ended; a log directory, for its pod lives by now, or is not known any more.
+    /// It is kept after all: a dangling link whose container has not ended; a log directory whose pod exists
+    /// or is unknown by now.
     Stays(log::Reason),
     /// A dry run performs nothing.
     DryRun,
 }
 
-/// An action and what became of it.
+/// An action and its outcome.
 #[expect(clippy::exhaustive_structs, reason = "two parts")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
     /// The action.
     pub action: NodeAction,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// A pass over containers, sandboxes and logs. A stage that was not planned, because its listing failed, has an empty plan with a finding.
+/// A run over containers, sandboxes and logs. A stage without a plan, because its listing failed, has an
+/// empty plan with a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainersReport {
@@ -56,16 +58,17 @@ pub struct ContainersReport {
     pub sandboxes: PlanOf<sandbox::Policy>,
     /// The plan of the log stage.
     pub logs: PlanOf<log::Policy>,
-    /// What was done, in order.
+    /// The performed actions, in order.
     pub performed: Vec<Performed>,
-    /// What went wrong with stages as a whole, in their order. Failed removals are among [`performed`](Self::performed), as upstream only logs them.
+    /// Errors of stages as a whole, in order. Failed removals are in [`performed`](Self::performed), as
+    /// upstream only logs them.
     pub errors: Vec<String>,
-    /// Events on pods, each with the container that it is about. A loop reports them before the pass.
+    /// Events on pods, each with its container. A loop reports them before the run.
     pub events: Vec<(Arc<Container>, Event)>,
 }
 
 impl ContainersReport {
-    /// Upstream's error of the pass, if it has one.
+    /// Upstream's error of the run, if any.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         aggregate(&self.errors)
@@ -76,41 +79,41 @@ impl ContainersReport {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagesReport {
-    /// What the pass decided. Its actions are those that were tried.
+    /// The plan of the pass. Its actions are those that were tried.
     pub plan: PlanOf<image::Policy>,
-    /// What was done, in order.
+    /// The performed actions, in order.
     pub performed: Vec<Performed>,
 }
 
 impl ImagesReport {
-    /// Upstream's error of the pass, if it has one.
+    /// Upstream's error of the pass, if any.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.plan.summary.error.as_ref().map(ToString::to_string)
     }
 }
 
-/// A detection of images: what changed is in the node's records.
+/// A detection of images: the changes are in the node's records.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectionReport {
-    /// Images known now.
+    /// Number of known images.
     pub images: usize,
-    /// Why detection failed, if it did.
+    /// The error, if detection failed.
     pub error: Option<image::Error>,
 }
 
-/// What a loop of a node reports as it goes on.
+/// A report of a node's loops.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// A pass over containers, sandboxes and logs ended.
+    /// A run over containers, sandboxes and logs ended.
     Containers(Box<ContainersReport>),
     /// A detection ended.
     Detection(DetectionReport),
     /// A pass over images ended.
     Images(Box<ImagesReport>),
-    /// An event for the node. It comes before the pass that it is about, and is not repeated there.
+    /// An event for the node. It comes before the pass that it belongs to, and is not repeated there.
     Event(Event),
     /// An event for a pod, about one container of it.
     OfContainer {

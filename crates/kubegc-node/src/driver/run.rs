@@ -15,10 +15,10 @@ use crate::{
 };
 
 impl Node<'_> {
-    /// Runs the loops until `stop` is ready. A pass that is under way then is finished first.
+    /// Runs the loops until `stop` is ready. A pass in progress is finished first.
     ///
-    /// Loops run one at a time, each one period after its last run ended. The eviction loop is not among them: what it measures is the
-    /// caller's, see [`reclaim`](Self::reclaim).
+    /// Loops run one at a time, each one period after its last run ended. The eviction loop is not included,
+    /// because the caller measures: see [`reclaim`](Self::reclaim).
     pub async fn run(&mut self, stop: impl Future<Output = ()>, mut report: impl FnMut(Report)) {
         let mut stop = pin!(stop.fuse());
         let loops = self.settings().switches.loops();
@@ -37,7 +37,7 @@ impl Node<'_> {
                     }
                 }
                 Next::Run(which) => {
-                    self.turn(which, &mut health, &mut report).await;
+                    self.run_loop(which, &mut health, &mut report).await;
                     // It was just started, so it runs.
                     if schedule.finished(which, self.world.clock.now()).is_err() {
                         return;
@@ -51,7 +51,7 @@ impl Node<'_> {
     }
 
     /// One run of one loop.
-    async fn turn(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
+    async fn run_loop(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
         match which {
             Loop::Containers => {
                 let mut done = self.collect_containers(Occasion::Periodic).await;

@@ -1,40 +1,44 @@
-//! Decides what a node is asked for where nothing is to be done yet: all that its planners look at, at one moment.
+//! A survey of a node without changes: all facts that its planners use, at one moment.
 
 use kubegc_core::Timestamp;
 
 use super::Node;
 use crate::{Inventory, Unlisted};
 
-/// A node as it was found.
+/// The facts of a node.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// What it told. What could not be told says why, but for the pods, which have no place for it.
+    /// The known facts. Missing ones have the reason, except for the pods, which have no field for it.
     pub inventory: Inventory,
-    /// Why its pods are not known, if they are not. Then nothing counts as gone.
+    /// The error, if its pods are unknown. Then no pod counts as removed.
     pub pods_error: Option<String>,
 }
 
 impl Node<'_> {
-    /// Asks the node for everything, and changes nothing: for forecasts, and for whoever wants to see what a pass goes by.
+    /// Reads all facts of the node, and changes nothing: for forecasts, and to show the input of a pass.
     ///
     /// # Guarantees
-    /// A listing that failed is [`Failed`](Unlisted::Failed) with its error, and the others are asked for all the same. Which images are mounted as volumes is known
-    /// only if every container was listed and told its status; it is asked for only where the version and its feature gates look at it. Without a log
-    /// directory, logs are [`NotAsked`](Unlisted::NotAsked). Pods are asked for last, so that what was started in between is not taken for garbage.
+    /// A listing that failed is [`Failed`](Unlisted::Failed) with its error, and the others are still read.
+    /// The images that are mounted as volumes are known only if every container was listed and its status was
+    /// read; they are read only if the version and its feature gates use them. Without a log directory, logs
+    /// are [`NotAsked`](Unlisted::NotAsked). Pods are read last, so that pods that were started in between do
+    /// not count as garbage.
     ///
-    /// The records and since when use is watched are those of this node: see [`remembering`](Node::remembering) and [`watch_since`](Node::watch_since).
-    /// Where nobody watched, no image counts as long unused.
+    /// The records and the start of image collection are those of this node: see
+    /// [`remembering`](Node::remembering) and [`watch_since`](Node::watch_since). Without a start, no image
+    /// counts as unused for long.
     ///
     /// # Assumptions
-    /// The node goes on meanwhile: the listings are of slightly different moments. A pass lists anew before it acts.
+    /// The node can change during the survey: the listings are of slightly different moments. A pass lists
+    /// again before it acts.
     ///
     /// # Complexity
-    /// One call for each listing, and where image volumes count one for each container.
+    /// One call for each listing, and one for each container if image volumes count.
     pub async fn survey(&self) -> Survey {
         let mut inventory = self.list().await;
         if inventory.images.is_err() {
-            // A pass over images ends here; the other planners look at containers all the same.
+            // A pass over images ends here; the other planners still need containers.
             inventory.containers = self.containers().await;
             if inventory.image_volumes.is_ok() {
                 inventory.image_volumes = self.volumes(&inventory).await;

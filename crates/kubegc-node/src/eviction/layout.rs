@@ -1,24 +1,26 @@
-//! Decides how a node's file systems are laid out, and which collection each signal calls for.
+//! The layout of a node's file systems, and the reclaim functions of each signal ([N4.2](crate::rules#n4-2),
+//! [N4.8](crate::rules#n4-8) to [N4.10](crate::rules#n4-10)).
 
 use std::fmt;
 
 use super::Signal;
 use crate::{Semantics, semantics::behavior};
 
-/// What is known of the node's file systems.
+/// Known facts about the node's file systems.
 ///
-/// Upstream asks once in the life of a kubelet.
+/// Upstream determines them once in the life of a kubelet.
 #[expect(clippy::exhaustive_structs, reason = "facts that adapters build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystems {
-    /// Whether images lie on another device than the node's root; an error where it could not be told.
+    /// Whether images are on another device than the node's root; an error if unknown.
     pub images_are_dedicated: Result<bool, String>,
-    /// Whether writable layers lie apart from images; `None` where it could not be told, which counts as no.
+    /// Whether writable layers are separate from images; `None` if unknown, which counts as no.
     pub containers_are_apart: Option<bool>,
 }
 
 impl FileSystems {
-    /// What devices and mount points say. The mount points are those of the first file system of each list in CRI's `ImageFsInfo`.
+    /// Derives the facts from devices and mount points. The mount points are those of the first file system
+    /// of each list in CRI's `ImageFsInfo`.
     #[must_use]
     pub fn told_by(
         root_device: Option<&str>,
@@ -40,40 +42,40 @@ impl FileSystems {
     }
 }
 
-/// How a node's file systems are laid out, as far as eviction tells layouts apart.
+/// The layout of a node's file systems, as eviction distinguishes them.
 #[expect(clippy::exhaustive_enums, reason = "upstream's three rows")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// Images and writable layers lie on the node's own file system.
+    /// Images and writable layers are on the node's own file system.
     #[default]
     Single,
     /// Images and writable layers share a file system of their own.
     DedicatedImages,
-    /// Images have a file system of their own, writable layers lie on the node's.
+    /// Images have a file system of their own, writable layers are on the node's.
     Split,
 }
 
-/// Why a round of eviction ends before it looks at any threshold. The next round asks anew.
+/// The reason why a round of eviction ends before it evaluates thresholds. The next round tries again.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LayoutError {
-    /// Nobody could say whether images have a file system of their own.
+    /// It is unknown whether images have a file system of their own.
     #[error("{message}")]
     Unknown {
-        /// What is known.
+        /// The error.
         message: String,
     },
-    /// Writable layers lie apart from images, which the feature gate forbids.
+    /// Writable layers are separate from images, which the feature gate forbids.
     #[error("KubeletSeparateDiskGC is turned off but we still have a split filesystem")]
     SplitIsOff,
 }
 
 impl Layout {
-    /// The layout that the facts amount to. Up to 1.28 nobody asks where writable layers lie.
+    /// The layout of these facts. Up to 1.28 the place of writable layers is ignored.
     ///
     /// # Errors
-    /// See [`LayoutError`]. As upstream, a split is refused even where images have no file system of their own; with the gate on, such a split
-    /// counts as [`Single`](Self::Single).
+    /// See [`LayoutError`]. As upstream, a split is refused even if images have no file system of their own;
+    /// with the gate on, such a split counts as [`Single`](Self::Single).
     pub fn new(facts: &FileSystems, semantics: Semantics) -> Result<Self, LayoutError> {
         let dedicated = match &facts.images_are_dedicated {
             Ok(dedicated) => *dedicated,
@@ -104,13 +106,14 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What a node under pressure collects.
+/// A reclaim function of a node under pressure.
 #[expect(clippy::exhaustive_enums, reason = "a driver must be able to run each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Function {
-    /// Dead containers and sandboxes, those of completed pods too: [`Occasion::Forced`](crate::container::Occasion::Forced).
+    /// Dead containers and sandboxes, those of completed pods too:
+    /// [`Occasion::Forced`](crate::container::Occasion::Forced).
     DeleteAllUnusedContainers,
-    /// All images that are not in use, not pinned and not too young.
+    /// All images that are neither in use, pinned, nor too young.
     DeleteUnusedImages,
 }
 
@@ -131,11 +134,14 @@ impl fmt::Display for Function {
     }
 }
 
-/// What a signal calls for, in the order in which it is run. `None`: the signal has no entry; an empty entry and none amount to the same.
+/// The functions of a signal, in the order in which they run. `None`: the signal has no entry, which is
+/// equivalent to an empty entry.
 ///
 /// # Upstream
-/// `buildSignalToNodeReclaimFuncs` in `eviction/helpers.go`. Up to 1.28 there is no split, and [`Layout::Split`] counts as
-/// [`Layout::DedicatedImages`].
+/// `buildSignalToNodeReclaimFuncs` in
+/// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go).
+/// Up to 1.28 there is no split, and
+/// [`Layout::Split`] counts as [`Layout::DedicatedImages`].
 ///
 /// # Examples
 /// ```

@@ -1,15 +1,18 @@
-//! Decides what a node under pressure collects before it evicts pods, and whether that was enough.
+//! Planner for the reclaim of a node under pressure before it evicts pods ([N4.1](crate::rules#n4-1)).
 //!
-//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one round: which threshold is answered, and which functions are run for it. [`Pass`]
-//! runs them one by one and judges the new measurement.
+//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one round: it selects the threshold to answer
+//! and its functions. [`Pass`] runs them one by one and evaluates the new measurement.
 //!
 //! # Guarantees
-//! - A signal that was not measured, or of which there is nothing in all, forces nothing.
+//! - A signal that was not measured, or has no capacity, forces nothing.
 //! - Every threshold is answered or kept with a reason.
-//! - The same facts give the same plan; where upstream leaves an order to chance, a finding says so.
+//! - The same facts give the same plan; if upstream's order is random, a finding says so.
 //!
 //! # Upstream
-//! `eviction/eviction_manager.go` and `eviction/helpers.go`. Ranking pods and evicting them is not part of it.
+//! [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go)
+//! and
+//! [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go).
+//! Ranking and evicting pods is not included.
 
 mod layout;
 mod observation;
@@ -22,7 +25,7 @@ mod threshold;
 
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use pass::{Answer, FunctionFailed, Pass, PodsGo, Step, StillMet, Verdict, pod_grace_seconds};
+pub use pass::{Answer, EvictionReason, FunctionFailed, Pass, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use quantity::{Amount, Percent, Quantity};
 pub use reason::{Reason, Subject};

@@ -1,4 +1,4 @@
-//! What a node measured of its signals, and whether a threshold is met by it.
+//! Measurements of a node's signals, and their comparison with thresholds ([N4.3](crate::rules#n4-3)).
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use kubegc_core::{Timestamp, node_facts::FileSystem};
 
 use super::{Quantity, Signal, Threshold};
 
-/// What was measured of one signal: bytes, inodes or process ids.
+/// A measurement of one signal: bytes, inodes or process ids.
 #[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// How much is free.
+    /// The available amount.
     pub available: u64,
-    /// How much there is in all.
+    /// The capacity.
     pub capacity: u64,
-    /// When it was measured; `None` where the source does not say, which always counts as news.
+    /// The time of the measurement; `None` if unknown, which always counts as new.
     pub at: Option<Timestamp>,
 }
 
-/// What a file system holds.
+/// The content of a file system.
 #[expect(clippy::exhaustive_enums, reason = "upstream tells these three apart")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
@@ -30,30 +30,31 @@ pub enum FileSystemRole {
     Containers,
 }
 
-/// What was measured of all signals. A signal that is absent was not measured.
+/// Measurements of all signals. A missing signal was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observations {
     by_signal: BTreeMap<Signal, Observation>,
 }
 
 impl Observations {
-    /// What was measured of one signal.
+    /// The measurement of one signal.
     #[must_use]
     pub fn get(&self, signal: Signal) -> Option<&Observation> {
         self.by_signal.get(&signal)
     }
 
-    /// What was measured of one signal, where that counts: a measurement of nothing in all does not.
+    /// The measurement of one signal, if it has a capacity.
     pub(super) fn measured(&self, signal: Signal) -> Option<&Observation> {
         self.get(signal).filter(|observation| observation.capacity > 0)
     }
 
-    /// Takes in what was measured of one signal, in place of what was known.
+    /// Sets the measurement of one signal.
     pub fn insert(&mut self, signal: Signal, observation: Observation) {
         self.by_signal.insert(signal, observation);
     }
 
-    /// Takes in what was measured of a file system: its bytes and inodes, each where both its capacity and what is free are known.
+    /// Sets the measurements of a file system: its bytes and inodes, each if both capacity and available
+    /// amount are known.
     pub fn insert_file_system(&mut self, role: FileSystemRole, measured: &FileSystem, at: Option<Timestamp>) {
         let (bytes, inodes) = match role {
             FileSystemRole::Node => (Signal::NodeFsAvailable, Signal::NodeFsInodesFree),
@@ -77,7 +78,7 @@ impl Observations {
         }
     }
 
-    /// What was measured, in the order of the signals.
+    /// The measurements, in the order of the signals.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Signal, &Observation)> {
         self.by_signal
             .iter()
@@ -93,21 +94,24 @@ impl FromIterator<(Signal, Observation)> for Observations {
     }
 }
 
-/// Whether the minimum reclaim counts on top of a threshold's value.
+/// Whether the minimum reclaim is added to a threshold's value.
 #[expect(clippy::exhaustive_enums, reason = "it counts or it does not")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MinimumReclaim {
     /// The value alone counts.
     Ignored,
-    /// So much more must be available.
+    /// The minimum reclaim is added.
     Enforced,
 }
 
 impl Threshold {
-    /// Whether less is available than it asks for. `None`: its signal was not measured, or there is nothing of it in all; that counts as not met.
+    /// Returns whether less than its value is available. `None`: its signal was not measured, or has no
+    /// capacity; that counts as not met.
     ///
     /// # Upstream
-    /// `thresholdsMet` in `eviction/helpers.go`, which takes a capacity of zero for a measurement, so that absolute thresholds are met by it.
+    /// `thresholdsMet` in
+    /// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go),
+    /// which uses a capacity of zero as a measurement, so that absolute thresholds are met by it.
     #[must_use]
     pub fn is_met(&self, observations: &Observations, reclaim: MinimumReclaim) -> Option<bool> {
         let observation = observations.measured(self.signal)?;

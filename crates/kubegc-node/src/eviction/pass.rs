@@ -1,4 +1,5 @@
-//! Decides, step by step, whether what a node under pressure collects is enough to spare its pods.
+//! Step-by-step reclaim of a node under pressure, and the verdict whether a pod is evicted
+//! ([N4.11](crate::rules#n4-11) to [N4.16](crate::rules#n4-16)).
 
 use std::fmt;
 
@@ -6,86 +7,85 @@ use kubegc_core::{Kept, Timestamp};
 
 use super::{
     Function, Layout, MinimumReclaim, Observations, Origin, Reason, Signal, Subject, Threshold, Thresholds,
-    plan::{functions, oddities},
+    plan::{functions, measurement_findings},
 };
 use crate::{Semantics, semantics::behavior};
 
-/// What a pass wants next.
+/// The next step of a pass.
 #[expect(clippy::exhaustive_enums, reason = "whoever drives a pass must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Run this function and say how it went.
+    /// Run this function and report its result.
     Run(Function),
-    /// Measure all signals anew, not from a cache.
+    /// Measure all signals again, not from a cache.
     Measure,
-    /// The pass is over.
+    /// The pass is complete.
     Done(Verdict),
 }
 
-/// What a driver hands in.
+/// The result of a step.
 #[expect(clippy::exhaustive_enums, reason = "one answer for each question")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// How the function went.
+    /// The result of the function.
     Ran(Result<(), String>),
-    /// What was measured, and when; or why nothing was.
+    /// The measurements and their time; or the error.
     Measured(Result<(Observations, Timestamp), String>),
 }
 
-/// Whether pods are spared.
+/// The verdict on pods.
 #[expect(clippy::exhaustive_enums, reason = "they are or they are not")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// No threshold is met any more: the round ends without an eviction.
-    Spared,
-    /// At most one pod is evicted: the first in rank that may be.
-    PodsGo {
-        /// Why.
-        why: PodsGo,
-        /// The thresholds that are still met, in the order of the thresholds; empty where nothing was measured.
+    NoEviction,
+    /// At most one pod is evicted: the first in rank that can be.
+    EvictPod {
+        /// The reason.
+        why: EvictionReason,
+        /// The thresholds that are still met, in the order of the thresholds; empty if nothing was measured.
         still_met: Vec<StillMet>,
     },
 }
 
-/// Why pods are not spared.
+/// The reason why a pod is evicted.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PodsGo {
-    /// Nothing is collected for the signal, so nothing was measured either.
+pub enum EvictionReason {
+    /// The signal has no functions, so nothing was measured either.
     NothingToCollect,
-    /// Measuring failed.
+    /// The measurement failed.
     NotMeasured {
         /// The error.
         error: String,
     },
-    /// The threshold that was answered is still met.
-    StillShort,
-    /// The threshold that was answered is met no more, but another one is: pods go although the collection was enough.
+    /// The answered threshold is still met.
+    NotEnough,
+    /// The answered threshold is no longer met, but another one is: a pod is evicted although the reclaim was
+    /// enough.
     UnrelatedThreshold,
 }
 
-impl fmt::Display for PodsGo {
+impl fmt::Display for EvictionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingToCollect => f.write_str("there is nothing to collect for the signal"),
-            Self::NotMeasured { error } => write!(f, "measuring anew failed: {error}"),
-            Self::StillShort => f.write_str("the collection was not enough"),
-            Self::UnrelatedThreshold => {
-                f.write_str("the collection was enough, but another threshold is met")
-            }
+            Self::NothingToCollect => f.write_str("the signal has no reclaim functions"),
+            Self::NotMeasured { error } => write!(f, "the new measurement failed: {error}"),
+            Self::NotEnough => f.write_str("the reclaim was not enough"),
+            Self::UnrelatedThreshold => f.write_str("the reclaim was enough, but another threshold is met"),
         }
     }
 }
 
-/// A threshold that is met after the collection.
+/// A threshold that is met after the reclaim.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StillMet {
     /// The threshold. Its grace period does not count here.
     pub threshold: Threshold,
-    /// It watches what the round answers, or is a copy of such a threshold.
+    /// It has the answered signal, or is a copy of such a threshold.
     pub related: bool,
-    /// Its value is available, its minimum reclaim is not.
+    /// Only its minimum reclaim is not available.
     pub by_minimum_reclaim: bool,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for StillMet {
     }
 }
 
-/// A function that failed. The pass went on.
+/// A function that failed. The pass continued.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{function}: {message}")]
@@ -121,11 +121,13 @@ enum Stage {
     Done(Verdict),
 }
 
-/// One collection under pressure: runs the functions of a signal, measures anew, and judges.
+/// One reclaim under pressure: runs the functions of a signal, measures again, and decides on an eviction.
 ///
 /// # Upstream
-/// `reclaimNodeLevelResources` in `eviction/eviction_manager.go`. *All* thresholds of the node are looked at again, grace periods do not count, and
-/// a signal that was not measured counts as recovered.
+/// `reclaimNodeLevelResources` in
+/// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go).
+/// *All* thresholds of the node are evaluated again, grace periods do not count, and a signal that was not
+/// measured counts as recovered ([N4.14](crate::rules#n4-14), [N4.15](crate::rules#n4-15)).
 ///
 /// # Examples
 /// ```
@@ -139,7 +141,7 @@ enum Stage {
 /// let disk = Observation { available: 40, capacity: 100, at: None };
 /// let measured = [(Signal::ImageFsAvailable, disk)].into_iter().collect();
 /// let answer = Answer::Measured(Ok((measured, Timestamp::EPOCH)));
-/// assert_eq!(pass.next(Some(answer)), Step::Done(Verdict::Spared));
+/// assert_eq!(pass.next(Some(answer)), Step::Done(Verdict::NoEviction));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
@@ -148,21 +150,21 @@ pub struct Pass {
     functions: &'static [Function],
     reclaim: MinimumReclaim,
     stage: Stage,
-    /// The present step was asked for, so an answer belongs to it.
+    /// Whether a step was returned that can have a result.
     asked: bool,
     failed: Vec<FunctionFailed>,
     findings: Vec<Kept<Subject, Reason>>,
 }
 
 impl Pass {
-    /// A pass for the signal of a round's trigger.
+    /// Creates a pass for the signal of a round's trigger.
     #[must_use]
     pub fn new(thresholds: &Thresholds, layout: Layout, signal: Signal) -> Self {
         let semantics = thresholds.semantics();
         let functions = functions(signal, layout, semantics);
         let stage = if functions.is_empty() {
-            Stage::Done(Verdict::PodsGo {
-                why: PodsGo::NothingToCollect,
+            Stage::Done(Verdict::EvictPod {
+                why: EvictionReason::NothingToCollect,
                 still_met: Vec::new(),
             })
         } else {
@@ -184,7 +186,8 @@ impl Pass {
         }
     }
 
-    /// Takes the answer to the last step and says what is next. `None` asks again; so does an answer to something else, which changes nothing.
+    /// Processes the result of the last step and returns the next. `None` returns it again; so does the
+    /// result of another step, which changes nothing.
     pub fn next(&mut self, answer: Option<Answer>) -> Step {
         match (&self.stage, answer.filter(|_| self.asked)) {
             (Stage::Run(position), Some(Answer::Ran(outcome))) => {
@@ -208,7 +211,7 @@ impl Pass {
         }
         self.asked = true;
         match &self.stage {
-            // The position stays below the number of functions; past it there would be nothing left but to measure.
+            // The position is below the number of functions; otherwise only the measurement would be left.
             Stage::Run(position) => self
                 .functions
                 .get(*position)
@@ -223,13 +226,13 @@ impl Pass {
         let (observations, now) = match measured {
             Ok(measured) => measured,
             Err(error) => {
-                return Verdict::PodsGo {
-                    why: PodsGo::NotMeasured { error },
+                return Verdict::EvictPod {
+                    why: EvictionReason::NotMeasured { error },
                     still_met: Vec::new(),
                 };
             }
         };
-        self.findings = oddities(&self.thresholds, &observations, now);
+        self.findings = measurement_findings(&self.thresholds, &observations, now);
         let is_met = |threshold: &Threshold, reclaim| threshold.is_met(&observations, reclaim) == Some(true);
         let still_met: Vec<StillMet> = self
             .thresholds
@@ -242,13 +245,13 @@ impl Pass {
             })
             .collect();
         if still_met.is_empty() {
-            return Verdict::Spared;
+            return Verdict::NoEviction;
         }
-        Verdict::PodsGo {
+        Verdict::EvictPod {
             why: if still_met.iter().any(|met| met.related) {
-                PodsGo::StillShort
+                EvictionReason::NotEnough
             } else {
-                PodsGo::UnrelatedThreshold
+                EvictionReason::UnrelatedThreshold
             },
             still_met,
         }
@@ -260,19 +263,21 @@ impl Pass {
         &self.failed
     }
 
-    /// What is odd about the new measurement, such as a signal that was not measured and so counts as recovered.
+    /// Findings about the new measurement, such as a signal that was not measured and counts as recovered.
     #[must_use]
     pub fn findings(&self) -> &[Kept<Subject, Reason>] {
         &self.findings
     }
 }
 
-/// How many seconds an evicted pod gets to end.
+/// The grace period in seconds of an evicted pod ([N4.18](crate::rules#n4-18)).
 ///
-/// `soft_max` is the kubelet's `evictionMaxPodGracePeriod`, `of_pod` the pod's own `terminationGracePeriodSeconds` where it has one.
+/// `soft_max` is the kubelet's `evictionMaxPodGracePeriod`, `of_pod` the pod's own
+/// `terminationGracePeriodSeconds` if it has one.
 ///
 /// # Upstream
-/// The end of `synchronize` in `eviction/eviction_manager.go`.
+/// The end of `synchronize` in
+/// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go).
 #[must_use]
 pub fn pod_grace_seconds(
     threshold: &Threshold,
@@ -285,7 +290,7 @@ pub fn pod_grace_seconds(
         i64::from(version.has(behavior::HARD_EVICTION_HAS_GRACE))
     } else {
         of_pod
-            .filter(|_| version.has(behavior::SOFT_EVICTION_HEEDS_POD))
+            .filter(|_| version.has(behavior::SOFT_EVICTION_RESPECTS_POD))
             .map_or(soft_max, |of_pod| of_pod.min(soft_max))
     }
 }

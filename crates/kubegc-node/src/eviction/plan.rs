@@ -1,4 +1,5 @@
-//! Decides which threshold a node under pressure answers first, and what is collected for it.
+//! The plan of one round of eviction: the threshold to answer, and its reclaim functions
+//! ([N4.4](crate::rules#n4-4) to [N4.7](crate::rules#n4-7)).
 
 use std::{collections::BTreeSet, fmt};
 
@@ -10,24 +11,24 @@ use super::{
 };
 use crate::{Event, GoDuration, Semantics, event::reason};
 
-/// What a round of eviction decides by.
+/// The input of a round of eviction.
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pressure {
-    /// How the file systems are laid out.
+    /// The layout of the file systems.
     pub layout: Layout,
-    /// What was measured for this round.
+    /// The measurements of this round.
     pub observations: Observations,
-    /// What the last round left: its [`Summary::history`]. `Default` in the first round.
+    /// The [`Summary::history`] of the last round. `Default` in the first round.
     pub history: History,
 }
 
-/// What a round remembers for the next.
+/// The state that a round passes to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
-    /// Since when each threshold has been met without a break.
+    /// The time since which each threshold has been met without a break.
     met_since: Vec<(Threshold, Timestamp)>,
-    /// The thresholds that counted: met for longer than their grace.
+    /// The thresholds that counted: met for longer than their grace period.
     counted: Vec<Threshold>,
     observations: Observations,
 }
@@ -36,9 +37,9 @@ pub struct History {
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reclaim {
-    /// What to collect.
+    /// The function.
     pub function: Function,
-    /// The signal that calls for it.
+    /// The signal.
     pub signal: Signal,
 }
 
@@ -54,9 +55,9 @@ impl fmt::Display for Reclaim {
 pub struct Trigger {
     /// The threshold.
     pub threshold: Threshold,
-    /// What is short.
+    /// The resource that is short.
     pub resource: Resource,
-    /// What is collected, in order. Empty: nothing, and a pod is evicted at once.
+    /// The functions, in order. Empty: none, and a pod is evicted at once.
     pub functions: &'static [Function],
 }
 
@@ -71,19 +72,21 @@ impl Trigger {
     }
 }
 
-/// What a round amounts to.
+/// The summary of a round.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The threshold that is answered; `None`: none is, and no pod is in danger.
+    /// The threshold that is answered; `None`: none is, and no pod is evicted.
     pub trigger: Option<Trigger>,
-    /// The conditions that this round gives the node, grace or not. Earlier ones outlive this round: see [`PRESSURE_TRANSITION_PERIOD`].
+    /// The node conditions of this round, whatever the grace periods. Earlier ones stay longer: see
+    /// [`PRESSURE_TRANSITION_PERIOD`].
     pub conditions: BTreeSet<NodeCondition>,
-    /// To be handed in next time.
+    /// The input of the next round.
     pub history: History,
 }
 
-/// For how long a node keeps a condition of pressure that no threshold gives it any more, unless configured otherwise.
+/// The time for which a node keeps a pressure condition after its last threshold, by default
+/// ([N4.16](crate::rules#n4-16)).
 pub const PRESSURE_TRANSITION_PERIOD: GoDuration = GoDuration::from_secs(300);
 
 impl Planner for Thresholds {
@@ -93,17 +96,20 @@ impl Planner for Thresholds {
     type Reason = Reason;
     type Summary = Summary;
 
-    /// Decides one round. Every threshold that counts in the layout is either answered or kept.
+    /// Plans one round. Every threshold of the layout is either answered or kept.
     ///
-    /// Running the functions is no measurement: only with new observations does another plan follow. A [`Pass`](super::Pass) runs them and tells
-    /// whether they were enough. *O*(n²) for n thresholds, of which there are at most some thirty.
+    /// Running the functions is not a measurement: only new observations lead to another plan. A
+    /// [`Pass`](super::Pass) runs them and decides whether they were enough. *O*(n²) for n thresholds, of
+    /// which there are about thirty at most.
     ///
     /// # Assumptions
-    /// No pod was evicted for its own local storage in this round; where one was, the round is over, and only the history counts.
+    /// No pod was evicted for its own local storage in this round ([N4.5](crate::rules#n4-5)); otherwise the
+    /// round is over, and only the history counts.
     ///
     /// # Upstream
-    /// `synchronize` in `eviction/eviction_manager.go` up to the reclaim. Where an order is left to chance there, this is the order of
-    /// [`Thresholds`].
+    /// `synchronize` in
+    /// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go)
+    /// up to the reclaim. If its order is random, this is the order of [`Thresholds`].
     fn plan(&self, facts: &Pressure, now: Timestamp) -> PlanOf<Self> {
         let semantics = self.semantics();
         let effective = self.effective(facts.layout);
@@ -142,7 +148,7 @@ impl Planner for Thresholds {
                     signal: trigger.threshold.signal,
                 }));
             plan.findings
-                .extend(chance(trigger, &candidates, facts.layout, semantics));
+                .extend(random_order(trigger, &candidates, facts.layout, semantics));
         }
         for threshold in effective {
             let reason = match &trigger {
@@ -156,7 +162,7 @@ impl Planner for Thresholds {
                     plan.next_at = Some(plan.next_at.map_or(until, |next| next.min(until)));
                     Reason::InGrace { until }
                 }
-                _ if !candidates.contains(&threshold) => Reason::NotNews,
+                _ if !candidates.contains(&threshold) => Reason::OldMeasurement,
                 None => Reason::NoResource,
                 Some(trigger) if trigger.threshold != threshold => Reason::LessUrgent {
                     than: trigger.threshold.signal,
@@ -194,7 +200,8 @@ impl History {
     }
 }
 
-/// The thresholds that are met, then those that counted before and are not yet resolved by their minimum reclaim.
+/// The thresholds that are met, then those that counted before and are not yet resolved by their minimum
+/// reclaim.
 fn met(effective: &[Threshold], facts: &Pressure) -> Vec<Threshold> {
     let is_met =
         |threshold: &Threshold, reclaim| threshold.is_met(&facts.observations, reclaim) == Some(true);
@@ -207,12 +214,12 @@ fn met(effective: &[Threshold], facts: &Pressure) -> Vec<Threshold> {
     met
 }
 
-/// What a signal calls for; nothing where it has no entry.
+/// The functions of a signal; none if it has no entry.
 pub(super) fn functions(signal: Signal, layout: Layout, semantics: Semantics) -> &'static [Function] {
     reclaim_functions(signal, layout, semantics).unwrap_or_default()
 }
 
-/// A hard threshold counts at once, even after a clock that went back.
+/// A hard threshold counts at once, even if the clock went backwards.
 fn grace_is_over(threshold: &Threshold, since: Timestamp, now: Timestamp) -> bool {
     GoDuration::between(since, now).max(GoDuration::ZERO) >= threshold.grace
 }
@@ -221,7 +228,7 @@ fn grace_ends(threshold: &Threshold, since: Timestamp) -> Timestamp {
     since.saturating_add(threshold.grace.to_unsigned().unwrap_or_default())
 }
 
-/// Whether a signal was measured after the last round measured it.
+/// Returns whether a signal was measured after its measurement in the last round.
 fn is_news(signal: Signal, facts: &Pressure) -> bool {
     let Some(observation) = facts.observations.get(signal) else {
         return false;
@@ -232,7 +239,7 @@ fn is_news(signal: Signal, facts: &Pressure) -> bool {
     }
 }
 
-/// Memory comes first, what is about no resource last.
+/// Memory comes first, signals without a resource last.
 const fn urgency(signal: Signal, semantics: Semantics) -> u8 {
     match signal.resource(semantics) {
         Some(Resource::Memory) => 0,
@@ -241,8 +248,8 @@ const fn urgency(signal: Signal, semantics: Semantics) -> u8 {
     }
 }
 
-/// Whether another candidate might have been answered with another outcome.
-fn chance(
+/// A candidate that upstream could have answered with another outcome.
+fn random_order(
     trigger: &Trigger,
     candidates: &[Threshold],
     layout: Layout,
@@ -255,12 +262,12 @@ fn chance(
     })?;
     Some(Kept {
         object: Subject::Threshold(trigger.threshold),
-        reason: Reason::OrderIsChance { other: other.signal },
+        reason: Reason::OrderIsRandom { other: other.signal },
     })
 }
 
 impl Thresholds {
-    /// What is odd about the thresholds in a layout and about what was measured of their signals.
+    /// Findings about the thresholds in a layout and the measurements of their signals.
     fn findings(
         &self,
         effective: &[Threshold],
@@ -279,13 +286,14 @@ impl Thresholds {
                 reason,
             })
             .collect();
-        findings.extend(oddities(effective, &facts.observations, now));
+        findings.extend(measurement_findings(effective, &facts.observations, now));
         findings
     }
 }
 
-/// What is odd about the measurements of the signals that thresholds watch. That a copy's signal was not measured is not odd.
-pub(super) fn oddities(
+/// Findings about the measurements of the thresholds' signals. A copy whose signal was not measured is
+/// normal.
+pub(super) fn measurement_findings(
     thresholds: &[Threshold],
     observations: &Observations,
     now: Timestamp,

@@ -1,17 +1,18 @@
-//! Amounts as eviction thresholds have them: Kubernetes quantities such as `100Mi`, and percentages of a capacity.
+//! Amounts of eviction thresholds: Kubernetes quantities such as `100Mi`, and percentages of a capacity.
 
 use std::{fmt, str::FromStr};
 
 use kubegc_core::FieldError;
 
-/// Billionths in one.
+/// Nanos per unit.
 const NANOS: i128 = 1_000_000_000;
-/// No quantity goes beyond this, upstream or here.
+/// The maximum of a quantity, as upstream.
 const LIMIT: i128 = i64::MAX as i128 * NANOS;
 
 /// A Kubernetes quantity, exact to a billionth: `100Mi`, `1.5Gi`, `2e9`, `500k`.
 ///
-/// What lies below a billionth is rounded away from zero; what lies beyond 64 bits counts as the largest quantity, as upstream has it.
+/// Smaller fractions are rounded away from zero; values beyond 64 bits count as the largest quantity, as
+/// upstream.
 ///
 /// # Examples
 /// ```
@@ -31,13 +32,13 @@ impl Quantity {
         Self(amount as i128 * NANOS)
     }
 
-    /// Whether it lies below zero.
+    /// Returns whether it is negative.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// Whether it is zero.
+    /// Returns whether it is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -53,7 +54,8 @@ impl Quantity {
 impl FromStr for Quantity {
     type Err = FieldError;
 
-    /// Reads a sign, digits with at most one point, and one of the suffixes `n u m k M G T P E Ki Mi Gi Ti Pi Ei` or an exponent such as `e9`.
+    /// Parses a sign, digits with at most one point, and one of the suffixes
+    /// `n u m k M G T P E Ki Mi Gi Ti Pi Ei` or an exponent such as `e9`.
     /// *O*(n) for n bytes.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         parse(text)
@@ -87,7 +89,7 @@ fn parse(text: &str) -> Option<Quantity> {
     Some(Quantity(if negative { -nanos } else { nanos }))
 }
 
-/// What a suffix stands for: billionths of a unit, and by how many digits the point moves.
+/// The value of a suffix: billionths of a unit, and the number of digits by which the point moves.
 fn scale(suffix: &str) -> Option<(i128, i64)> {
     let unit = match suffix {
         "" => NANOS,
@@ -114,7 +116,7 @@ fn scale(suffix: &str) -> Option<(i128, i64)> {
     Some((unit, 0))
 }
 
-/// Digits with the point behind the `point`-th of them, times a unit: rounded up, and held at the limit.
+/// Digits with the point behind the `point`-th of them, times a unit: rounded up, and capped at the limit.
 fn scaled<I>(digits: impl Fn() -> I, point: i64, unit: i128) -> i128
 where
     I: DoubleEndedIterator<Item = i128>,
@@ -123,19 +125,20 @@ where
     let mut whole: i128 = 0;
     let mut places = 0;
     for digit in digits().take(split) {
-        // Held at the limit, which 63 more bits still hold ten times over.
+        // Capped at the limit, for which 63 more bits are enough.
         whole = (whole * 10 + digit).min(LIMIT);
         places += 1;
     }
-    // Zeros that the exponent appends. A number above zero is at the limit after 28 of them, and zero stays zero.
+    // Zeros that the exponent appends. A number above zero is at the limit after 28 of them, and zero stays
+    // zero.
     for _ in places..split.min(places + 40) {
         whole = (whole * 10).min(LIMIT);
     }
     if whole > LIMIT / unit {
         return LIMIT;
     }
-    // From the last digit to the first, each step divides all behind it by ten. What a division loses makes the whole inexact, and only that:
-    // rounding down step by step ends where rounding down once does.
+    // From the last digit to the first, each step divides the rest by ten. The remainder of a division only
+    // makes the result inexact: rounding down in steps equals rounding down once.
     let (mut part, mut inexact) = (0, false);
     let behind = digits().count().saturating_sub(split);
     for digit in digits().rev().take(behind) {
@@ -152,7 +155,8 @@ where
 }
 
 impl fmt::Display for Quantity {
-    /// Writes the largest of the binary suffixes that leaves a whole number, else a plain decimal number.
+    /// Formats with the largest of the binary suffixes that leaves a whole number, else as a plain decimal
+    /// number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(nanos) = *self;
         if nanos % NANOS != 0 {
@@ -175,7 +179,7 @@ impl fmt::Display for Quantity {
 
 /// A share of a capacity, in the precision in which upstream keeps it.
 ///
-/// Kept as the bits of a 32-bit float that is neither negative nor infinite nor no number; such bits are ordered as the numbers are.
+/// Stored as the bits of a non-negative finite 32-bit float; such bits are ordered like the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Percent(u32);
 
@@ -186,7 +190,8 @@ impl Percent {
         f32::from_bits(self.0)
     }
 
-    /// That share of a capacity, cut to a whole number as upstream cuts it: one less than expected where 32 bits keep a little less than the share.
+    /// That share of a capacity, truncated as upstream: one less than expected if 32 bits store slightly less
+    /// than the share.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let capacity = capacity.min(i64::MAX.unsigned_abs());
@@ -197,7 +202,7 @@ impl Percent {
 impl FromStr for Percent {
     type Err = FieldError;
 
-    /// Reads a number that is not negative, and the sign `%`.
+    /// Parses a non-negative number and the sign `%`.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let bad = || FieldError::invalid("", text, "not a percentage such as 10% or 7.5%");
         let number = text.strip_suffix('%').ok_or_else(bad)?;
@@ -215,24 +220,24 @@ impl FromStr for Percent {
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Seven digits are all that a share of 32 bits has.
+        // Seven digits are the precision of a 32-bit share.
         let percent = format!("{:.4}", f64::from(self.share()) * 100.0);
         write!(f, "{}%", percent.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// How much a threshold or a reclaim speaks of.
+/// The amount of a threshold or a reclaim.
 #[expect(clippy::exhaustive_enums, reason = "absolute or relative")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Amount {
-    /// So much.
+    /// An absolute amount.
     Absolute(Quantity),
-    /// That share of the capacity.
+    /// A share of the capacity.
     Relative(Percent),
 }
 
 impl Amount {
-    /// How much that is where the capacity is this.
+    /// The amount for this capacity.
     #[must_use]
     pub fn of(self, capacity: u64) -> Quantity {
         match self {
@@ -245,7 +250,7 @@ impl Amount {
 impl FromStr for Amount {
     type Err = FieldError;
 
-    /// Reads a percentage where the text ends in `%`, else a quantity.
+    /// Parses a percentage if the text ends in `%`, else a quantity.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         if text.ends_with('%') {
             text.parse().map(Self::Relative)
@@ -361,7 +366,7 @@ mod tests {
             ("5%", 1_000, 50),
             ("15%", 999, 149),
             ("7.5%", 1_000, 75),
-            // 32 bits keep a little less than 0.005.
+            // 32 bits store slightly less than 0.005.
             (".5%", 1_000, 4),
             ("10%", 0, 0),
             ("100%", 7, 7),

@@ -1,4 +1,4 @@
-//! What there is to say of thresholds that lead to no collection, and of odd measurements.
+//! Reasons for thresholds without a reclaim, and findings about measurements.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use kubegc_core::Timestamp;
 
 use super::{Signal, Threshold};
 
-/// What a plan of reclaim speaks of.
+/// The subject of an entry in a reclaim plan.
 #[expect(clippy::exhaustive_enums, reason = "a threshold, or what it watches")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -25,7 +25,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Why a threshold leads to no collection, or what is odd about it or its signal.
+/// The reason why a threshold causes no reclaim, or a finding about it or its signal.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -35,44 +35,46 @@ pub enum Reason {
     NotMeasured,
     /// It is met, but not for long enough.
     InGrace {
-        /// When it has been met for long enough, should it stay met.
+        /// When its grace period ends, if it stays met.
         until: Timestamp,
     },
-    /// It is met, but by the measurement of an earlier round.
-    NotNews,
+    /// It is met, but the measurement is not newer than that of an earlier round.
+    OldMeasurement,
     /// It is met, and a more urgent one is answered in this round.
     LessUrgent {
         /// The signal that is answered.
         than: Signal,
     },
-    /// It is met, and its signal is about nothing that could be reclaimed.
+    /// It is met, and its signal has no resource that can be reclaimed.
     NoResource,
-    /// It is answered, and there is nothing to collect for it: a pod is evicted.
+    /// It is answered without reclaim functions: a pod is evicted.
     NothingToCollect,
 
-    /// More is available than there is in all.
+    /// The available amount exceeds the capacity.
     AvailableAboveCapacity {
         /// What is available.
         available: u64,
-        /// What there is in all.
+        /// The capacity.
         capacity: u64,
     },
-    /// There is nothing in all, so the measurement counts as none. Upstream still compares absolute thresholds with it.
+    /// The capacity is zero, so the measurement does not count. Upstream still compares absolute thresholds
+    /// with it.
     CapacityIsZero,
-    /// It was measured after the present.
+    /// It was measured in the future.
     MeasuredInFuture {
         /// When.
         at: Timestamp,
     },
-    /// This configured threshold is replaced by a copy of another.
+    /// This configured threshold is replaced by a copy of another one ([N4.19](crate::rules#n4-19)).
     Dropped,
-    /// This threshold is a copy. How exactly upstream copies is not known for certain.
+    /// This threshold is a copy ([N4.20](crate::rules#n4-20)). Upstream's copies may differ in detail.
     Copied {
         /// The signal that it is copied from.
         from: Signal,
     },
-    /// A threshold that is as urgent is met, too, and calls for other functions. Which of them upstream answers may differ from round to round.
-    OrderIsChance {
+    /// A threshold of the same urgency is also met and has other functions. Upstream can answer either of
+    /// them.
+    OrderIsRandom {
         /// The signal of the other threshold.
         other: Signal,
     },
@@ -83,21 +85,23 @@ impl fmt::Display for Reason {
         match self {
             Self::NotMet => f.write_str("enough is available"),
             Self::NotMeasured => f.write_str("not measured"),
-            Self::InGrace { until } => write!(f, "met, but counts only from {until} on"),
-            Self::NotNews => f.write_str("met by a measurement that an earlier round has seen"),
-            Self::LessUrgent { than } => write!(f, "met, but {than} comes first"),
-            Self::NoResource => f.write_str("met, but about nothing that could be reclaimed"),
-            Self::NothingToCollect => f.write_str("met, and there is nothing to collect for it"),
-            Self::AvailableAboveCapacity { available, capacity } => {
-                write!(f, "{available} available of {capacity} in all")
+            Self::InGrace { until } => write!(f, "met, but in its grace period until {until}"),
+            Self::OldMeasurement => {
+                f.write_str("met, but the measurement is not newer than that of an earlier round")
             }
-            Self::CapacityIsZero => f.write_str("nothing in all, so the measurement does not count"),
+            Self::LessUrgent { than } => write!(f, "met, but {than} is more urgent"),
+            Self::NoResource => f.write_str("met, but its signal has no resource that can be reclaimed"),
+            Self::NothingToCollect => f.write_str("met, but its signal has no reclaim functions"),
+            Self::AvailableAboveCapacity { available, capacity } => {
+                write!(f, "{available} available of a capacity of {capacity}")
+            }
+            Self::CapacityIsZero => f.write_str("the capacity is zero, so the measurement does not count"),
             Self::MeasuredInFuture { at } => write!(f, "measured in the future, at {at}"),
             Self::Dropped => {
                 f.write_str("replaced by a copy of the threshold on the file system of writable layers")
             }
-            Self::Copied { from } => write!(f, "copied from {from}; upstream may copy otherwise"),
-            Self::OrderIsChance { other } => {
+            Self::Copied { from } => write!(f, "copied from {from}; upstream's copy may differ"),
+            Self::OrderIsRandom { other } => {
                 write!(
                     f,
                     "{other} is as urgent and calls for something else; upstream may answer either"

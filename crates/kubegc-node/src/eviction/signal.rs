@@ -1,4 +1,4 @@
-//! The signals at which a node comes under pressure, and what each is about.
+//! The eviction signals of a node, with their resources and conditions.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use kubegc_core::FieldError;
 
 use crate::{Semantics, semantics::behavior};
 
-/// What a threshold watches.
+/// An eviction signal.
 #[expect(
     clippy::exhaustive_enums,
     reason = "upstream's signals; a new one needs a row in every table"
@@ -33,7 +33,7 @@ pub enum Signal {
     PidAvailable,
 }
 
-/// What a signal is about, as upstream's events name it.
+/// The resource of a signal, by upstream's name in events.
 #[expect(clippy::exhaustive_enums, reason = "upstream's resources of signals")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
@@ -66,7 +66,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// What a node under pressure says of itself.
+/// A pressure condition of a node.
 #[expect(clippy::exhaustive_enums, reason = "upstream's conditions of pressure")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeCondition {
@@ -110,7 +110,7 @@ impl Signal {
         Self::PidAvailable,
     ];
 
-    /// Upstream's name, as the kubelet's configuration has it.
+    /// Upstream's name, as in the kubelet's configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -126,19 +126,19 @@ impl Signal {
         }
     }
 
-    /// Whether it is about the file system of writable layers.
+    /// Returns whether it is a signal of the file system of writable layers.
     #[must_use]
     pub const fn is_container_fs(self) -> bool {
         matches!(self, Self::ContainerFsAvailable | Self::ContainerFsInodesFree)
     }
 
-    /// Whether a version knows it.
+    /// Returns whether a version knows it.
     #[must_use]
     pub const fn is_known(self, semantics: Semantics) -> bool {
         !self.is_container_fs() || semantics.version.has(behavior::CONTAINER_FS_SIGNALS)
     }
 
-    /// What it is about; `None` where the version has no entry for it.
+    /// Its resource; `None` if the version has no entry for it.
     #[must_use]
     pub const fn resource(self, semantics: Semantics) -> Option<Resource> {
         match self {
@@ -152,7 +152,7 @@ impl Signal {
         }
     }
 
-    /// The condition that the node has while a threshold on it is met; `None` where the version has no entry for it.
+    /// The condition of the node while a threshold on it is met; `None` if the version has no entry for it.
     #[must_use]
     pub const fn condition(self, semantics: Semantics) -> Option<NodeCondition> {
         match self.resource(semantics) {
@@ -173,7 +173,7 @@ impl fmt::Display for Signal {
 impl FromStr for Signal {
     type Err = FieldError;
 
-    /// Reads upstream's name, letter for letter.
+    /// Parses upstream's exact name.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! Decides which eviction thresholds a node's settings amount to, and what is wrong with them.
+//! Eviction thresholds of a node's settings, and their validation.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,38 +7,40 @@ use kubegc_core::FieldError;
 use super::{Amount, Layout, Signal};
 use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
 
-/// Where a threshold comes from.
+/// The origin of a threshold.
 #[expect(clippy::exhaustive_enums, reason = "written down, or copied")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// The node's settings name it.
+    /// The node's settings.
     #[default]
     Configured,
-    /// It is a copy of the threshold on another signal. How exactly upstream copies is not known for certain.
+    /// A copy of the threshold on another signal ([N4.19](crate::rules#n4-19)). Upstream's copies may differ
+    /// in detail.
     CopyOf(Signal),
 }
 
 /// One threshold: met while less than its value is available.
 #[expect(
     clippy::exhaustive_structs,
-    reason = "all that upstream gives a threshold; the only operator is `less than`"
+    reason = "the fields of upstream's threshold; the only operator is `less than`"
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Threshold {
-    /// What it watches.
+    /// Its signal.
     pub signal: Signal,
-    /// Below which amount it is met. Too low, and the node runs out before pods are evicted; too high, and pods are evicted for nothing.
+    /// The amount below which it is met. If it is too low, the node runs out before pods are evicted; if it
+    /// is too high, pods are evicted unnecessarily.
     pub value: Amount,
-    /// For how long it must be met before it counts. Zero makes it a hard one.
+    /// The time for which it must be met before it counts. Zero makes it a hard one.
     pub grace: GoDuration,
-    /// How much beyond the value must be available before it counts as resolved.
+    /// The amount beyond the value that must be available before it counts as resolved.
     pub minimum_reclaim: Option<Amount>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
 impl Threshold {
-    /// Whether it counts at once.
+    /// Returns whether it counts at once.
     #[must_use]
     pub fn is_hard(&self) -> bool {
         self.grace == GoDuration::ZERO
@@ -58,9 +60,9 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// All thresholds of a node, valid by construction. The planner of what a node under pressure collects: see the [module](super).
+/// All thresholds of a node, valid by construction, and the planner of the reclaim: see the [module](super).
 ///
-/// The order is hard before soft, and by the signals' names within; upstream's is left to chance.
+/// The order is hard before soft, and by the signals' names within; upstream's is random.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Thresholds {
     configured: Vec<Threshold>,
@@ -69,10 +71,11 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// The thresholds of a node's settings. `0%` and `100%` switch a threshold off.
+    /// The thresholds of a node's settings. `0%` and `100%` disable a threshold.
     ///
     /// # Errors
-    /// Every entry that makes no sense, in the order hard, soft, grace periods, minimum reclaims. The texts are ours.
+    /// Every invalid entry, in the order hard, soft, grace periods, minimum reclaims. The texts are not
+    /// upstream's.
     pub fn new(spec: &PolicySpec, semantics: Semantics) -> Result<Self, Vec<FieldError>> {
         let mut reading = Reading {
             semantics,
@@ -105,7 +108,7 @@ impl Thresholds {
         &self.configured
     }
 
-    /// Fields whose value switches their threshold off, such as `evictionHard[nodefs.available]`.
+    /// Fields whose value disables their threshold, such as `evictionHard[nodefs.available]`.
     #[must_use]
     pub fn off(&self) -> &[String] {
         &self.off
@@ -117,9 +120,10 @@ impl Thresholds {
         self.semantics
     }
 
-    /// The thresholds that count in a layout: those configured, then the copies that writable layers get.
+    /// The thresholds of a layout: the configured ones, then the copies for writable layers.
     ///
-    /// Since 1.31 thresholds on `containerfs` are dropped and replaced by copies of those on the file system that holds the writable layers.
+    /// From 1.31 thresholds on `containerfs` are replaced by copies of those on the file system that contains
+    /// the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
     #[must_use]
     pub fn effective(&self, layout: Layout) -> Vec<Threshold> {
         let mut effective = self.configured.clone();
@@ -151,7 +155,7 @@ impl Thresholds {
     }
 }
 
-/// The signal of writable layers that a signal stands in for in a layout.
+/// The signal of writable layers that a signal replaces in a layout.
 const fn writable_layers(signal: Signal, layout: Layout) -> Option<Signal> {
     match (layout, signal) {
         (Layout::Single | Layout::Split, Signal::NodeFsAvailable)
@@ -162,7 +166,7 @@ const fn writable_layers(signal: Signal, layout: Layout) -> Option<Signal> {
     }
 }
 
-/// Settings on their way to thresholds.
+/// Settings during their evaluation.
 struct Reading {
     semantics: Semantics,
     off: Vec<String>,
@@ -277,7 +281,7 @@ impl Reading {
     }
 }
 
-/// What a refused amount suffers from, without the field that it does not know.
+/// The problem of a refused amount, without the field, which it does not know.
 fn problem(error: &FieldError) -> &str {
     match error {
         FieldError::Invalid { problem, .. } => problem,

@@ -1,4 +1,4 @@
-//! Which images may go, in which order, and what became of each.
+//! The candidates for removal, their order and their outcomes.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::{GoDuration, Inventory, Order};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// When it was last seen in use; `None`: never.
+    /// The last detection that found it in use; `None`: never.
     pub last_used: Option<Timestamp>,
-    /// When it was first listed; `None`: before all times.
+    /// Its first detection; `None`: infinitely old.
     pub first_detected: Option<Timestamp>,
     /// Position of its record, in the order of keys.
     pub record: u32,
 }
 
 impl Candidate {
-    /// For how long it was not used; the longest duration where it never was.
+    /// The time since its last use; the longest duration if it was never used.
     #[must_use]
     pub fn idle(&self, now: Timestamp) -> GoDuration {
         self.last_used
             .map_or(GoDuration::MAX, |used| GoDuration::between(used, now))
     }
 
-    /// Time since its first detection; the longest duration where that lies before all times.
+    /// The time since its first detection; the longest duration if it is infinitely old.
     #[must_use]
     pub fn age(&self, now: Timestamp) -> GoDuration {
         self.first_detected
@@ -35,10 +35,10 @@ impl Candidate {
     }
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Its turn did not come.
+    /// It was not considered yet.
     Waiting,
     Removed,
     Failed(Box<str>),
@@ -46,13 +46,13 @@ pub(super) enum Fate {
     UsedSince,
 }
 
-/// The candidates of a pass and what became of them.
+/// The candidates of a pass and their outcomes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
-    /// What the listing says of each record.
+    /// The listing's data of each record.
     pub(super) listed: Vec<Listed>,
     shared: Vec<Option<Arc<Image>>>,
-    /// In the order in which they go.
+    /// In the order of removal.
     pub(super) candidates: Vec<Candidate>,
     /// One for each candidate.
     pub(super) fates: Vec<Fate>,
@@ -60,7 +60,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// N3.17 to N3.19: unused and unpinned, least recently used first, then first detected first.
+    /// [N3.17](crate::rules#n3-17) to [N3.20](crate::rules#n3-20): unused and unpinned images, least recently
+    /// used first, then first detected first.
     pub(super) fn new(
         policy: &Policy,
         records: &Records,
@@ -68,7 +69,7 @@ impl Choice {
         shared: Vec<Option<Arc<Image>>>,
     ) -> Self {
         let mut invalid = 0;
-        // Last use, first detection, rank: what is sorted is small.
+        // Last use, first detection, rank: a small sort key.
         let mut order: Vec<(i64, i64, u32, u32)> = Vec::with_capacity(listed.len());
         for (at, (record, listed)) in (0..).zip(records.sorted.iter().zip(&listed)) {
             if listed.in_use || record.pinned {
@@ -78,7 +79,7 @@ impl Choice {
                 invalid += 1;
                 continue;
             }
-            // Records stand in the order of their keys, so equals go by key.
+            // Records are ordered by key, so equals are ordered by key.
             let rank = match policy.order {
                 Order::Total => at,
                 Order::Listing => listed.first_at,
@@ -104,18 +105,18 @@ impl Choice {
         }
     }
 
-    /// The image of a record, to be told of.
+    /// The image of a record, for a report.
     pub(super) fn take(&mut self, record: usize, images: &[Arc<Image>]) -> Arc<Image> {
         let at = self.listed[record].at as usize;
         self.shared[at].take().unwrap_or_else(|| Arc::clone(&images[at]))
     }
 
-    /// How many records were passed over because their key names no image.
+    /// Number of records that were skipped because their key has no image id.
     pub(super) const fn invalid(&self) -> u32 {
         self.invalid
     }
 
-    /// N3.38, N3.39: whether images go by age in this pass.
+    /// [N3.38](crate::rules#n3-38), [N3.39](crate::rules#n3-39): whether the age step applies in this pass.
     pub(super) fn age_applies(&self, policy: &Policy, watched_since: Timestamp, now: Timestamp) -> bool {
         let age_max = policy.thresholds.age_max;
         age_max != GoDuration::ZERO && GoDuration::between(watched_since, now) > age_max
@@ -126,8 +127,8 @@ impl Choice {
         records.sorted[self.candidates[at].record as usize].size_bytes
     }
 
-    /// What is odd about the images and their records.
-    pub(super) fn oddities(
+    /// Findings about the images and their records.
+    pub(super) fn findings(
         &self,
         inventory: &Inventory,
         records: &Records,
@@ -136,10 +137,10 @@ impl Choice {
         let Ok(images) = &inventory.images else {
             return Vec::new();
         };
-        let mut odd = Vec::new();
+        let mut findings = Vec::new();
         for (record, listed) in records.sorted.iter().zip(&self.listed) {
             let mut find = |reason| {
-                odd.push(Kept {
+                findings.push(Kept {
                     object: Subject::Image(Arc::clone(&images[listed.at as usize])),
                     reason,
                 });
@@ -155,16 +156,17 @@ impl Choice {
                 find(Reason::InvalidId);
             }
         }
-        odd
+        findings
     }
 }
 
-/// A time as a number to sort by. Before all times comes first; it equals the first instant that there is, and counts as old as that.
+/// A time as a sort key. Infinitely old comes first; it equals the first possible instant.
 fn nanos(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MIN, Timestamp::as_nanos)
 }
 
-/// N3.2, N3.19: whether the id in the key of a record, which ends at the first comma, is empty.
+/// [N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19): whether the id in the key of a record, which ends
+/// at the first comma, is empty.
 fn names_no_image(key: &str) -> bool {
     matches!(key.as_bytes().first(), None | Some(b','))
 }

@@ -1,4 +1,4 @@
-//! Brings the records up to date with a listing, and tells which images are in use.
+//! Detection: updates the records from a listing, and determines the images in use.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,29 +12,30 @@ use kubegc_core::{
 use super::{Error, Policy, Reason, Record, Records, Subject};
 use crate::{Inventory, semantics::behavior};
 
-/// The records after a listing, and what the listing says of each.
+/// The records after a listing, and the listing's data of each.
 pub(super) struct Detected {
     pub(super) records: Records,
     /// One for each record, in their order.
     pub(super) listed: Vec<Listed>,
-    /// The images by their positions, each to be taken once: shared while their memory is at hand, not looked up again when they are told of.
+    /// The images by position, each to be taken once: shared while their memory is cached.
     pub(super) shared: Vec<Option<Arc<Image>>>,
 }
 
-/// What a listing says of one record.
+/// The listing's data of one record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
-    /// Position of the image in the listing; of images with one key the last.
+    /// Position of the image in the listing; the last one of duplicates.
     pub(super) at: u32,
     /// Position of the first image with this key.
     pub(super) first_at: u32,
     pub(super) in_use: bool,
 }
 
-/// N3.5 to N3.13. `first_detected` is what new records get, `now` is when the listing was read.
+/// [N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13). `first_detected` is the value for new records,
+/// `now` is the time after the lists were read.
 ///
 /// # Errors
-/// A listing that is needed is missing, or a container does not say what it was made from. The records are handed back as they were.
+/// A required listing is missing, or a container does not name its image. The records are returned unchanged.
 pub(super) fn detect(
     policy: &Policy,
     records: Records,
@@ -77,7 +78,7 @@ pub(super) fn detect(
         let known = loop {
             match old.peek() {
                 Some(record) if is_known(record) => break old.next(),
-                // Records whose image is not listed any more are dropped.
+                // Records of images that are no longer listed are dropped.
                 Some(record) if *record.key < *key => drop(old.next()),
                 Some(_) | None => break None,
             }
@@ -88,7 +89,7 @@ pub(super) fn detect(
             last_used: None,
             size_bytes: 0,
             pinned: false,
-            // The handler of a record is that of the image which made it.
+            // The handler of a record is that of its first image.
             runtime_handler: keys.handler(first.at),
         });
         if last_seen.in_use {
@@ -108,7 +109,7 @@ pub(super) fn detect(
 
 type InUse<'a> = HashSet<Cow<'a, str>, FixedState>;
 
-/// The listing, and the keys of what is in use, read in upstream's order.
+/// The listing, and the keys of images in use, read in upstream's order.
 fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
     let semantics = &policy.semantics;
     let images = inventory
@@ -125,7 +126,7 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
             let unknown = containers
                 .iter()
                 .filter(|container| used_by(policy, container).is_none());
-            // Of several the one that comes first by id, so that the order of the listing leaves no trace.
+            // Of several the first one by id, so that the order of the listing is irrelevant.
             let first = unknown.min_by_key(|container| &container.id).unwrap_or(container);
             return Err(Error::UseUnknown(Arc::clone(first)));
         };
@@ -145,10 +146,11 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
     Ok((images, in_use))
 }
 
-/// N3.6: the key of the image that a container was made from; `None` where it does not say. A dead container uses its image like a living one.
+/// [N3.6](crate::rules#n3-6), [N3.7](crate::rules#n3-7): the key of a container's image; `None` if unknown. A
+/// dead container uses its image like a running one.
 fn used_by<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>> {
     let image = &container.image;
-    let by_id = policy.semantics.version.has(behavior::IMAGE_ID_TELLS_USE) && !image.id.is_empty();
+    let by_id = policy.semantics.version.has(behavior::IMAGE_ID_IDENTIFIES_USE) && !image.id.is_empty();
     let identity = if by_id { &image.id } else { &image.reference };
     if identity.is_empty() {
         return None;
@@ -162,9 +164,9 @@ fn used_by<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>
 /// The keys of a listing.
 struct Keys<'a> {
     images: &'a [Arc<Image>],
-    /// Keys that are not the id alone: for every image, or for none.
+    /// Keys that differ from the id: for every image, or for none.
     composed: Vec<Arc<str>>,
-    /// Bytes that all keys begin with.
+    /// Length of the common prefix of all keys.
     common: usize,
     /// Whether records keep the handler.
     handlers: bool,
@@ -173,7 +175,7 @@ struct Keys<'a> {
 /// An image of a listing, by its key.
 #[derive(Clone, Copy)]
 struct Keyed {
-    /// The eight bytes after what all keys have in common, so that most comparisons need no look at the text.
+    /// The eight bytes after the common prefix, so that most comparisons do not need the text.
     prefix: u64,
     at: u32,
 }
@@ -222,7 +224,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// What is needed of each image, read once in the order of the listing, in which images tend to lie in memory.
+    /// The required fields of each image, read once in the order of the listing, which is usually the order
+    /// in memory.
     fn seen<'k>(&'k self, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Seen<'k>> {
         let seen = images.iter().enumerate().map(|(at, image)| {
             let key = self.text(position(at));
@@ -236,7 +239,7 @@ impl<'a> Keys<'a> {
         seen.collect()
     }
 
-    /// All images in the order of their keys; those of one key in the order of the listing.
+    /// All images in the order of their keys; duplicates in the order of the listing.
     fn sorted(&self, seen: &[Seen<'_>]) -> Vec<Keyed> {
         let keyed = (0..).zip(seen).map(|(at, seen)| {
             let text = &seen.key.as_bytes()[self.common..];
@@ -260,7 +263,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// What detection needs of an image.
+/// The fields of an image that detection needs.
 struct Seen<'a> {
     key: &'a str,
     size_bytes: u64,
@@ -268,7 +271,7 @@ struct Seen<'a> {
     in_use: bool,
 }
 
-/// N3.2: the key of an image where use is kept per handler.
+/// [N3.2](crate::rules#n3-2): the key of an image if use is recorded per handler.
 fn key(image: &Image) -> Arc<str> {
     if image.runtime_handler.is_empty() {
         Arc::clone(&image.id)

@@ -1,4 +1,4 @@
-//! Why a pass over images fails, in upstream's words for each version.
+//! Errors of a pass over images, with upstream's texts for each version.
 
 use std::{fmt, sync::Arc};
 
@@ -6,73 +6,74 @@ use kubegc_core::node_facts::Container;
 
 use crate::{GoDuration, Unlisted};
 
-/// Why a pass over images failed. The texts are upstream's where it has one.
+/// The error of a pass over images. The texts are upstream's if it has one.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Error {
-    /// The images are not known.
+    /// The images are unknown.
     #[error("{0}")]
     ListImages(Unlisted),
-    /// The containers are not known, so neither is what is in use.
+    /// The containers are unknown, and therefore the images in use.
     #[error("{0}")]
     ListPods(Unlisted),
-    /// Which images are mounted as volumes is not known.
+    /// The images that are mounted as volumes are unknown.
     #[error("get container status: {0}")]
     ImageVolumes(Unlisted),
-    /// A container does not say what it was made from, so any image may be in use. Upstream passes over such containers.
-    #[error("container {} does not say what image it was made from", .0.id)]
+    /// A container does not name its image, so any image may be in use. Upstream ignores such containers
+    /// ([N3.7](crate::rules#n3-7)).
+    #[error("container {} does not name its image", .0.id)]
     UseUnknown(Arc<Container>),
-    /// The state of the file system is not known.
+    /// The state of the file system is unknown.
     #[error("{0}")]
     FileSystem(Unlisted),
     /// The file system has no capacity.
     #[error("invalid capacity 0 on image filesystem")]
     InvalidCapacity,
-    /// Some image unused for too long could not be removed.
+    /// An image that was unused for too long could not be removed.
     #[error("wanted to free images older than {age_max}, encountered errors in image deletion: {errors}")]
     Age {
         /// The maximum age.
         age_max: GoDuration,
-        /// What went wrong, together.
+        /// The aggregated errors.
         errors: Box<str>,
     },
-    /// Some image could not be removed to make room, even if others were enough.
+    /// An image could not be removed to make room, even if others were enough ([N3.43](crate::rules#n3-43)).
     #[error(
         "wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors in image deletion: {errors}"
     )]
     Space {
-        /// How much was to be freed.
+        /// The bytes to free.
         wanted_bytes: i64,
-        /// How much was freed.
+        /// The freed bytes.
         freed_bytes: i64,
-        /// What went wrong, together.
+        /// The aggregated errors.
         errors: Box<str>,
     },
-    /// Less was freed than was wanted.
+    /// Less was freed than wanted ([N3.35](crate::rules#n3-35)).
     #[error("{}", Told(wording, *wanted_bytes, *freed_bytes))]
     Insufficient {
-        /// How much was to be freed.
+        /// The bytes to free.
         wanted_bytes: i64,
-        /// How much was freed.
+        /// The freed bytes.
         freed_bytes: i64,
-        /// How the version says so.
+        /// The text of the version.
         wording: Wording,
     },
 }
 
-/// How versions say that less was freed than was wanted.
+/// The texts for a shortfall.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wording {
-    /// As 1.20 says it.
+    /// The text of 1.20.
     Wanted,
-    /// As 1.28 to 1.33 say it.
+    /// The text of 1.28 to 1.33.
     Attempted,
-    /// As 1.34 and later say it.
+    /// The text from 1.34.
     Disk {
-        /// How full the file system was.
+        /// Usage of the file system.
         usage_percent: i64,
-        /// How large it is.
+        /// Capacity of the file system.
         capacity_bytes: i64,
     },
 }
@@ -106,7 +107,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// A number of bytes in binary units, as upstream writes it (N3.36).
+/// A number of bytes in binary units, in upstream's format ([N3.36](crate::rules#n3-36)).
 struct Binary(i64);
 
 impl fmt::Display for Binary {

@@ -1,24 +1,31 @@
-//! Chooses which images of a node are removed, least recently used first, and says why the others stay.
+//! Planner for images, least recently used first.
 //!
-//! A pass lists images and containers and brings the [`Records`] up to date: when each image was first seen, when last in use. Images neither in
-//! use nor pinned are candidates, ordered by last use, then by first detection. Those unused for longer than the maximum age go. Where the disk is
-//! as full as the high threshold, candidates old enough go until the listed sizes add up to what the low threshold asks for.
+//! A pass lists images and containers and updates the [`Records`] with the first detection and the last use
+//! of each image. Images that are neither in use nor pinned are candidates, ordered by last use, then by
+//! first detection. Those that are unused for longer than the maximum age are removed. If the disk usage
+//! reaches the high threshold, candidates that reached the minimum age are removed until their listed sizes
+//! add up to the amount above the low threshold.
 //!
 //! # Guarantees
-//! Never an image that any container, dead or alive, was made from; never a pinned one; nothing at all where images, containers or the disk are
-//! unknown. Records are a value: they go in with the [`Inventory`](crate::Inventory) and come out with the [`Summary`].
+//! An image of any container, dead or alive, is never removed, nor a pinned one. Nothing is removed if
+//! images, containers or the disk are unknown. Records are a value: they are in the
+//! [`Inventory`](crate::Inventory) and returned in the [`Summary`].
 //!
-//! Up to 1.28 images are listed only where the disk is too full: below the threshold such a plan tells of no image.
+//! Up to 1.28 images are listed only if the disk is too full: below the threshold such a plan reports no
+//! image.
 //!
 //! # Assumptions
-//! Sizes are those of the listing. Images that share layers free less than their sizes, and a runtime may free later than it answers.
+//! Sizes are those of the listing ([N3.44](crate::rules#n3-44)). Images that share layers free less than
+//! their sizes, and a runtime can free space later than it responds.
 //!
 //! # Complexity
 //! `n` images and `m` containers: `O(n log n + m)` time, `O(n + m)` memory.
 //!
 //! # Upstream
-//! `pkg/kubelet/images/image_gc_manager.go`. Differences between releases are in [`semantics`](crate::semantics). Among images of equal use and
-//! detection upstream's order is random; here they go by key. Where a container names no image upstream takes it to use none; here the pass fails.
+//! [`image_gc_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go).
+//! Differences between releases are in
+//! [`semantics`](crate::semantics). Among images of equal use and detection upstream's order is random; here
+//! they are ordered by key. Upstream ignores a container that names no image; here the pass fails.
 
 mod choice;
 mod detect;

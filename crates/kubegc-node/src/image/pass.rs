@@ -1,4 +1,5 @@
-//! One pass over the images of a node, step by step: list, look at the disk, remove one image after the other.
+//! One pass over the images of a node, step by step: list, measure the disk, remove one image after the
+//! other.
 
 use std::sync::Arc;
 
@@ -13,39 +14,39 @@ use super::{
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
 
-/// One pass over the images of a node. `'a`: the listing that it was given.
+/// One pass over the images of a node ([N6.1](crate::rules#n6-1)). `'a`: the listing.
 ///
 /// # Guarantees
-/// With all successes and the facts of one inventory it does what [`Policy`]'s plan says, in that order.
+/// If all steps succeed with the facts of one inventory, it performs the plan of the [`Policy`] in order.
 #[derive(Clone, Debug)]
 pub struct Pass<'a> {
     policy: Policy,
     task: Task,
-    /// When the pass began: upstream's `freeTime`.
+    /// The start of the pass: upstream's `freeTime`.
     pub(super) now: Timestamp,
     watched_since: Timestamp,
-    /// Whether new records get no time of first detection, whatever the version does.
+    /// Whether new records have no first detection, whatever the version does.
     undated: bool,
     state: State,
     pub(super) records: Records,
     pub(super) inventory: Option<&'a Inventory>,
     pub(super) choice: Choice,
-    /// What went wrong with removals of the stage that is under way.
+    /// Errors of removals in the current stage.
     errors: Vec<String>,
     pub(super) usage: Option<Usage>,
     pub(super) outcome: Outcome,
 }
 
-/// Where a pass stands.
+/// The state of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listing,
-    /// Before the candidate at this position, removing by age.
+    /// Before the candidate at this position, in the age step.
     Age(usize),
     Measuring,
-    /// Before the candidate at this position, making room.
+    /// Before the candidate at this position, in the space step.
     Space(usize),
-    /// Waiting for what became of the candidate at this position.
+    /// Waiting for the removal of the candidate at this position.
     Removing {
         at: usize,
         by_age: bool,
@@ -54,7 +55,7 @@ enum State {
 }
 
 impl<'a> Pass<'a> {
-    /// Begins a pass. `watched_since`: when image collection began on this node.
+    /// Creates a pass. `watched_since`: the start of image collection on this node.
     #[must_use]
     pub fn new(
         policy: Policy,
@@ -84,19 +85,21 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same pass, in which images that it sees for the first time count as seen before all times, so that no minimum age protects them.
+    /// Makes new images infinitely old, so that no minimum age protects them ([N3.14](crate::rules#n3-14)).
     ///
     /// # Upstream
-    /// `detectImages` with the zero time, as kubelets up to 1.28 begin with.
+    /// [`detectImages`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/kubelet/images/image_gc_manager.go)
+    /// with the zero time, as the first detection of kubelets up to 1.28.
     #[must_use]
     pub const fn undated(mut self) -> Self {
         self.undated = true;
         self
     }
 
-    /// Takes the answer to the last step, and gives the next. An answer to another step is passed over, and the same step given again.
+    /// Processes the result of the last step, and returns the next. The result of another step is ignored,
+    /// and the same step returned again.
     pub fn next(&mut self, answer: Option<Answer<'a>>) -> Step {
-        match self.go_on(answer) {
+        match self.next_wanted(answer) {
             Wanted::Listing => Step::List,
             Wanted::Measurement => Step::Measure,
             Wanted::Removal => match self.outcome.actions.last() {
@@ -107,8 +110,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same, with the action to perform left where it is: the last of the outcome.
-    pub(super) fn go_on(&mut self, answer: Option<Answer<'a>>) -> Wanted {
+    /// The same, with the action left in place: it is the last of the outcome.
+    pub(super) fn next_wanted(&mut self, answer: Option<Answer<'a>>) -> Wanted {
         match (self.state, answer) {
             (State::Listing, Some(Answer::Listed { inventory, at })) => self.listed(inventory, at),
             (State::Measuring, Some(Answer::Measured(measured))) => self.measured(measured),
@@ -120,26 +123,26 @@ impl<'a> Pass<'a> {
         self.advance()
     }
 
-    /// The candidates in the order in which they go, once images were listed.
+    /// The candidates in the order of removal, after images were listed.
     #[must_use]
     pub fn candidates(&self) -> &[Candidate] {
         &self.choice.candidates
     }
 
-    /// The records as they stand: those of before until images were listed, and brought up to date then. Records of images that the pass removes
-    /// are among them until it ends.
+    /// The current records: updated when images were listed. Records of removed images stay until the pass
+    /// ends.
     #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records
     }
 
-    /// Whether images have been listed.
+    /// Returns whether images have been listed.
     #[must_use]
     pub const fn has_listed(&self) -> bool {
         self.inventory.is_some()
     }
 
-    /// N3.17 to N3.19.
+    /// [N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19).
     fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
         let records = std::mem::take(&mut self.records);
         let first_seen = self.task == Task::Detect
@@ -168,13 +171,13 @@ impl<'a> Pass<'a> {
                 self.choice = Choice::new(&self.policy, &self.records, detected.listed, detected.shared);
                 self.outcome
                     .findings
-                    .extend(self.choice.oddities(inventory, &self.records, self.now));
+                    .extend(self.choice.findings(inventory, &self.records, self.now));
                 self.begin();
             }
         }
     }
 
-    /// What comes after a successful listing.
+    /// Continues after a successful listing.
     fn begin(&mut self) {
         match self.task {
             Task::Detect => {
@@ -185,7 +188,7 @@ impl<'a> Pass<'a> {
             Task::DeleteUnused => self.make_room(i64::MAX),
             Task::Free { bytes } => self.make_room(bytes),
             Task::Collect => match self.usage {
-                // The disk was looked at first.
+                // The disk was measured first.
                 Some(usage) => self.make_room(usage.to_free_bytes.unwrap_or(0)),
                 None => self.state = State::Age(0),
             },
@@ -203,7 +206,7 @@ impl<'a> Pass<'a> {
         self.state = State::Space(0);
     }
 
-    /// N3.30 to N3.33.
+    /// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
     fn measured(&mut self, measured: Listing<FileSystem>) {
         let usage = match measured {
             Err(why) => Err(Error::FileSystem(why)),
@@ -234,7 +237,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What became of the candidate at this position.
+    /// Processes the removal of the candidate at this position.
     fn removed(&mut self, at: usize, by_age: bool, result: Result<(), RuntimeError>) {
         match result {
             Err(error) => {
@@ -242,7 +245,7 @@ impl<'a> Pass<'a> {
                 self.choice.fates[at] = Fate::Failed(text.as_str().into());
                 self.errors.push(text);
                 if !by_age {
-                    self.outcome.looked_at.push(at);
+                    self.outcome.considered.push(at);
                 }
             }
             Ok(()) => {
@@ -270,7 +273,7 @@ impl<'a> Pass<'a> {
         };
     }
 
-    /// What was freed, and a size more: as upstream wraps it, or no more than fits.
+    /// The sum of the freed bytes and a size: wrapping as upstream, or saturating.
     const fn add(&self, freed: i64, size_bytes: u64) -> i64 {
         match self.policy.arithmetic {
             Arithmetic::Upstream => freed.wrapping_add(size_bytes.cast_signed()),
@@ -278,12 +281,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether no more need go. Where all is asked for, a sum that reached the largest number is no reason to stop.
+    /// Returns whether enough was freed. If everything is to be removed, a saturated sum does not end the
+    /// pass ([N3.46](crate::rules#n3-46), [N3.47](crate::rules#n3-47)).
     fn is_enough(&self, freed: i64, wanted: i64) -> bool {
         freed >= wanted && (wanted < i64::MAX || self.policy.arithmetic == Arithmetic::Upstream)
     }
 
-    /// Goes on to the next step that needs the outside world.
+    /// Advances to the next step that needs the environment.
     fn advance(&mut self) -> Wanted {
         loop {
             match self.state {
@@ -297,7 +301,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// N3.38 to N3.40, for the candidate at this position.
+    /// [N3.37](crate::rules#n3-37) to [N3.40](crate::rules#n3-40), for the candidate at this position.
     fn age(&mut self, at: usize) {
         let age_max = self.policy.thresholds.age_max;
         let applies = self
@@ -321,7 +325,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// N3.41, for the candidate at this position.
+    /// [N3.41](crate::rules#n3-41) and [N3.42](crate::rules#n3-42), for the candidate at this position.
     fn space(&mut self, at: usize) {
         let Some(candidate) = self.choice.candidates.get(at) else {
             return self.room_made();
@@ -342,11 +346,11 @@ impl<'a> Pass<'a> {
             return self.remove(at, false, RemovedBecause::Space { wanted_bytes });
         };
         self.choice.fates[at] = fate;
-        self.outcome.looked_at.push(at);
+        self.outcome.considered.push(at);
         self.state = State::Space(at + 1);
     }
 
-    /// Asks for the removal of the candidate at this position.
+    /// Requests the removal of the candidate at this position.
     fn remove(&mut self, at: usize, by_age: bool, reason: RemovedBecause) {
         let images = self
             .inventory
@@ -365,7 +369,8 @@ impl<'a> Pass<'a> {
         self.state = State::Removing { at, by_age };
     }
 
-    /// N3.34, N3.35, N3.43, N3.46 to N3.48.
+    /// [N3.34](crate::rules#n3-34), [N3.35](crate::rules#n3-35), [N3.43](crate::rules#n3-43),
+    /// [N3.46](crate::rules#n3-46) to [N3.48](crate::rules#n3-48).
     fn room_made(&mut self) {
         self.state = State::Done;
         let (wanted, freed) = (self.outcome.wanted.unwrap_or(0), self.outcome.freed.unwrap_or(0));
@@ -403,7 +408,7 @@ impl<'a> Pass<'a> {
                 usage_percent: usage.percent,
                 capacity_bytes: usage.capacity_bytes,
             },
-            _ if version.has(behavior::ATTEMPTED_IS_TOLD) => Wording::Attempted,
+            _ if version.has(behavior::REPORTS_ATTEMPTED_BYTES) => Wording::Attempted,
             _ => Wording::Wanted,
         }
     }

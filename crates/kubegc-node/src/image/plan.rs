@@ -1,4 +1,4 @@
-//! The plan of a policy: a pass in which every removal succeeds, and what is to be said of every image.
+//! The plan of a policy: a pass in which every removal succeeds, and the reasons for all images.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ impl Planner for Policy {
         let records = inventory.image_records.clone();
         let mut pass = Pass::new(*self, self.task, records, inventory.images_watched_since, now);
         let mut answer = None;
-        // Ends: a pass lists once, measures once, and removes each image at most twice.
+        // Terminates: a pass lists once, measures once, and removes each image at most twice.
         loop {
-            answer = match pass.go_on(answer) {
+            answer = match pass.next_wanted(answer) {
                 Wanted::Listing => Some(Answer::Listed { inventory, at: now }),
                 Wanted::Measurement => Some(Answer::Measured(inventory.image_file_system.clone())),
                 Wanted::Removal => Some(Answer::Removed(Ok(()))),
@@ -31,9 +31,10 @@ impl Planner for Policy {
 }
 
 impl Pass<'_> {
-    /// What the pass did, and what there is to say of the images that stay. Removals that failed are among the actions, and their images are kept.
+    /// The actions of the pass, and the reasons for kept images. Removals that failed are among the actions,
+    /// and their images are kept.
     ///
-    /// Of a pass that is not done: what it did so far.
+    /// For an unfinished pass: its actions so far.
     pub fn finish(mut self) -> PlanOf<Policy> {
         let images = self
             .inventory
@@ -65,7 +66,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Why each image stays, in the order of their keys.
+    /// The reason why each image is kept, in the order of their keys.
     fn kept(&mut self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
         // Position of each record's candidate.
         let mut candidate_of = vec![u32::MAX; self.choice.listed.len()];
@@ -100,7 +101,7 @@ impl Pass<'_> {
         kept
     }
 
-    /// Why images stay whose turn did not come.
+    /// The reason for images that were not considered.
     fn waiting(&self) -> Reason {
         match (&self.outcome.error, self.outcome.freed, self.usage) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
@@ -114,7 +115,8 @@ impl Pass<'_> {
         }
     }
 
-    /// When the same facts may give another plan: an image comes of age, or has been unused for too long.
+    /// When the same facts can give another plan: an image reaches the minimum age, or has been unused for
+    /// too long.
     fn next_at(&self) -> Option<Timestamp> {
         if self.task() == Task::Detect {
             return None;
@@ -134,22 +136,22 @@ impl Pass<'_> {
             .has(crate::semantics::behavior::MAXIMUM_AGE)
             && self.task() == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
-        // Age is compared strictly, so it begins to count one nanosecond later.
+        // Ages are compared strictly, so the age step starts one nanosecond later.
         let watched = after(self.watched_since(), thresholds.age_max, 1);
         let candidates = self.choice.candidates.iter().zip(&self.choice.fates);
         let times = candidates.filter_map(|(candidate, fate)| {
             let young = match (fate, candidate.first_detected) {
                 (Fate::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
-                // Used at this instant or later: a nanosecond after it, that is over.
+                // Used at this instant or later: one nanosecond later this no longer applies.
                 (Fate::UsedSince, _) => candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1)),
                 _ => None,
             };
-            // Of one that goes to make room, too: once it goes by age, room is made by others.
+            // An image that is removed to make room, too: after it is removed by age, other images make room.
             let unused = ages.then(|| {
                 let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
                 idle.map_or(watched, |idle| idle.max(watched))
             });
-            // The end of time stands for never.
+            // The end of time means never.
             let is_ahead = |&at: &Timestamp| at > self.now && at.as_nanos() < i64::MAX;
             [young, unused].into_iter().flatten().filter(is_ahead).min()
         });
@@ -169,12 +171,12 @@ impl Pass<'_> {
             )
         };
         Hook {
-            remaining: self.outcome.looked_at.iter().map(id).collect(),
+            remaining: self.outcome.considered.iter().map(id).collect(),
             began_at: self.now,
         }
     }
 
-    /// N3.45: the records of removed images are forgotten.
+    /// [N3.45](crate::rules#n3-45): removes the records of removed images.
     fn forget_removed(&mut self) {
         let mut removed = vec![false; self.records.sorted.len()];
         for (candidate, fate) in self.choice.candidates.iter().zip(&self.choice.fates) {

@@ -1,31 +1,34 @@
-//! When images are removed, and how much room is made: valid by construction.
+//! Thresholds of image collection, valid by construction ([N1.28](crate::rules#n1-28) to
+//! [N1.31](crate::rules#n1-31)).
 
 use super::Task;
 use crate::{GoDuration, Order, Semantics};
 
-/// How percentages and amounts are computed.
+/// The arithmetic of percentages and amounts.
 #[expect(clippy::exhaustive_enums, reason = "wrapping or checked")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
-    /// In 64-bit integers that wrap, as upstream computes. A product that wrapped is told as a finding.
+    /// 64-bit integers that wrap, as upstream. A wrapped product is a finding.
     Upstream,
-    /// Where a product would wrap, nothing is removed for room, and a finding says so; sizes add up to the largest number at most. Equal to
-    /// upstream's below 92 PB.
+    /// If a product would wrap, nothing is removed to make room, and a finding says so; sums of sizes
+    /// saturate. Equal to upstream's below 92 PB.
     #[default]
     Checked,
 }
 
-/// When images go. `Default` is upstream's.
+/// Thresholds of image collection. `Default` is upstream's.
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thresholds {
-    /// Usage in percent from which room is made. Lower removes images that will be pulled again; higher meets eviction first.
+    /// Usage in percent from which room is made ([N3.32](crate::rules#n3-32)). A lower one removes images
+    /// that will be pulled again; a higher one is reached after eviction.
     pub high_percent: i32,
     /// Usage in percent down to which room is made.
     pub low_percent: i32,
-    /// Time since first detection for which an image is spared when room is made. Too short, and an image goes between its pull and its first use.
+    /// Time since first detection that protects an image when room is made. If it is too short, an image is
+    /// removed between its pull and its first use.
     pub age_min: GoDuration,
-    /// Time without use after which an image goes; zero: never.
+    /// Time without use after which an image is removed; zero: never.
     pub age_max: GoDuration,
 }
 
@@ -40,23 +43,24 @@ impl Default for Thresholds {
     }
 }
 
-/// Why thresholds make no policy. The texts on percentages are those of upstream's constructor.
+/// An invalid threshold. The texts on percentages are those of upstream's constructor.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum InvalidThresholds {
-    /// The high threshold is no percentage.
+    /// The high threshold is not a percentage.
     #[error("invalid HighThresholdPercent {percent}, must be in range [0-100]")]
     High {
-        /// What was asked for.
+        /// The requested value.
         percent: i32,
     },
-    /// The low threshold is no percentage.
+    /// The low threshold is not a percentage.
     #[error("invalid LowThresholdPercent {percent}, must be in range [0-100]")]
     Low {
-        /// What was asked for.
+        /// The requested value.
         percent: i32,
     },
-    /// The low threshold lies above the high one. Equal ones pass here and fail in a kubelet's configuration.
+    /// The low threshold is above the high one. Equal ones are valid here and invalid in a kubelet's
+    /// configuration.
     #[error("LowThresholdPercent {low_percent} can not be higher than HighThresholdPercent {high_percent}")]
     Crossed {
         /// The low threshold.
@@ -64,17 +68,17 @@ pub enum InvalidThresholds {
         /// The high threshold.
         high_percent: i32,
     },
-    /// An age lies below zero. Upstream refuses it in the kubelet's configuration.
+    /// An age is negative. Upstream refuses it in the kubelet's configuration.
     #[error("{field} {age} must not be negative")]
     NegativeAge {
         /// Field of the kubelet's configuration.
         field: &'static str,
-        /// What was asked for.
+        /// The requested value.
         age: GoDuration,
     },
 }
 
-/// Chooses images to remove. See the [module](super).
+/// Planner for images. See the [module](super).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     pub(super) thresholds: Thresholds,
@@ -85,10 +89,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy with [`Arithmetic::Checked`].
+    /// Creates a policy with [`Arithmetic::Checked`].
     ///
     /// # Errors
-    /// The first threshold that makes no sense.
+    /// The first invalid threshold.
     pub fn new(thresholds: Thresholds, semantics: Semantics) -> Result<Self, InvalidThresholds> {
         let Thresholds {
             high_percent,
@@ -124,28 +128,28 @@ impl Policy {
         })
     }
 
-    /// The same policy with another arithmetic.
+    /// Sets another arithmetic.
     #[must_use]
     pub const fn computing(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;
         self
     }
 
-    /// The same policy with another order among equals.
+    /// Sets another order among equals.
     #[must_use]
     pub const fn ordered(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// The same policy for another task. A plan of [`Task::Collect`] is the default.
+    /// Sets another task. The default is [`Task::Collect`].
     #[must_use]
     pub const fn to(mut self, task: Task) -> Self {
         self.task = task;
         self
     }
 
-    /// How the kubelet behaves that is meant.
+    /// The emulated kubelet.
     #[must_use]
     pub const fn semantics(&self) -> &Semantics {
         &self.semantics

@@ -1,11 +1,15 @@
-//! Decides which records of pulls are forgotten after room was made for images.
+//! Pruning of pull records after room was made for images ([N3.48](crate::rules#n3-48),
+//! [N3.49](crate::rules#n3-49)).
 //!
-//! Since 1.33 a kubelet can remember which images it pulled with which secrets. After making room it forgets the records of images that it no longer needs to
-//! know of, and tells them by what the pass *looked at and left*. Images in use are not looked at, so their older records go as well, and the next pod
-//! with such an image pulls or verifies it again. [`Pruning::Strict`] spares them.
+//! From 1.33 a kubelet can record which images it pulled with which secrets. After making room it deletes the
+//! records that it no longer needs, based on the images that the pass *considered and kept*. Images in use
+//! are not considered, so their older records are deleted as well, and the next pod with such an image pulls
+//! or verifies it again. [`Pruning::Strict`] keeps them.
 //!
 //! # Upstream
-//! `PruneUnknownRecords` in `pkg/kubelet/images/pullmanager/image_pull_manager.go`, wired where the gate `KubeletEnsureSecretPulledImages` is on.
+//! `PruneUnknownRecords` in
+//! [`pkg/kubelet/images/pullmanager/image_pull_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/pullmanager/image_pull_manager.go),
+//! wired if the gate `KubeletEnsureSecretPulledImages` is on.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -23,41 +27,42 @@ pub struct PullRecord {
     pub last_updated: Timestamp,
 }
 
-/// Which records count as needed.
+/// The records to keep.
 #[expect(clippy::exhaustive_enums, reason = "as upstream, or as it should be")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pruning {
-    /// Those of images that the pass looked at and left.
+    /// Those of images that the pass considered and kept.
     AsUpstream,
-    /// Those of all images that are still there.
+    /// Those of all images that still exist.
     #[default]
     Strict,
 }
 
-/// Why a record is kept.
+/// The reason why a record is kept.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PullRecordKept {
-    /// It was written since the pass began.
+    /// It was written since the start of the pass.
     WrittenSince,
-    /// The pass looked at its image and left it.
-    LeftByPass,
-    /// Its image is still there. Upstream forgets it.
-    ImageIsThere,
+    /// The pass considered its image and kept it.
+    ConsideredAndKept,
+    /// Its image still exists. Upstream deletes the record.
+    ImageExists,
 }
 
 impl fmt::Display for PullRecordKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::WrittenSince => "written since the pass began",
-            Self::LeftByPass => "its image was looked at and left",
-            Self::ImageIsThere => "its image is still there",
+            Self::WrittenSince => "written since the pass started",
+            Self::ConsideredAndKept => "its image was considered and kept",
+            Self::ImageExists => "its image still exists",
         })
     }
 }
 
 impl Hook {
-    /// The pull records to delete, and why the others are kept; each in the order given. `left` are the image records after the pass.
+    /// The pull records to delete, and the reasons for the others; each in the given order. `left` are the
+    /// image records after the pass.
     ///
     /// # Complexity
     /// `O(r log n)` for `r` records and `n` images.
@@ -75,9 +80,9 @@ impl Hook {
             let reason = if record.last_updated >= self.began_at {
                 PullRecordKept::WrittenSince
             } else if remaining.contains(&*record.image_ref) {
-                PullRecordKept::LeftByPass
+                PullRecordKept::ConsideredAndKept
             } else if pruning == Pruning::Strict && there.contains(&*record.image_ref) {
-                PullRecordKept::ImageIsThere
+                PullRecordKept::ImageExists
             } else {
                 deleted.push(record.clone());
                 continue;
@@ -96,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n3_49_records_go_unless_they_are_new_or_their_image_was_left() {
+    fn n3_49_records_are_deleted_unless_they_are_new_or_their_image_was_kept() {
         let hook = Hook {
             remaining: vec!["left".into()],
             began_at: Timestamp::from_secs(100),
@@ -121,10 +126,10 @@ mod tests {
             (
                 "left",
                 99,
-                Some(PullRecordKept::LeftByPass),
-                Some(PullRecordKept::LeftByPass),
+                Some(PullRecordKept::ConsideredAndKept),
+                Some(PullRecordKept::ConsideredAndKept),
             ),
-            ("used", 99, None, Some(PullRecordKept::ImageIsThere)),
+            ("used", 99, None, Some(PullRecordKept::ImageExists)),
             (
                 "used",
                 101,

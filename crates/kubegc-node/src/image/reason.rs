@@ -1,4 +1,4 @@
-//! The words of an image plan: what is done, to which image, and why.
+//! Actions, reasons and findings of an image plan.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use kubegc_core::{
 use super::{Error, Records};
 use crate::{GoDuration, event::Event};
 
-/// What an executor does for an image plan.
+/// An action of an image plan.
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new action must break executors at compile time"
@@ -21,9 +21,9 @@ pub enum Action {
     Remove {
         /// The image, as last listed.
         image: Arc<Image>,
-        /// The handler that its record holds; empty where there is none.
+        /// The handler of its record; empty if there is none.
         runtime_handler: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: RemovedBecause,
     },
 }
@@ -41,25 +41,25 @@ impl PlannedAction for Action {
     }
 }
 
-/// Why an image goes. The names are the values of upstream's metric.
+/// The reason why an image is removed. The names are the values of upstream's metric.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
     /// It was not used for longer than the maximum age.
     Age {
-        /// For how long it was not used; the maximum where it never was.
+        /// The time since its last use; the maximum if it was never used.
         idle: GoDuration,
         /// The maximum age.
         age_max: GoDuration,
     },
-    /// Room was needed, and it was the one unused for the longest.
+    /// Room was needed, and it was unused for the longest time.
     Space {
-        /// How much of the amount to free was still wanted.
+        /// The bytes that were still to free.
         wanted_bytes: i64,
     },
 }
 
-/// What an image plan speaks of.
+/// The subject of an entry in an image plan.
 #[expect(
     clippy::exhaustive_enums,
     reason = "an image, a container, or the node as a whole"
@@ -68,93 +68,93 @@ pub enum RemovedBecause {
 pub enum Subject {
     /// One image.
     Image(Arc<Image>),
-    /// One container, for what it says of its image.
+    /// One container, because of its image.
     Container(Arc<Container>),
     /// The node as a whole.
     Node,
 }
 
-/// Why an image stays, or what is odd about the facts.
+/// The reason why an image is kept, or a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// A container was made from it, or mounts it.
+    /// A container has it, or mounts it.
     InUse,
-    /// The runtime has it pinned.
+    /// The runtime pins it.
     Pinned,
-    /// The pass only looked at what there is.
+    /// The pass was a detection.
     OnlyDetected,
-    /// The file system is less full than the threshold.
+    /// The usage of the file system is below the threshold.
     BelowThreshold {
-        /// How full it is.
+        /// The usage.
         usage_percent: i64,
         /// The threshold.
         high_percent: i32,
     },
-    /// It was first detected too short a time ago to make room with it.
+    /// It has not reached the minimum age.
     TooYoung {
         /// Time since first detection.
         age: GoDuration,
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// It was in use when the pass began, or later.
+    /// It was in use at the start of the pass, or later.
     UsedSince,
-    /// Enough was freed before its turn came.
+    /// Enough was freed before it was considered.
     EnoughFreed {
-        /// How much was freed.
+        /// The freed bytes.
         freed_bytes: i64,
     },
     /// Removing it failed.
     RemovalFailed(Box<str>),
-    /// The pass ended before its turn came.
+    /// The pass ended before it was considered.
     PassEnded(Box<Error>),
 
-    /// The container does not say what image it was made from.
+    /// The container does not name its image.
     UseUnknown,
-    /// Its id stands in the listing more than once; the last counts.
+    /// Its id is listed more than once; the last entry counts.
     Repeated,
-    /// The key of its record names no image.
+    /// The key of its record has no image id.
     InvalidId,
-    /// Its size leaves 64 bits with a sign.
+    /// Its size does not fit into a signed 64-bit integer.
     SizeOverflow,
-    /// It was first detected or last used after the pass began: some clock is wrong.
+    /// It was first detected or last used after the start of the pass: a clock is wrong.
     InFuture,
-    /// More is said to be available than there is; nothing counts as used.
+    /// More is available than the capacity; nothing counts as used.
     AvailableAboveCapacity,
-    /// How full the file system is cannot be computed in 64 bits.
+    /// The usage of the file system cannot be computed in 64 bits.
     ArithmeticOverflow,
-    /// Less can be freed than is wanted.
+    /// Less can be freed than wanted.
     Shortfall {
-        /// How much is missing.
+        /// The missing bytes.
         missing_bytes: i64,
     },
 }
 
-/// What an image plan amounts to.
+/// The summary of an image plan.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The records to hand in next time.
+    /// The records for the next pass.
     pub records: Records,
-    /// How full the file system is, where it was looked at.
+    /// The usage of the file system, if it was measured.
     pub usage_percent: Option<i64>,
-    /// How much was to be freed, where the disk was looked at and found too full.
+    /// The bytes to free, if the disk was measured and too full.
     pub to_free_bytes: Option<i64>,
-    /// How much was freed to make room, by the sizes of the listing; `None` where the pass did not come to that.
+    /// The bytes freed to make room, by the sizes of the listing; `None` without a space step.
     pub freed_bytes: Option<i64>,
     /// How much was freed by age, by the sizes of the listing.
     pub freed_by_age_bytes: i64,
-    /// Why the pass failed, if it did.
+    /// The error, if the pass failed.
     pub error: Option<Error>,
     /// Events for the node.
     pub events: Vec<Event>,
-    /// What the hooks after making room are told, where they run.
+    /// The input of the hooks after the space step, if they run.
     pub hook: Option<Hook>,
 }
 
 impl Summary {
-    /// How much of the amount to free was not freed; zero where nothing is missing.
+    /// The bytes that were to be freed and were not; zero if none.
     #[must_use]
     pub fn shortfall_bytes(&self) -> i64 {
         match (self.to_free_bytes, self.freed_bytes) {
@@ -164,13 +164,14 @@ impl Summary {
     }
 }
 
-/// What upstream tells its hooks after making room.
+/// The input of upstream's hooks after the space step ([N3.48](crate::rules#n3-48)).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hook {
-    /// Ids of images that were looked at and stay. Images in use, pinned ones and those after an early end are *not* among them.
+    /// Ids of images that were considered and kept. Images in use, pinned ones and those after an early end
+    /// are *not* included.
     pub remaining: Vec<Arc<str>>,
-    /// When the pass began.
+    /// The start of the pass.
     pub began_at: kubegc_core::Timestamp,
 }
 
@@ -223,14 +224,14 @@ impl fmt::Display for Reason {
             Self::EnoughFreed { freed_bytes } => write!(f, "{freed_bytes} bytes were enough"),
             Self::RemovalFailed(why) => write!(f, "could not be removed: {why}"),
             Self::PassEnded(why) => write!(f, "the pass ended: {why}"),
-            Self::UseUnknown => f.write_str("does not say what image it was made from"),
-            Self::Repeated => f.write_str("listed more than once; the last counts"),
-            Self::InvalidId => f.write_str("its record names no image"),
-            Self::SizeOverflow => f.write_str("its size is no 64-bit number with a sign"),
-            Self::InFuture => f.write_str("its record lies in the future"),
-            Self::AvailableAboveCapacity => f.write_str("more is said to be free than there is"),
-            Self::ArithmeticOverflow => f.write_str("how full the disk is cannot be computed in 64 bits"),
-            Self::Shortfall { missing_bytes } => write!(f, "{missing_bytes} bytes too few can be freed"),
+            Self::UseUnknown => f.write_str("does not name its image"),
+            Self::Repeated => f.write_str("listed more than once; the last entry counts"),
+            Self::InvalidId => f.write_str("its record has no image id"),
+            Self::SizeOverflow => f.write_str("its size does not fit into a signed 64-bit integer"),
+            Self::InFuture => f.write_str("its record is in the future"),
+            Self::AvailableAboveCapacity => f.write_str("more is available than the capacity"),
+            Self::ArithmeticOverflow => f.write_str("the usage of the disk cannot be computed in 64 bits"),
+            Self::Shortfall { missing_bytes } => write!(f, "{missing_bytes} bytes cannot be freed"),
         }
     }
 }

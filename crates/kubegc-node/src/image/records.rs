@@ -1,24 +1,25 @@
-//! What is remembered of each image between passes: when it was first seen and last in use.
+//! Image records between passes: first detection and last use ([N3.1](crate::rules#n3-1),
+//! [N3.3](crate::rules#n3-3)).
 
 use std::sync::Arc;
 
 use kubegc_core::Timestamp;
 
-/// What is remembered of one image.
+/// The record of one image.
 #[expect(clippy::exhaustive_structs, reason = "a value that callers keep and build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// `<id>`, or `<id>,<runtime handler>` where use is kept per handler.
+    /// `<id>`, or `<id>,<runtime handler>` if use is recorded per handler.
     pub key: Arc<str>,
-    /// When it was first listed; `None`: before all times, as versions up to 1.28 have it after a start.
+    /// Its first detection; `None`: infinitely old, as in versions up to 1.28 after a start.
     pub first_detected: Option<Timestamp>,
-    /// When it was last seen in use; `None`: never.
+    /// The last detection that found it in use; `None`: never.
     pub last_used: Option<Timestamp>,
     /// Size in the last listing.
     pub size_bytes: u64,
-    /// Whether the last listing had it pinned.
+    /// Whether it was pinned in the last listing.
     pub pinned: bool,
-    /// Handler that it was pulled for; empty where the runtime did not say.
+    /// Handler that it was pulled for; empty if unknown.
     pub runtime_handler: Arc<str>,
 }
 
@@ -30,23 +31,23 @@ impl Record {
     }
 }
 
-/// What is remembered of all images, by key. Lost when a kubelet restarts: `Default` is what it starts with.
+/// The records of all images, by key. Lost when a kubelet restarts: `Default` is the state after a start.
 ///
 /// # Complexity
 /// Records are one sorted table: a detection joins it with a listing by merging, a lookup is logarithmic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Records {
-    /// Sorted by key, no key twice.
+    /// Sorted by key, without duplicates.
     pub(super) sorted: Vec<Record>,
     /// Whether the detection loop has succeeded since the start.
     pub(super) detected: bool,
 }
 
 impl Records {
-    /// Records in any order, as the detection loop left them; of two with one key, the later counts.
+    /// Creates records in any order; of duplicates the later counts.
     #[must_use]
     pub fn new(mut records: Vec<Record>) -> Self {
-        // Stable, and reversed first, so that the later of two comes first and is the one that stays.
+        // Stable, and reversed first, so that the later of two comes first and is the one that is kept.
         records.reverse();
         records.sort_by(|a, b| a.key.cmp(&b.key));
         records.dedup_by(|later, earlier| later.key == earlier.key);
@@ -71,19 +72,20 @@ impl Records {
         self.sorted.get(at)
     }
 
-    /// How many images are remembered.
+    /// Number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Whether nothing is remembered.
+    /// Returns whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// Whether the detection loop has succeeded since the start. Up to 1.28, images that its first success sees have no time of first detection.
+    /// Returns whether the detection loop has succeeded since the start. Up to 1.28, new images of its first
+    /// success have no first detection.
     #[must_use]
     pub const fn detected(&self) -> bool {
         self.detected

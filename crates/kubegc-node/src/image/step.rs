@@ -1,33 +1,33 @@
-//! What a pass over images asks for, what it is answered, and what it has come to.
+//! Steps, results and the outcome of a pass over images.
 
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{Action, Error, Reason, Subject};
 use crate::{Event, Inventory, Listing};
 
-/// What a pass wants done.
+/// The next step of a pass.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// List images and containers, and answer with [`Answer::Listed`].
+    /// List images and containers, and pass in [`Answer::Listed`].
     List,
-    /// Ask for the image file system, and answer with [`Answer::Measured`].
+    /// Measure the image file system, and pass in [`Answer::Measured`].
     Measure,
-    /// Perform an action, and answer with [`Answer::Removed`].
+    /// Perform an action, and pass in [`Answer::Removed`].
     Remove(Action),
-    /// All is done.
+    /// The pass is complete.
     Done,
 }
 
-/// What became of a step.
+/// The result of a step.
 #[expect(clippy::exhaustive_enums, reason = "one answer for each step")]
 #[derive(Clone, Debug)]
 pub enum Answer<'a> {
-    /// What was listed.
+    /// The listings.
     Listed {
-        /// The listings. Only those of images, containers, volumes and the sandbox image are looked at.
+        /// The listings. Only images, containers, volumes and the sandbox image are used.
         inventory: &'a Inventory,
-        /// When the listings had been read: what use is dated with.
+        /// The time after the listings were read, which is the time of use.
         at: Timestamp,
     },
     /// The state of the file system.
@@ -36,7 +36,7 @@ pub enum Answer<'a> {
     Removed(Result<(), RuntimeError>),
 }
 
-/// What a pass has come to so far.
+/// The result of a pass so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) actions: Vec<Action>,
@@ -46,12 +46,12 @@ pub(super) struct Outcome {
     pub(super) wanted: Option<i64>,
     pub(super) error: Option<Error>,
     pub(super) events: Vec<Event>,
-    /// Positions of candidates that making room looked at and left.
-    pub(super) looked_at: Vec<usize>,
+    /// Positions of candidates that the space step considered and kept.
+    pub(super) considered: Vec<usize>,
     pub(super) hooks_run: bool,
 }
 
-/// What a pass waits for.
+/// The next requirement of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Listing,

@@ -1,19 +1,20 @@
-//! What a pass over images is asked to do.
+//! The task of a pass over images.
 
-/// What a pass over images does.
+/// The task of a pass over images.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Bring the records up to date, remove nothing: the detection loop. Upstream: `detectImages`.
+    /// Update the records without removals: the detection loop. Upstream: `detectImages`.
     Detect,
-    /// Remove what is unused for too long, and make room where the disk is too full: the collection loop. Upstream: `GarbageCollect`.
+    /// Remove images that are unused for too long, and make room if the disk is too full: the collection
+    /// loop. Upstream: `GarbageCollect`.
     #[default]
     Collect,
-    /// Remove all that is unused, as a node under pressure does. Upstream: `DeleteUnusedImages`.
+    /// Remove all unused images, as a node under pressure does. Upstream: `DeleteUnusedImages`.
     DeleteUnused,
-    /// Make this much room, whatever the disk says. Upstream: `freeSpace`.
+    /// Free this amount, whatever the usage is. Upstream: `freeSpace`.
     Free {
-        /// How much to free. With zero or less, one image still goes.
+        /// Bytes to free. With zero or less, one image is still removed.
         bytes: i64,
     },
 }

@@ -1,26 +1,26 @@
-//! How full the image file system is, in upstream's integers, and how much is to be freed.
+//! The usage of the image file system, in upstream's integers, and the bytes to free.
 
 use kubegc_core::node_facts::FileSystem;
 
 use super::{Arithmetic, Error, Policy};
 
-/// What the state of the file system asks for.
+/// The evaluated state of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) percent: i64,
     pub(super) capacity_bytes: i64,
-    /// How much is to be freed; `None` below the threshold.
+    /// The bytes to free; `None` below the threshold.
     pub(super) to_free_bytes: Option<i64>,
-    /// More was said to be available than there is.
+    /// More was available than the capacity.
     pub(super) capped: bool,
-    /// Some product left 64 bits.
+    /// A product exceeded 64 bits.
     pub(super) overflow: bool,
 }
 
-/// N3.30 to N3.33.
+/// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
 ///
 /// # Errors
-/// No capacity is known.
+/// The capacity is unknown.
 pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, Error> {
     let thresholds = &policy.thresholds;
     let (capacity, wide_capacity) = signed(file_system.capacity_bytes);
@@ -35,7 +35,7 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
         overflow |= wrapped;
         value
     };
-    // The capacity is not zero; the one quotient that leaves 64 bits wraps as well.
+    // The capacity is not zero; the one quotient that exceeds 64 bits wraps as well.
     let share = note(available.overflowing_mul(100));
     let percent = 100_i64.wrapping_sub(note(share.overflowing_div(capacity)));
     let over = percent >= i64::from(thresholds.high_percent);
@@ -54,26 +54,28 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
 }
 
 impl Policy {
-    /// How full a file system is, in percent, as a pass computes it; `None` where it has no capacity or 64 bits do not suffice.
+    /// The usage of a file system in percent, as a pass computes it; `None` if it has no capacity or 64 bits
+    /// are not enough.
     #[must_use]
     pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
         let usage = usage(self, file_system).ok()?;
         (!usage.overflow).then_some(usage.percent)
     }
 
-    /// The most bytes that may be available for room to be made on a file system of this capacity; `None` where it has none.
+    /// The maximum of available bytes for which room is made on a file system of this capacity; `None` if it
+    /// has none.
     ///
-    /// Percentages are cut to integers, so this is a little more than the threshold's percentage says.
+    /// Percentages are truncated, so this is slightly more than the threshold's percentage.
     ///
     /// # Examples
     /// ```
     /// use kubegc_node::image::Policy;
-    /// // 85 percent full and all that is cut down to it.
+    /// // 85 percent used, and all usages that are truncated to it.
     /// assert_eq!(Policy::default().collects_below_bytes(1000), Some(159));
     /// ```
     #[must_use]
     pub fn collects_below_bytes(&self, capacity_bytes: u64) -> Option<u64> {
-        // Percentages lie between 0 and 100, so the product has at most 71 bits.
+        // Percentages are between 0 and 100, so the product has at most 71 bits.
         let free = 101 - u128::from(self.thresholds.high_percent.unsigned_abs());
         let below = (free * u128::from(capacity_bytes)).div_ceil(100).checked_sub(1)?;
         // It is at most the capacity, which is 64 bits long.
@@ -81,7 +83,7 @@ impl Policy {
     }
 }
 
-/// A count of bytes as upstream casts it, and whether the cast changed it. What is missing counts as none.
+/// A count of bytes as upstream casts it, and whether the cast changed it. A missing value counts as zero.
 fn signed(bytes: Option<u64>) -> (i64, bool) {
     let bytes = bytes.unwrap_or(0);
     (bytes.cast_signed(), i64::try_from(bytes).is_err())
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn n3_32_n3_33_amounts_begin_at_the_threshold() {
+    fn n3_32_n3_33_amounts_start_at_the_threshold() {
         for (high, low, available, to_free) in [
             (85, 80, 160, None),
             (85, 80, 159, Some(41)),
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_available_bytes_at_which_room_is_made_are_told_exactly() {
+    fn the_available_bytes_at_which_room_is_made_are_exact() {
         for high in 0..=100 {
             let policy = policy(high, 0);
             for capacity in [1, 7, 99, 100, 101, 1000, 12_345] {
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn products_beyond_64_bits_are_told_and_ask_for_nothing_unless_wrapping_is_wanted() {
+    fn products_beyond_64_bits_are_a_finding_and_free_nothing_unless_wrapping_is_set() {
         let huge = file_system(1 << 62, 1 << 60);
         let checked = usage(&policy(0, 0), &huge);
         assert_eq!(

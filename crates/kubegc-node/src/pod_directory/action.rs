@@ -1,4 +1,4 @@
-//! What is removed of an orphaned pod directory, by which means, in which order, and what must still hold then.
+//! Removal of an orphaned pod directory: means, order and preconditions.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use kubegc_core::{PlannedAction, Uid};
 
 use super::Subject;
 
-/// What an executor does for a plan of pod directories. To carry one out as upstream does, drive a [`Pass`](super::Pass).
+/// An action of a pod directory plan. To execute one as upstream does, drive a [`Pass`](super::Pass).
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new action must break executors at compile time"
@@ -17,15 +17,16 @@ pub enum Action {
     Remove {
         /// Its name.
         directory: Arc<str>,
-        /// What must still hold right before the first removal.
+        /// The precondition right before the first removal.
         expect: Expect,
-        /// What is left of volumes. Comes first, each whatever became of the others. Where one of these fails, nothing else is removed.
+        /// The remains of volumes. They come first, each whatever the result of the others. If one of these
+        /// fails, nothing else is removed.
         volumes: Vec<Removal>,
-        /// All else in the directory. Comes next, each whatever became of the others.
+        /// Everything else in the directory. Comes next, each whatever the result of the others.
         entries: Vec<Removal>,
-        /// The directory itself. Comes last, whatever became of the entries.
+        /// The directory itself. Comes last, whatever the result of the entries.
         itself: Removal,
-        /// Why.
+        /// The reason.
         reason: RemovedBecause,
     },
 }
@@ -62,16 +63,18 @@ impl PlannedAction for Action {
     }
 }
 
-/// What an action rests on: no source of pods knows the pod, the runtime runs nothing of it, and no volume of it is or may be mounted.
+/// The precondition of an action: no source of pods knows the pod, the runtime runs nothing of it, and no
+/// volume of it is or may be mounted.
 ///
 /// # Upstream
-/// Asks for mounts and volumes as each directory's turn comes, for pods and what runs once a pass.
+/// Upstream checks mounts and volumes for each directory, pods and running pods once for all.
 #[expect(clippy::exhaustive_structs, reason = "executors must look at all of it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Expect {
     /// The pod.
     pub pod: Uid,
-    /// Whether there must be no volume path and no `volume-subpaths` directory either: so where the directory goes as one tree.
+    /// Whether there must also be no volume path and no `volume-subpaths` directory: for a directory that is
+    /// removed as one tree.
     pub without_volumes: bool,
 }
 
@@ -79,41 +82,43 @@ pub struct Expect {
 #[expect(clippy::exhaustive_structs, reason = "executors must look at all of it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Removal {
-    /// What is removed, relative to `<root>/pods`, with `/` between names.
+    /// The path, relative to `<root>/pods`, with `/` between names.
     pub path: Arc<str>,
-    /// By which means.
+    /// The means.
     pub means: Means,
 }
 
-/// By which means something is removed. None follows a link, and none enters or removes a mount point: not one of another device, and
-/// not a bind mount on the same device either, which device numbers do not show. What is gone already counts as removed.
+/// The means of a removal. None follows a link, and none enters or removes a mount point: neither one of
+/// another device nor a bind mount on the same device, which device numbers do not show. A path that no
+/// longer exists counts as removed.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Means {
-    /// By rmdir: fails for anything but an empty directory.
+    /// rmdir: fails for anything but an empty directory.
     EmptyDirectory,
-    /// By unlink, or by rmdir: a file, or an empty directory.
+    /// unlink, or rmdir: a file, or an empty directory.
     FileOrEmptyDirectory,
-    /// By rmdir of all directories below it, the deepest first, and of itself: fails at the first thing that is no directory.
+    /// rmdir of all directories below it, the deepest first, and of itself: fails at the first entry that is
+    /// not a directory.
     ///
     /// Upstream: `RemoveDirsOneFilesystem`.
     Directories,
-    /// With all that is below it, on its file system: fails where that holds a mount point.
+    /// With its content, on its file system: fails if that contains a mount point.
     ///
     /// Upstream: `RemoveAllOneFilesystem`.
     Tree,
 }
 
-/// Why a directory goes.
+/// The reason why a directory is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
-    /// No source of pods knows its pod, the runtime runs nothing of it, and nothing of it is mounted.
+    /// No source of pods knows its pod, the runtime runs nothing of it, and no volume of it is mounted.
     Orphaned,
 }
 
 impl RemovedBecause {
-    /// The reason's name, as an Event would have it.
+    /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -125,7 +130,7 @@ impl RemovedBecause {
 impl fmt::Display for RemovedBecause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Orphaned => f.write_str("its pod is not known, nothing of it runs, and nothing is mounted"),
+            Self::Orphaned => f.write_str("its pod is unknown, nothing of it runs, and nothing is mounted"),
         }
     }
 }
@@ -137,7 +142,7 @@ impl fmt::Display for Removal {
             Means::EmptyDirectory => write!(f, "rmdir {path}"),
             Means::FileOrEmptyDirectory => write!(f, "unlink or rmdir {path}"),
             Means::Directories => write!(f, "rmdir {path} and the directories below it"),
-            Means::Tree => write!(f, "remove {path} with all below it"),
+            Means::Tree => write!(f, "remove {path} with its content"),
         }
     }
 }

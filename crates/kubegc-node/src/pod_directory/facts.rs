@@ -1,4 +1,4 @@
-//! Fixes what is known of pod directories, and of the pods that may claim them.
+//! Facts about pod directories and pods.
 
 #![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 
@@ -8,14 +8,16 @@ use kubegc_core::{Uid, node_facts::Pods};
 
 use crate::{Listing, Unlisted};
 
-/// What a plan rests on. `Default` knows nothing, so that nothing is ever planned on it.
+/// The input of a plan. `Default` knows nothing, so that no plan depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// The directories in `<root>/pods`: no links, no files. Where they could not be listed, nothing is planned.
+    /// The directories in `<root>/pods`, without links and files. If they could not be listed, nothing is
+    /// planned.
     pub directories: Listing<Vec<Directory>>,
-    /// The pods that the node knows, in whatever state: a known pod keeps its directory. Nothing is planned before all sources are ready.
+    /// The known pods, in any state: a known pod keeps its directory. Nothing is planned before all sources
+    /// are ready.
     pub pods: Pods,
-    /// The pods that the runtime still runs, by uid. Where that is not known, nothing is planned.
+    /// The pods that the runtime still runs, by uid. If unknown, nothing is planned.
     pub running: Listing<BTreeSet<Uid>>,
 }
 
@@ -29,29 +31,32 @@ impl Default for Facts {
     }
 }
 
-/// A pod directory. Paths are relative to it, with `/` between names; a name that is no text makes its listing an error.
+/// A pod directory. Paths are relative to it, with `/` between names; a name that is not text makes its
+/// listing an error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Directory {
     /// Its name, which is the uid of its pod.
     pub name: Arc<str>,
-    /// Whether a volume of the pod is or may be mounted: as the volume manager has it, and as its volumes on disk show.
+    /// Whether a volume of the pod is or may be mounted, according to the volume manager and its volumes on
+    /// disk.
     ///
     /// Upstream: `podVolumesExist`.
     pub has_mounts: Listing<bool>,
-    /// Where its volumes stand or stood: all below `volumes/`. None where there is no such directory.
+    /// The places of its volumes: all below `volumes/`. None if there is no such directory.
     ///
     /// Upstream: `getPodVolumePathListFromDisk`.
     pub volume_paths: Listing<Vec<Arc<str>>>,
-    /// What is left of its subpaths, `volume-subpaths/<volume>/<container>/<index>`. None where there is no such directory.
+    /// The remains of its subpaths, `volume-subpaths/<volume>/<container>/<index>`. None if there is no such
+    /// directory.
     ///
     /// Upstream: `getPodVolumeSubpathListFromDisk`.
     pub subpaths: Listing<Vec<Arc<str>>>,
-    /// The names of all that stands in the directory, files too.
+    /// The names of all entries of the directory, files too.
     pub entries: Listing<Vec<Arc<str>>>,
 }
 
 impl Directory {
-    /// A directory of which nothing is known but its name.
+    /// A directory with a known name only.
     #[must_use]
     pub fn unread(name: &str) -> Self {
         Self {
@@ -63,7 +68,7 @@ impl Directory {
         }
     }
 
-    /// A directory that is empty, with nothing mounted.
+    /// An empty directory without mounts.
     #[must_use]
     pub fn empty(name: &str) -> Self {
         Self {

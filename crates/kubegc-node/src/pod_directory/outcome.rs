@@ -1,4 +1,4 @@
-//! What became of a pass over pod directories: what went, what stays, and what of that upstream returns as an error.
+//! The outcome of a pass over pod directories: removed and kept directories, failures, and upstream's error.
 
 use std::sync::Arc;
 
@@ -7,24 +7,26 @@ use kubegc_core::{Kept, RuntimeError};
 use super::{Reason, Removal, Subject, Summary};
 use crate::aggregate;
 
-/// What became of a pass.
+/// The outcome of a pass.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outcome {
-    /// The directories that went, in their order.
+    /// The removed directories, in order.
     pub removed: Vec<Arc<str>>,
-    /// The directories that stay: those of the plan, then those of which something failed or no longer held.
+    /// The kept directories: those of the plan, then those with a failure or a precondition that no longer
+    /// held.
     pub kept: Vec<Kept<Subject, Reason>>,
-    /// What is odd about the facts, as the plan has it.
+    /// The findings of the plan.
     pub findings: Vec<Kept<Subject, Reason>>,
-    /// All that failed, in its order.
+    /// The failures, in order.
     pub failures: Vec<Failure>,
-    /// What the pass amounts to.
+    /// The summary of the pass.
     pub summary: Summary,
 }
 
 impl Outcome {
-    /// The error that upstream's pass returns, if any: why nothing was planned, or the failures to remove anything but volumes (L13.5).
+    /// The error that upstream returns, if any: the reason why nothing was planned, or the failures of
+    /// removals other than volumes ([L13.5](crate::rules#l13-5)).
     #[must_use]
     pub fn error(&self) -> Option<String> {
         match &self.summary.error {
@@ -37,50 +39,50 @@ impl Outcome {
     }
 }
 
-/// Something that was to go and did not.
+/// A removal that failed.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Failure {
-    /// What is left of a volume: nothing else of its directory is removed.
+    /// The remains of a volume: nothing else of its directory is removed.
     #[error("orphaned pod {directory:?}: cannot {removal}: {error}")]
     Volume {
         /// The directory.
         directory: Arc<str>,
         /// The removal.
         removal: Removal,
-        /// How it failed.
+        /// The error.
         error: RuntimeError,
     },
-    /// The directory could not be read after its volumes went: nothing else of it is removed.
+    /// The directory could not be read after its volumes were removed: nothing else of it is removed.
     #[error("orphaned pod {directory:?}: cannot read its directory: {error}")]
     Unread {
         /// The directory.
         directory: Arc<str>,
-        /// How it failed.
+        /// The error.
         error: RuntimeError,
     },
-    /// After its volumes went, the directory has volumes again: these stay.
+    /// After its volumes were removed, the directory has volumes again, which are kept.
     #[error("orphaned pod {directory:?}: volumes subdir was found after it was removed")]
     VolumesFound {
         /// The directory.
         directory: Arc<str>,
     },
-    /// The name of an entry leads out of the directory: it stays.
-    #[error("orphaned pod {directory:?}: entry {entry:?} leads elsewhere")]
-    LeadsAway {
+    /// The name of an entry leads out of the directory: it is kept.
+    #[error("orphaned pod {directory:?}: entry {entry:?} leads out of the directory")]
+    OutsideDirectory {
         /// The directory.
         directory: Arc<str>,
         /// The name.
         entry: Arc<str>,
     },
-    /// An entry: the others are removed all the same.
+    /// An entry: the others are still removed.
     #[error("orphaned pod {directory:?}: cannot {removal}: {error}")]
     Entry {
         /// The directory.
         directory: Arc<str>,
         /// The removal.
         removal: Removal,
-        /// How it failed.
+        /// The error.
         error: RuntimeError,
     },
     /// The directory itself.
@@ -90,18 +92,22 @@ pub enum Failure {
         directory: Arc<str>,
         /// The removal.
         removal: Removal,
-        /// How it failed.
+        /// The error.
         error: RuntimeError,
     },
 }
 
 impl Failure {
-    /// Whether upstream's pass returns it. Volumes that are found again it only logs, and what is left of volumes it counts and logs once.
+    /// Returns whether upstream returns it. Volumes that are found again are only logged, and remains of
+    /// volumes are counted and logged once.
     #[must_use]
     pub const fn is_returned(&self) -> bool {
         match self {
             Self::Volume { .. } | Self::VolumesFound { .. } => false,
-            Self::Unread { .. } | Self::LeadsAway { .. } | Self::Entry { .. } | Self::Itself { .. } => true,
+            Self::Unread { .. }
+            | Self::OutsideDirectory { .. }
+            | Self::Entry { .. }
+            | Self::Itself { .. } => true,
         }
     }
 }

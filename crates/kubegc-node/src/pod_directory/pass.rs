@@ -1,4 +1,4 @@
-//! Carries out a plan of pod directories step by step, where what goes next hangs on whether the last removal worked.
+//! Step-by-step execution of a pod directory plan: the next step depends on the last removal.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,61 +10,61 @@ use super::{
     plan::remaining,
 };
 
-/// What a pass wants next.
+/// The next step of a pass.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Look whether this still holds, then answer. Whoever cannot tell answers with a reason too.
+    /// Check whether the precondition still holds, then report it. If unknown, report a reason too.
     Confirm(Expect),
-    /// Remove, then answer.
+    /// Remove the path, then report the result.
     Remove(Removal),
-    /// Read the names of all that stands in a directory, then answer.
+    /// Read the names of all entries of a directory, then report them.
     Read {
         /// Its name.
         directory: Arc<str>,
     },
-    /// All is done.
+    /// The pass is complete.
     Done,
 }
 
-/// The answer to a step.
+/// The result of a step.
 #[expect(clippy::exhaustive_enums, reason = "one answer for each step that asks")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// To [`Step::Confirm`]: it holds, or the reason why the directory stays.
+    /// Of [`Step::Confirm`]: it holds, or the reason why the directory is kept.
     Confirmed(Result<(), Reason>),
-    /// To [`Step::Remove`].
+    /// Of [`Step::Remove`].
     Removed(Result<(), RuntimeError>),
-    /// To [`Step::Read`].
+    /// Of [`Step::Read`].
     Read(Result<Vec<Arc<str>>, RuntimeError>),
 }
 
-/// A plan of pod directories being carried out.
+/// The execution of a pod directory plan.
 ///
 /// # Guarantees
-/// With all successes, and the entries of the facts, it does what the plan says, in that order. Nothing of a directory is touched before its
-/// expectation was confirmed. A directory that failed does not keep the next one from its turn.
+/// If all steps succeed with the entries of the facts, it performs the plan in order. Nothing of a directory
+/// is touched before its precondition was confirmed. A directory that failed does not stop the next one.
 ///
 /// For `d` directories with `m` removals and entries in all there are at most `3 d + m` steps.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// What is left to do, the present directory first.
+    /// The remaining directories, the current one first.
     left: VecDeque<Action>,
     stage: Stage,
-    /// The entries of the present directory that are left to remove.
+    /// The remaining entries of the current directory.
     entries: VecDeque<Removal>,
-    /// How many failures there were before the present directory.
+    /// Number of failures before the current directory.
     failures_before: usize,
-    /// Whether a step was given that may be answered.
+    /// Whether a step was returned that can have a result.
     asked: bool,
     outcome: Outcome,
 }
 
-/// Where a pass stands within a directory.
+/// The state of a pass within a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Confirming,
-    /// Before what is left of volumes at this position.
+    /// Before the remains of volumes at this position.
     Volumes(usize),
     Reading,
     Entries,
@@ -72,7 +72,7 @@ enum Stage {
 }
 
 impl Pass {
-    /// Begins to carry out a plan.
+    /// Starts the execution of a plan.
     #[must_use]
     pub fn new(plan: PlanOf<Settings>) -> Self {
         Self {
@@ -91,7 +91,8 @@ impl Pass {
         }
     }
 
-    /// Takes the answer to the last step, and gives the next. An answer to another step is passed over, and the same step given again.
+    /// Processes the result of the last step, and returns the next. The result of another step is ignored,
+    /// and the same step returned again.
     pub fn next(&mut self, answer: Option<Answer>) -> Step {
         if let Some(answer) = answer.filter(|_| self.asked) {
             self.take(answer);
@@ -100,13 +101,13 @@ impl Pass {
         self.step()
     }
 
-    /// What became of the pass so far. Directories whose turn did not come are neither removed nor kept.
+    /// The outcome so far. Directories that were not processed yet are neither removed nor kept.
     #[must_use]
     pub const fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// What became of the pass.
+    /// The outcome of the pass.
     #[must_use]
     pub fn finish(self) -> Outcome {
         self.outcome
@@ -149,7 +150,7 @@ impl Pass {
         }
     }
 
-    /// Goes on with what is left of volumes, from this position on.
+    /// Continues with the remains of volumes, from this position.
     fn volumes(&mut self, at: usize) {
         let Some(Action::Remove { volumes, itself, .. }) = self.left.front() else {
             return;
@@ -185,14 +186,15 @@ impl Pass {
         self.volumes(at + 1);
     }
 
-    /// What stands in the directory once its volumes went. Upstream reads it then, and so finds volumes that were made meanwhile.
+    /// The entries of the directory after its volumes were removed. Upstream reads them then, and so finds
+    /// volumes that were created in the meantime.
     fn read(&mut self, result: Result<Vec<Arc<str>>, RuntimeError>) {
         let Some(Action::Remove { directory, .. }) = self.left.front() else {
             return;
         };
         let mut names = match result {
             Ok(names) => names,
-            // The whole directory went by itself.
+            // The whole directory no longer exists.
             Err(RuntimeError::NotFound) => Vec::new(),
             Err(error) => {
                 self.outcome.failures.push(Failure::Unread {
@@ -207,7 +209,7 @@ impl Pass {
         let (names, away): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_entry(name));
         self.outcome
             .failures
-            .extend(away.into_iter().map(|entry| Failure::LeadsAway {
+            .extend(away.into_iter().map(|entry| Failure::OutsideDirectory {
                 directory: Arc::clone(directory),
                 entry,
             }));
@@ -258,7 +260,7 @@ impl Pass {
         self.next_directory();
     }
 
-    /// Leaves the present directory as it is.
+    /// Keeps the current directory.
     fn leave(&mut self, reason: Reason) {
         let Some(action) = self.left.pop_front() else {
             return;
@@ -271,7 +273,7 @@ impl Pass {
                 let errors = gauges.orphan_pod_cleaned_volumes_errors.saturating_add(1);
                 gauges.orphan_pod_cleaned_volumes_errors = errors;
             } else {
-                // It is no orphan after all.
+                // It is not orphaned.
                 gauges.orphan_pod_cleaned_volumes = gauges.orphan_pod_cleaned_volumes.saturating_sub(1);
             }
         }
@@ -286,7 +288,7 @@ impl Pass {
         self.outcome.failures.len() > self.failures_before
     }
 
-    /// Closes the present directory, and goes on to the next.
+    /// Closes the current directory, and continues with the next.
     fn next_directory(&mut self) {
         let failures = self.outcome.failures.len() - self.failures_before;
         if failures > 0 {
@@ -305,7 +307,7 @@ impl Pass {
     }
 }
 
-/// What is gone already counts as removed.
+/// A path that no longer exists counts as removed.
 fn gone(result: Result<(), RuntimeError>) -> Result<(), RuntimeError> {
     match result {
         Err(RuntimeError::NotFound) => Ok(()),

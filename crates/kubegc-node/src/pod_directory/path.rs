@@ -1,25 +1,25 @@
-//! Says which names and paths stay within the directory that they are told of, and in which order paths are removed.
+//! Checks and order of paths within a directory.
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
-/// The directory in which volumes stand.
+/// The directory of volumes.
 pub(super) const VOLUMES: &str = "volumes";
-/// The directory in which subpaths of volumes stand.
+/// The directory of subpaths of volumes.
 pub(super) const SUBPATHS: &str = "volume-subpaths";
 
-/// Whether a text names one entry of a directory, on every platform that a kubelet runs on.
+/// Returns whether a text is a plain entry name, on every platform of a kubelet.
 pub(super) fn is_entry(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', '\0'])
 }
 
-/// Whether a path leads to something below an entry.
+/// Returns whether a path is below an entry.
 pub(super) fn is_below(path: &str, entry: &str) -> bool {
     path.strip_prefix(entry)
         .and_then(|rest| rest.strip_prefix('/'))
         .is_some_and(|rest| rest.split('/').all(is_entry))
 }
 
-/// Each path once, the deepest first, then in the order of their texts: what is below another comes before it.
+/// Each path once, the deepest first, then by text: a path comes before its parent.
 pub(super) fn deepest_first(paths: &[Arc<str>]) -> impl Iterator<Item = &Arc<str>> {
     let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
     let all: BTreeSet<_> = paths.iter().map(|path| (Reverse(depth(path)), path)).collect();

@@ -1,4 +1,4 @@
-//! The plan: judges each pod directory, and lists what is removed of an orphaned one.
+//! The plan: evaluates each pod directory, and lists the removals of an orphaned one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ impl Planner for Settings {
     type Reason = Reason;
     type Summary = Summary;
 
-    /// Plans for all directories, in the order of their names. `next_at` is always `None`: time alone changes nothing.
+    /// Plans for all directories, by name. `next_at` is always `None`: time alone changes nothing.
     fn plan(&self, facts: &Facts, _now: Timestamp) -> PlanOf<Self> {
         let mut plan = Plan::default();
         let directories = match &facts.directories {
@@ -42,15 +42,15 @@ impl Planner for Settings {
             by_name.entry(&directory.name).or_default().push(directory);
         }
         let mut gauges = Gauges::default();
-        for (name, told) in by_name {
+        for (name, listed) in by_name {
             let verdict = unclaimed(facts, name)
                 .and_then(|pod| match &running {
                     Ok(_) => Ok(pod),
                     Err(_) => Err(Reason::PassFailed),
                 })
-                .and_then(|pod| self.judge(pod, &told));
+                .and_then(|pod| self.judge(pod, &listed));
             let object = Subject::Directory(Arc::clone(name));
-            if told.len() > 1 {
+            if listed.len() > 1 {
                 plan.findings.push(Kept {
                     object: object.clone(),
                     reason: Reason::Repeated,
@@ -75,7 +75,7 @@ impl Planner for Settings {
     }
 }
 
-/// Tells that nothing is planned.
+/// Adds the reason why nothing is planned.
 fn fail(plan: &mut PlanOf<Settings>, error: Error) {
     plan.summary.error = Some(error.clone());
     plan.findings.push(Kept {
@@ -84,7 +84,8 @@ fn fail(plan: &mut PlanOf<Settings>, error: Error) {
     });
 }
 
-/// L13.1: the pod of a directory that nobody is known to claim. Without a listing of what runs, that says nothing yet.
+/// [L13.1](crate::rules#l13-1): the pod of a directory that no known pod uses. Without a listing of running
+/// pods it is unknown.
 fn unclaimed(facts: &Facts, name: &str) -> Result<Uid, Reason> {
     if !is_entry(name) {
         return Err(Reason::NotAnEntry);
@@ -100,9 +101,10 @@ fn unclaimed(facts: &Facts, name: &str) -> Result<Uid, Reason> {
 }
 
 impl Settings {
-    /// L13.2 to L13.4, for all that was told of one orphaned directory.
-    fn judge(&self, pod: Uid, told: &[&Directory]) -> Result<Action, Reason> {
-        let directory = match told {
+    /// [L13.2](crate::rules#l13-2) to [L13.4](crate::rules#l13-4), for all facts about one orphaned
+    /// directory.
+    fn judge(&self, pod: Uid, listed: &[&Directory]) -> Result<Action, Reason> {
+        let directory = match listed {
             [first, rest @ ..] if rest.iter().all(|other| is_alike(first, other)) => *first,
             _ => return Err(Reason::Contradiction),
         };
@@ -125,7 +127,7 @@ impl Settings {
         }
     }
 
-    /// L13.4: what is left of volumes, then all else, then the directory.
+    /// [L13.4](crate::rules#l13-4): the remains of volumes, then everything else, then the directory.
     fn piecemeal(
         &self,
         pod: Uid,
@@ -140,7 +142,7 @@ impl Settings {
             .chain(subpaths.iter().filter(|path| !is_below(path, SUBPATHS)))
             .chain(entries.iter().filter(|entry| !is_entry(entry)));
         if let Some(path) = away.min() {
-            return Err(Reason::LeadsAway(Arc::clone(path)));
+            return Err(Reason::OutsideDirectory(Arc::clone(path)));
         }
         let has_volumes = !volume_paths.is_empty() || entries.iter().any(|entry| &**entry == VOLUMES);
         let by = |means: Means| move |path: &Arc<str>| removal(directory, path, means);
@@ -171,7 +173,7 @@ impl Settings {
     }
 }
 
-/// L13.3: the directory as one tree, where nothing is left of volumes.
+/// [L13.3](crate::rules#l13-3): the directory as one tree, if no remains of volumes exist.
 fn whole(
     pod: Uid,
     directory: &Arc<str>,
@@ -218,7 +220,7 @@ fn removal(directory: &str, path: &str, means: Means) -> Removal {
     }
 }
 
-/// Whether the same is told of a directory twice, whatever the order of the listings.
+/// Returns whether two descriptions of a directory are equal, whatever the order of the listings.
 fn is_alike(one: &Directory, other: &Directory) -> bool {
     type Set<'a> = Result<BTreeSet<&'a Arc<str>>, &'a Unlisted>;
     fn set(listing: &Listing<Vec<Arc<str>>>) -> Set<'_> {

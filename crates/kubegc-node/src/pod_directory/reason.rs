@@ -1,10 +1,10 @@
-//! Why a pod directory stays, why a pass fails as a whole, and what a pass amounts to.
+//! Reasons for kept pod directories, errors and the summary of a pass.
 
 use std::{fmt, sync::Arc};
 
 use crate::Unlisted;
 
-/// What a plan of pod directories speaks of.
+/// The subject of an entry in a pod directory plan.
 #[expect(clippy::exhaustive_enums, reason = "a directory, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
@@ -14,53 +14,53 @@ pub enum Subject {
     Node,
 }
 
-/// Why a directory stays, or what is odd about the facts.
+/// The reason why a directory is kept, or a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// Its name leads out of the directory, so it is no uid.
+    /// Its name is not a plain entry name, so it is not a uid.
     NotAnEntry,
     /// A source of pods knows its pod.
     PodKnown,
     /// The runtime still runs its pod.
     PodRuns,
-    /// The pass decides nothing: not all is known of pods and of what runs.
+    /// The pass plans nothing: pods or running pods are unknown.
     PassFailed,
-    /// It was told of more than once, differently.
+    /// It was listed more than once, with different contents.
     Contradiction,
     /// A volume of its pod is or may be mounted.
     Mounted,
-    /// Whether a volume of its pod is mounted is not known.
+    /// It is unknown whether a volume of its pod is mounted.
     MountsUnknown(Box<str>),
     /// Its volumes could not be read.
     VolumesUnread(Box<str>),
     /// Its subpaths could not be read.
     SubpathsUnread(Box<str>),
-    /// What stands in it could not be read.
+    /// Its entries could not be read.
     EntriesUnread(Box<str>),
-    /// Volumes are left, and this release removes none.
+    /// Volumes remain, and this release removes none.
     VolumesLeft {
-        /// How many.
+        /// Number of volumes.
         volumes: usize,
     },
-    /// A `volume-subpaths` directory is left, and this release removes none.
+    /// A `volume-subpaths` directory remains, and this release removes none.
     SubpathsLeft,
-    /// A path told of it leads elsewhere.
-    LeadsAway(Arc<str>),
-    /// Removing it failed: see the failures of the pass.
+    /// One of its paths leads out of it.
+    OutsideDirectory(Arc<str>),
+    /// The removal failed: see the failures of the pass.
     RemovalFailed {
-        /// How many failures.
+        /// Number of failures.
         failures: usize,
     },
 
-    /// It was told of more than once, alike; counted once.
+    /// It was listed more than once, with equal contents; counted once.
     Repeated,
     /// Nothing is planned.
     Failed(Error),
 }
 
 impl Reason {
-    /// Whether the directory is known to be orphaned and stays nonetheless. Upstream counts such a pod as an error.
+    /// Returns whether the directory is orphaned and kept. Upstream counts such a pod as an error.
     #[must_use]
     pub const fn is_error(&self) -> bool {
         match self {
@@ -78,12 +78,13 @@ impl Reason {
             | Self::EntriesUnread(_)
             | Self::VolumesLeft { .. }
             | Self::SubpathsLeft
-            | Self::LeadsAway(_)
+            | Self::OutsideDirectory(_)
             | Self::RemovalFailed { .. } => true,
         }
     }
 
-    /// Whether upstream records a volume error for it: these are logged, the first of a pass with the number of all, and not returned (L13.5).
+    /// Returns whether upstream records a volume error for it: these are logged, the first of a pass with the
+    /// total number, and not returned ([L13.5](crate::rules#l13-5)).
     #[must_use]
     pub const fn is_volume_error(&self) -> bool {
         matches!(
@@ -93,23 +94,23 @@ impl Reason {
     }
 }
 
-/// Why a pass plans nothing.
+/// The reason why a pass plans nothing.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 pub enum Error {
-    /// The pod directories are not known.
+    /// The pod directories are unknown.
     #[error("the pod directories are not known: {why}")]
     Directories {
-        /// Why not.
+        /// The error.
         why: Box<str>,
     },
-    /// Not all sources of pods have spoken.
+    /// Not all sources of pods are ready.
     #[error("not all sources of pods are ready")]
     SourcesNotReady,
-    /// What runs is not known.
+    /// The running pods are unknown.
     #[error("what the runtime runs is not known: {why}")]
     Running {
-        /// Why not.
+        /// The error.
         why: Box<str>,
     },
 }
@@ -124,28 +125,29 @@ impl Error {
     }
 }
 
-/// What a plan or a pass amounts to.
+/// The summary of a plan or a pass.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The kubelet's gauges; `None` where the pass fails, which leaves them as they are.
+    /// The kubelet's gauges; `None` if the pass fails, which leaves them unchanged.
     pub gauges: Option<Gauges>,
-    /// How many volume errors there are. Upstream logs the first of them, with this number.
+    /// Number of volume errors. Upstream logs the first of them, with this number.
     pub volume_errors: u64,
-    /// Why nothing is planned, if so.
+    /// The reason why nothing is planned, if any.
     pub error: Option<Error>,
 }
 
-/// The kubelet's gauges of the last pass. A plan has them as they are if every removal succeeds.
+/// The kubelet's gauges of the last pass. In a plan their values if every removal succeeds.
 ///
 /// # Upstream
-/// `pkg/kubelet/metrics/metrics.go`, since about 1.27 (kubernetes #115972). Here they are told for older releases too.
+/// [`pkg/kubelet/metrics/metrics.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/metrics/metrics.go),
+/// since about 1.27 (kubernetes #115972). Here older releases have them too.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gauges {
-    /// `kubelet_orphan_pod_cleaned_volumes`: how many orphaned directories there are, those that stay among them.
+    /// `kubelet_orphan_pod_cleaned_volumes`: the number of orphaned directories, kept ones included.
     pub orphan_pod_cleaned_volumes: u64,
-    /// `kubelet_orphan_pod_cleaned_volumes_errors`: how many of them stay.
+    /// `kubelet_orphan_pod_cleaned_volumes_errors`: the number of kept ones.
     pub orphan_pod_cleaned_volumes_errors: u64,
 }
 
@@ -156,22 +158,22 @@ pub(super) fn text(why: &impl ToString) -> Box<str> {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAnEntry => f.write_str("its name leads out of the directory"),
+            Self::NotAnEntry => f.write_str("its name is not a plain entry name"),
             Self::PodKnown => f.write_str("its pod is known"),
             Self::PodRuns => f.write_str("the runtime still runs its pod"),
-            Self::PassFailed => f.write_str("not all is known of pods and of what runs"),
-            Self::Contradiction => f.write_str("listed more than once, differently"),
+            Self::PassFailed => f.write_str("pods or running pods are unknown"),
+            Self::Contradiction => f.write_str("listed more than once with different contents"),
             Self::Mounted => f.write_str("a volume is or may be mounted"),
-            Self::MountsUnknown(why) => write!(f, "whether a volume is mounted is not known: {why}"),
+            Self::MountsUnknown(why) => write!(f, "it is unknown whether a volume is mounted: {why}"),
             Self::VolumesUnread(why) => write!(f, "its volumes are unknown: {why}"),
             Self::SubpathsUnread(why) => write!(f, "its subpaths are unknown: {why}"),
-            Self::EntriesUnread(why) => write!(f, "what stands in it is unknown: {why}"),
+            Self::EntriesUnread(why) => write!(f, "its entries are unknown: {why}"),
             Self::VolumesLeft { volumes } => write!(f, "{volumes} volumes are left on disk"),
             Self::SubpathsLeft => f.write_str("subpaths of volumes are left on disk"),
-            Self::LeadsAway(path) => write!(f, "{path:?} leads elsewhere"),
+            Self::OutsideDirectory(path) => write!(f, "{path:?} leads out of the directory"),
             Self::RemovalFailed { failures: 1 } => f.write_str("could not be removed: 1 failure"),
             Self::RemovalFailed { failures } => write!(f, "could not be removed: {failures} failures"),
-            Self::Repeated => f.write_str("listed more than once, alike"),
+            Self::Repeated => f.write_str("listed more than once with equal contents"),
             Self::Failed(error) => write!(f, "nothing is planned: {error}"),
         }
     }

@@ -1,10 +1,10 @@
-//! Says what a release does with what is left of the volumes of an orphaned pod.
+//! Settings of the removal of orphaned pod directories, by release.
 
 use std::time::Duration;
 
 use kubegc_core::{Behavior, KubernetesVersion};
 
-/// How often upstream looks for orphaned directories: the tick of the kubelet's housekeeping.
+/// The period of upstream's check for orphaned directories: the tick of the kubelet's housekeeping.
 pub const PERIOD: Duration = Duration::from_secs(2);
 
 /// Volume directories are removed too, and `volumes` only by rmdir.
@@ -12,20 +12,23 @@ const VOLUMES_ARE_REMOVED: Behavior = Behavior::since_about(
     21,
     "kubernetes #95301 and #102576, also in patch releases of 1.18 to 1.20",
 );
-/// What is left of a subpath may be a file.
+/// The remains of a subpath can be a file.
 const SUBPATH_FILES_ARE_REMOVED: Behavior = Behavior::since_about(30, "kubernetes #123052");
 
-/// How orphaned directories are removed. Starts from upstream's defaults for a release; each field may be changed.
+/// The removal of orphaned directories. Starts from upstream's defaults for a release; each field can be
+/// changed.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// Whether what is left of volumes is removed where it is empty. Default: since about 1.21.
+    /// Whether empty remains of volumes are removed. Default: since about 1.21.
     ///
-    /// Off, a directory with a volume or a `volume-subpaths` directory stays until somebody clears it by hand, and any other goes as one tree.
+    /// Off, a directory with a volume or a `volume-subpaths` directory is kept until it is removed by hand,
+    /// and any other is removed as one tree.
     pub removes_volumes: bool,
-    /// Whether what is left of a subpath may be a file, not only a directory. Default: since about 1.30.
+    /// Whether the remains of a subpath can be a file, not only a directory. Default: since about 1.30.
     ///
-    /// Off, the rmdir of such a file fails, and its pod directory stays. Means nothing where volumes are not removed.
+    /// Off, the rmdir of such a file fails, and its pod directory is kept. Without meaning if volumes are not
+    /// removed.
     pub removes_subpath_files: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a node's settings, in upstream's words where upstream has any.
+//! Errors in a node's settings, with upstream's texts if it has any.
 
 use std::fmt;
 
@@ -6,30 +6,31 @@ use kubegc_core::{FieldError, KubernetesVersion};
 
 use crate::{GoDuration, aggregate, container::InvalidAge, image::InvalidThresholds};
 
-/// One thing that is wrong with a node's settings.
+/// One error in a node's settings.
 ///
-/// The texts that begin with `invalid configuration: ` are those of the kubelet's validation, as is that of
+/// The texts that start with `invalid configuration: ` are those of the kubelet's validation, as is that of
 /// [`MinimumContainerAge`](Self::MinimumContainerAge), with which the kubelet fails a step later.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Problem {
-    /// The high threshold is no percentage.
+    /// The high threshold is not a percentage ([N1.21](crate::rules#n1-21)).
     #[error(
         "invalid configuration: imageGCHighThresholdPercent (--image-gc-high-threshold) {percent} must be between 0 and 100, inclusive"
     )]
     HighThreshold {
-        /// What was asked for.
+        /// The requested value.
         percent: i32,
     },
-    /// The low threshold is no percentage.
+    /// The low threshold is not a percentage ([N1.22](crate::rules#n1-22)).
     #[error(
         "invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) {percent} must be between 0 and 100, inclusive"
     )]
     LowThreshold {
-        /// What was asked for.
+        /// The requested value.
         percent: i32,
     },
-    /// The low threshold is not below the high one. [`image::Policy`](crate::image::Policy) alone takes equal ones.
+    /// The low threshold is not below the high one ([N1.23](crate::rules#n1-23)).
+    /// [`image::Policy`](crate::image::Policy) alone accepts equal ones.
     #[error(
         "invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) {low_percent} must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) {high_percent}"
     )]
@@ -39,32 +40,33 @@ pub enum Problem {
         /// The high threshold.
         high_percent: i32,
     },
-    /// A maximum age is set and its gate is off.
+    /// A maximum age is set and its gate is off ([N1.24](crate::rules#n1-24)).
     #[error(
         "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"
     )]
     MaximumAgeGateIsOff,
-    /// A maximum age is set in a version that knows none. Upstream refuses the unknown field; the text is ours.
+    /// A maximum age is set in a version without one. Upstream refuses the unknown field; the text is not
+    /// upstream's.
     #[error("imageMaximumGCAge {age} is set, but Kubernetes {version} knows no such setting")]
     MaximumAgeIsUnknown {
-        /// What was asked for.
+        /// The requested value.
         age: GoDuration,
         /// The version.
         version: KubernetesVersion,
     },
-    /// The minimum age lies below zero.
+    /// The minimum age is negative ([N1.25](crate::rules#n1-25)).
     #[error("invalid configuration: imageMinimumGCAge {age} must not be negative")]
     MinimumAge {
-        /// What was asked for.
+        /// The requested value.
         age: GoDuration,
     },
-    /// The maximum age lies below zero.
+    /// The maximum age is negative ([N1.26](crate::rules#n1-26)).
     #[error("invalid configuration: imageMaximumGCAge {age} must not be negative")]
     MaximumAge {
-        /// What was asked for.
+        /// The requested value.
         age: GoDuration,
     },
-    /// The maximum age does not lie above the minimum age.
+    /// The maximum age is not above the minimum age ([N1.27](crate::rules#n1-27)).
     #[error(
         "invalid configuration: imageMaximumGCAge {age_max} must be greater than imageMinimumGCAge {age_min}"
     )]
@@ -74,24 +76,25 @@ pub enum Problem {
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// The minimum age of containers lies below zero.
+    /// The minimum age of containers is negative ([N1.18](crate::rules#n1-18)).
     #[error(transparent)]
     MinimumContainerAge(InvalidAge),
-    /// The image policy refuses what the version's validation lets pass: a minimum age below zero, up to 1.28.
+    /// The image policy refuses a value that the version's validation accepts: a negative minimum age, up to
+    /// 1.28.
     #[error(transparent)]
     Image(InvalidThresholds),
-    /// An eviction threshold, grace period or minimum reclaim makes no sense. The text is ours.
+    /// An eviction threshold, grace period or minimum reclaim is invalid. The text is not upstream's.
     #[error(transparent)]
     Eviction(FieldError),
 }
 
-/// All that is wrong with a node's settings.
+/// All errors in a node's settings.
 ///
 /// Its text is that of an aggregate: one message alone, several as `[a, b]`.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidPolicy {
-    /// The problems: those of the configuration, of the containers' minimum age, of eviction.
+    /// The errors: those of the configuration, of the containers' minimum age, of eviction.
     pub problems: Vec<Problem>,
 }
 

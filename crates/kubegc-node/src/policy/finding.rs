@@ -1,4 +1,4 @@
-//! Tells which of a node's settings are allowed and still likely not what was meant.
+//! Findings about valid settings that are probably not intended.
 
 use std::fmt;
 
@@ -34,30 +34,33 @@ impl ContainerFlag {
     }
 }
 
-/// A setting that is allowed and still likely not what was meant.
+/// A valid setting that is probably not intended.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// Eviction begins before image collection does, or at the same usage: images go by force, or pods go first. Upstream's defaults meet.
+    /// Eviction starts before image collection does, or at the same usage: images are removed by force, or
+    /// pods are evicted first. Upstream's defaults meet.
     EvictionComesFirst {
         /// The eviction threshold.
         threshold: Threshold,
         /// The usage from which images are collected.
         high_percent: i32,
     },
-    /// A high threshold of 100 was meant to turn the loop off, but a maximum age keeps it on, and room is still made at full usage.
+    /// A high threshold of 100 does not disable the loop with a maximum age, and room is still made at full
+    /// usage ([N1.9](crate::rules#n1-9)).
     HundredIsNotOff {
         /// The maximum age.
         age: GoDuration,
     },
-    /// No image is spared for being new. Only the flag can ask for that: a configuration file that says zero means two minutes.
+    /// No image is protected by its age. Only the flag can set that: in a configuration file zero means two
+    /// minutes ([N1.20](crate::rules#n1-20)).
     MinimumAgeIsZero,
-    /// A deprecated flag is set to something else than its default.
+    /// A deprecated flag has another value than its default.
     DeprecatedFlag {
         /// The flag.
         flag: ContainerFlag,
     },
-    /// A threshold of `0%` or `100%` is switched off.
+    /// A threshold of `0%` or `100%` is disabled.
     ThresholdIsOff {
         /// The field.
         field: String,
@@ -77,17 +80,17 @@ impl fmt::Display for Finding {
                 high_percent,
             } => write!(
                 f,
-                "eviction at {threshold} begins no later than image collection at imageGCHighThresholdPercent {high_percent}"
+                "eviction at {threshold} starts no later than image collection at imageGCHighThresholdPercent {high_percent}"
             ),
             Self::HundredIsNotOff { age } => write!(
                 f,
                 "imageGCHighThresholdPercent 100 does not turn image collection off: imageMaximumGCAge is {age}"
             ),
             Self::MinimumAgeIsZero => f.write_str(
-                "imageMinimumGCAge 0s spares no new image; in a configuration file it would mean 2m0s",
+                "imageMinimumGCAge 0s protects no new image; in a configuration file it would mean 2m0s",
             ),
             Self::DeprecatedFlag { flag } => write!(f, "{} is deprecated", flag.as_str()),
-            Self::ThresholdIsOff { field } => write!(f, "{field} is switched off by its value"),
+            Self::ThresholdIsOff { field } => write!(f, "{field} is disabled by its value"),
             Self::ThresholdIsDropped { threshold } => write!(
                 f,
                 "{threshold} is replaced by a copy of the threshold on the file system that holds writable layers"
@@ -96,7 +99,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is odd about settings that make a policy.
+/// The findings about settings that make a policy.
 pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let SwitchReason::MaximumAge { age } = policy.switches().images.reason {
@@ -130,10 +133,12 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     findings
 }
 
-/// The hard and soft thresholds on bytes of the image file system that are met before image collection begins, or as soon as it does.
+/// The hard and soft thresholds on bytes of the image file system that are met before image collection
+/// starts, or at the same usage.
 ///
-/// Collection begins at a usage of `high` percent, eviction where less than its value is free: both at the same point where the value is `100 - high`
-/// percent. (Upstream's integers move the former by up to one percent, and the image loop looks every five minutes, eviction every ten seconds.)
+/// Collection starts at a usage of `high` percent, eviction if less than its value is available: both at the
+/// same usage if the value is `100 - high` percent. (Upstream's integers move the former by up to one
+/// percent, and the image loop runs every five minutes, eviction every ten seconds.)
 pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
     let high_percent = policy.image().thresholds().high_percent;
     if high_percent >= 100 {

@@ -1,4 +1,4 @@
-//! All settings of a node's garbage collection together: checked as a kubelet checks them.
+//! All settings of a node's garbage collection together, validated as by a kubelet.
 
 mod error;
 mod finding;
@@ -37,14 +37,16 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policies that a node's settings amount to on a version.
+    /// The policies of a node's settings on a version.
     ///
     /// # Errors
-    /// All that is wrong, at once. Upstream stops after the configuration's own problems, before the containers' minimum age and eviction are looked at.
+    /// All errors at once. Upstream stops after the errors of the configuration, before the containers'
+    /// minimum age and eviction.
     ///
     /// # Upstream
-    /// `ValidateKubeletConfiguration`, then the constructors of the container and image policies. The rules on ages came with the maximum age
-    /// in 1.29; before, a negative minimum age is refused here although a kubelet takes it.
+    /// [`ValidateKubeletConfiguration`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/apis/config/validation/validation.go),
+    /// then the constructors of the container and image policies. The rules on ages were added with the
+    /// maximum age in 1.29; before, a negative minimum age is refused here although a kubelet accepts it.
     pub fn new(spec: &PolicySpec, version: KubernetesVersion) -> Result<Self, InvalidPolicy> {
         let semantics = Semantics::with_gates(version, &spec.feature_gates);
         let mut problems = configuration(spec, semantics);
@@ -79,7 +81,7 @@ impl Policy {
             }
             (container, image, eviction) => {
                 problems.extend(container.err());
-                // What the configuration's rules refuse, the constructor need not refuse again.
+                // Errors of the configuration are not repeated by the constructor.
                 problems.extend(image.err().filter(|_| is_valid));
                 problems.extend(eviction.err().into_iter().flatten().map(Problem::Eviction));
                 Err(InvalidPolicy { problems })
@@ -87,44 +89,44 @@ impl Policy {
         }
     }
 
-    /// Which dead containers go.
+    /// The policy of dead containers.
     #[must_use]
     pub const fn container(&self) -> &container::Policy {
         &self.container
     }
 
-    /// Which images go.
+    /// The policy of images.
     #[must_use]
     pub const fn image(&self) -> &image::Policy {
         &self.image
     }
 
-    /// What is collected under pressure.
+    /// The eviction thresholds.
     #[must_use]
     pub const fn eviction(&self) -> &eviction::Thresholds {
         &self.eviction
     }
 
-    /// How the version with its gates behaves.
+    /// The behavior of the version with its gates.
     #[must_use]
     pub const fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    /// The folder of pod logs.
+    /// The directory of pod logs.
     #[must_use]
     pub fn pod_logs_directory(&self) -> &str {
         &self.pod_logs_directory
     }
 
-    /// Which loops run, and why.
+    /// The loops that run, and why.
     #[must_use]
     pub const fn switches(&self) -> Switches {
         Switches::new(self.image.thresholds(), self.semantics)
     }
 
-    /// Settings that are allowed and still likely not what was meant. Where the image file system is known, absolute eviction thresholds can be
-    /// held against the image threshold, too.
+    /// Valid settings that are probably not intended. If the image file system is known, absolute eviction
+    /// thresholds are compared with the image threshold, too.
     #[must_use]
     pub fn findings(&self, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
         let mut findings = finding::eviction_first(self, image_file_system);
@@ -133,7 +135,7 @@ impl Policy {
     }
 }
 
-/// The problems that a kubelet's validation of its configuration finds, in its order.
+/// The errors that a kubelet's validation of its configuration finds, in its order.
 fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
     let is_percentage = |percent| (0..=100).contains(&percent);
     let (high, low) = (

@@ -1,10 +1,11 @@
-//! A node's settings as they stand in its configuration and flags, before anybody asked whether they make sense.
+//! A node's settings as in its configuration and flags, not validated.
 
 use std::collections::BTreeMap;
 
 use crate::GoDuration;
 
-/// The settings of a kubelet that bear on garbage collection, unchecked. [`Policy::new`](super::Policy::new) checks them.
+/// The settings of a kubelet that affect garbage collection, not validated.
+/// [`Policy::new`](super::Policy::new) validates them.
 ///
 /// `Default` is upstream's.
 #[expect(
@@ -13,33 +14,39 @@ use crate::GoDuration;
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
-    /// Usage of the image file system, in percent, from which images are removed to make room. Default 85; 100 turns the loop off (but see
-    /// [`switches`](super::switches)). Field `imageGCHighThresholdPercent`, flag `--image-gc-high-threshold`.
+    /// Usage of the image file system, in percent, from which images are removed to make room. Default 85;
+    /// 100 disables the loop (but see [`switches`](super::switches)). Field `imageGCHighThresholdPercent`,
+    /// flag `--image-gc-high-threshold`.
     pub image_gc_high_threshold_percent: i32,
-    /// Usage, in percent, down to which room is made. Default 80. Field `imageGCLowThresholdPercent`, flag `--image-gc-low-threshold`.
+    /// Usage, in percent, down to which room is made. Default 80. Field `imageGCLowThresholdPercent`, flag
+    /// `--image-gc-low-threshold`.
     pub image_gc_low_threshold_percent: i32,
-    /// Time since its first detection for which an image is spared when room is made. Default 2 minutes. Field `imageMinimumGCAge`, flag
-    /// `--minimum-image-ttl-duration`.
+    /// Time since its first detection that protects an image when room is made. Default 2 minutes. Field
+    /// `imageMinimumGCAge`, flag `--minimum-image-ttl-duration`.
     pub image_minimum_gc_age: GoDuration,
-    /// Time without use after which an image goes; zero: never. Default zero. Field `imageMaximumGCAge`.
+    /// Time without use after which an image is removed; zero: never. Default zero. Field
+    /// `imageMaximumGCAge`.
     pub image_maximum_gc_age: GoDuration,
-    /// Age since creation below which a dead container is spared. Default zero. Flag `--minimum-container-ttl-duration`.
+    /// Age since creation below which a dead container is kept. Default zero. Flag
+    /// `--minimum-container-ttl-duration`.
     pub minimum_container_ttl: GoDuration,
-    /// Dead containers kept of each pod and container name; negative: no limit. Default 1. Flag `--maximum-dead-containers-per-container`.
+    /// Dead containers kept for each pod and container name; negative: no limit
+    /// ([N1.32](crate::rules#n1-32)). Default 1. Flag `--maximum-dead-containers-per-container`.
     pub maximum_dead_containers_per_container: i32,
     /// Dead containers kept on the node; negative: no limit. Default -1. Flag `--maximum-dead-containers`.
     pub maximum_dead_containers: i32,
     /// Feature gates that were set, by name.
     pub feature_gates: BTreeMap<String, bool>,
-    /// Folder of pod logs. Default `/var/log/pods`. Field `podLogsDir`.
+    /// Directory of pod logs. Default `/var/log/pods`. Field `podLogsDir`.
     pub pod_logs_directory: String,
-    /// Thresholds at which pods are evicted at once, such as `nodefs.available` to `10%`. Field `evictionHard`.
+    /// Thresholds at which pods are evicted at once, such as `nodefs.available` to `10%`. Field
+    /// `evictionHard`.
     pub eviction_hard: BTreeMap<String, String>,
     /// Thresholds at which pods are evicted after a grace period. Field `evictionSoft`.
     pub eviction_soft: BTreeMap<String, String>,
     /// The grace periods of [`eviction_soft`](Self::eviction_soft). Field `evictionSoftGracePeriod`.
     pub eviction_soft_grace_period: BTreeMap<String, GoDuration>,
-    /// How much beyond a threshold must be reclaimed. Field `evictionMinimumReclaim`.
+    /// The amount beyond a threshold that must be reclaimed. Field `evictionMinimumReclaim`.
     pub eviction_minimum_reclaim: BTreeMap<String, String>,
 }
 

@@ -1,30 +1,30 @@
-//! Decides which loops run at all, and says why.
+//! The loops that run, and the reasons ([N1.6](crate::rules#n1-6) to [N1.10](crate::rules#n1-10)).
 //!
-//! Switching image collection off switches off its loop and nothing else: images are still looked at, and a node under pressure still
-//! removes them.
+//! Disabling image collection disables its loop and nothing else: images are still detected, and a node under
+//! pressure still removes them.
 
 use std::fmt;
 
 use crate::{GoDuration, Semantics, image, schedule::Loop, semantics::behavior};
 
-/// Why something is on or off.
+/// The reason why something is on or off.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SwitchReason {
-    /// There is no way to switch it off.
+    /// It cannot be disabled.
     HasNoSwitch,
-    /// The high threshold lies below 100.
+    /// The high threshold is below 100.
     HighThreshold {
         /// The high threshold.
         percent: i32,
     },
-    /// The high threshold is 100, which means off; this version knows no maximum age.
+    /// The high threshold is 100, which means off; this version has no maximum age.
     HighThresholdIsHundred,
     /// The high threshold is 100 and no maximum age is set.
     NoMaximumAge,
     /// The high threshold is 100, and the gate of the maximum age is off.
     MaximumAgeGateIsOff,
-    /// The high threshold is 100, but a maximum age is set. Room is still made where usage computes to 100.
+    /// The high threshold is 100, but a maximum age is set. Room is still made if the usage computes to 100.
     MaximumAge {
         /// The maximum age.
         age: GoDuration,
@@ -34,7 +34,7 @@ pub enum SwitchReason {
 impl fmt::Display for SwitchReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HasNoSwitch => f.write_str("there is no switch for it"),
+            Self::HasNoSwitch => f.write_str("it cannot be disabled"),
             Self::HighThreshold { percent } => {
                 write!(f, "imageGCHighThresholdPercent is {percent}, below 100")
             }
@@ -53,13 +53,13 @@ impl fmt::Display for SwitchReason {
     }
 }
 
-/// Whether something is on, and why.
+/// Whether something is on, and the reason.
 #[expect(clippy::exhaustive_structs, reason = "an answer and its reason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
     /// Whether it is on.
     pub on: bool,
-    /// Why.
+    /// The reason.
     pub reason: SwitchReason,
 }
 
@@ -70,11 +70,13 @@ impl Switch {
     };
 }
 
-/// What runs on a node.
+/// The loops of a node.
 ///
 /// # Upstream
-/// `StartGarbageCollection` in `kubelet.go`. Up to 1.28 a high threshold of 100 turns the image loop off; since 1.29 only together with no
-/// maximum age, or its gate off.
+/// `StartGarbageCollection` in
+/// [`kubelet.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet.go). Up to 1.28 a
+/// high threshold of 100 disables the image loop; from 1.29 only together with no maximum age, or its gate
+/// off.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switches {
@@ -82,14 +84,14 @@ pub struct Switches {
     pub containers: Switch,
     /// The loop that removes images.
     pub images: Switch,
-    /// The loop that looks which images there are and which are in use.
+    /// The loop that detects images and their use.
     pub detection: Switch,
     /// Removal of containers and images by a node under pressure.
     pub forced: Switch,
 }
 
 impl Switches {
-    /// What runs under these thresholds.
+    /// The loops with these thresholds.
     #[must_use]
     pub const fn new(thresholds: &image::Thresholds, semantics: Semantics) -> Self {
         Self {
@@ -100,7 +102,8 @@ impl Switches {
         }
     }
 
-    /// The loops of collection that run, for a [`Schedule`](crate::schedule::Schedule). Eviction and the image list are no part of it.
+    /// The loops of collection that run, for a [`Schedule`](crate::schedule::Schedule). Eviction and the
+    /// image list are not included.
     #[must_use]
     pub fn loops(&self) -> Vec<Loop> {
         [

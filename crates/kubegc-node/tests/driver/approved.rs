@@ -1,10 +1,10 @@
-//! What was approved is performed, and nothing else, whatever became garbage since.
+//! Approved actions are performed, and no others, even if more became garbage.
 
 use kubegc_node::driver::{Approved, Performed};
 
 use super::*;
 
-/// What a pass over containers, then one over images would do.
+/// The actions of a run over containers, then one over images.
 fn planned(busy: &Busy) -> Vec<NodeAction> {
     let dry = Settings {
         dry_run: true,
@@ -37,7 +37,7 @@ fn all_of_an_approved_plan_is_performed() {
     let approved = planned(&busy);
     let performed = perform(&busy, &approved);
     for action in &approved {
-        // How much is wanted changes with what went before; the image is the same.
+        // The amount to free depends on earlier removals; the image is the same.
         let same = |performed: &&Performed| match (&performed.action, action) {
             (
                 NodeAction::Image(image::Action::Remove { image: one, .. }),
@@ -59,7 +59,7 @@ fn all_of_an_approved_plan_is_performed() {
 }
 
 #[test]
-fn what_nobody_approved_is_refused_and_the_runtime_is_not_asked() {
+fn removals_without_approval_are_refused_and_do_not_reach_the_runtime() {
     let busy = busy();
     let refused = perform(&busy, &[]);
     assert!(refused.len() > 5, "{refused:?}");
@@ -68,7 +68,7 @@ fn what_nobody_approved_is_refused_and_the_runtime_is_not_asked() {
             Outcome::NotStopped(why) | Outcome::NotRemoved(why) => {
                 assert_eq!(*why, RuntimeError::refused(Approved::REFUSAL), "{performed:?}");
             }
-            // A link whose container has not ended is left alone anyway.
+            // A link whose container has not ended is kept anyway.
             Outcome::Stays(_) => {}
             other => panic!("{other:?}: {performed:?}"),
         }
@@ -108,7 +108,7 @@ fn each_approved_container_takes_its_own_log_along_and_no_other() {
 }
 
 #[test]
-fn a_container_that_appears_after_the_approval_stays() {
+fn a_container_that_appears_after_the_approval_is_kept() {
     let busy = busy();
     let approved = planned(&busy);
     let late = busy

@@ -1,4 +1,4 @@
-//! Pods that begin during a pass: what they have stays.
+//! Pods that start during a pass: their objects are kept.
 
 use std::{sync::atomic::AtomicUsize, task::Poll};
 
@@ -7,7 +7,7 @@ use kubegc_node::{driver::ReadySandboxes, log};
 
 use super::*;
 
-/// Pods that are asked for, and a new one that begins right after they answered, with an init container that has ended already.
+/// A pod source after which a new pod starts, with an init container that has already ended.
 struct Racing(SimNode);
 
 #[async_trait::async_trait]
@@ -23,7 +23,7 @@ impl PodSource for Racing {
 }
 
 #[test]
-fn a_pod_that_begins_during_a_pass_is_not_taken_for_one_that_nobody_knows() {
+fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
     let busy = busy();
     let racing = Racing(busy.node.clone());
     let world = World {
@@ -58,7 +58,7 @@ fn a_pod_that_begins_during_a_pass_is_not_taken_for_one_that_nobody_knows() {
     assert_eq!(busy.node.violations(), []);
 }
 
-/// Pods that are told otherwise from some call on.
+/// A pod source that changes its response from some call on.
 struct Changing {
     node: SimNode,
     asked: AtomicUsize,
@@ -79,7 +79,7 @@ impl PodSource for Changing {
 }
 
 #[test]
-fn n2_43_a_directory_stays_whose_pod_lives_by_the_time_that_it_would_go() {
+fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
     type Case = (
         &'static str,
         fn(Pods) -> Result<Pods, RuntimeError>,
@@ -97,7 +97,7 @@ fn n2_43_a_directory_stays_whose_pod_lives_by_the_time_that_it_would_go() {
                 }
                 Ok(pods)
             },
-            Some(log::Reason::PodLives),
+            Some(log::Reason::PodExists),
             &[],
         ),
         (
@@ -119,7 +119,7 @@ fn n2_43_a_directory_stays_whose_pod_lives_by_the_time_that_it_would_go() {
         ),
     ];
     for (name, then, stays, errors) in cases {
-        // The third answer is that which the stage is planned by; each further one is about one directory.
+        // The stage is planned with the third response; each further one is about one directory.
         for spared_from in 3..6 {
             let busy = busy();
             let source = Changing {
@@ -176,7 +176,7 @@ fn n2_43_a_directory_stays_whose_pod_lives_by_the_time_that_it_would_go() {
     }
 }
 
-/// Asks `future` for its result, and does something before each time it is asked: `work` is told how often it was asked before.
+/// Polls `future` to its result, with an action before each poll: `work` gets the number of earlier polls.
 pub(super) fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(usize)) -> (T, usize) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -238,16 +238,17 @@ fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
     assert!(longest > 20, "the pass was cut in many places: {longest}");
 }
 
-/// What a new pod, or one that was there before, has at the moment at which the pass comes by, and what comes later.
+/// The state of a new pod, or of an existing one, at the moment of the pass, and its later state.
 #[derive(Clone, Copy, Debug)]
 enum Beginning {
-    /// Its log directory is there, and its sandbox comes later.
+    /// Its log directory exists, and its sandbox is created later.
     DirectoryFirst,
-    /// All that it had has ended, and is there; its next sandbox is there, and a container comes later.
+    /// All its objects have ended and exist; its next sandbox exists, and a container is created later.
     Anew,
 }
 
-/// One pass, with a pod that begins at the `start`th moment and goes on `later`. Returns how long the pass was, and what became of the directory where it was to go.
+/// One pass, with a pod that starts at the `start`th moment and continues `later`. Returns the length of the
+/// pass, and the outcome for the directory if it was to be removed.
 fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Option<Outcome>) {
     let busy = busy();
     let node = &busy.node;
@@ -278,7 +279,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         Beginning::DirectoryFirst => (start + later, start + later),
         Beginning::Anew => (start, start + later),
     };
-    // The sandbox and the container, and after how many calls the sandbox came.
+    // The sandbox and the container, and the number of calls before the sandbox.
     let mut new = (Arc::from(""), Arc::from(""), usize::MAX);
     let (report, asked) = between(driver.collect_containers(Occasion::Forced), |asked| {
         if asked == start && matches!(how, Beginning::DirectoryFirst) {
@@ -325,7 +326,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
 }
 
 #[test]
-fn a_pod_that_begins_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
+fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
     for how in [Beginning::DirectoryFirst, Beginning::Anew] {
         let (mut start, mut longest) = (0, usize::MAX);
         let (mut stayed, mut gone) = (0, 0);
@@ -333,7 +334,7 @@ fn a_pod_that_begins_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_onl
             for later in (0..8).chain((8..64).step_by(5)) {
                 let (asked, outcome) = begin_during_a_pass(how, start, later);
                 longest = asked;
-                stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodLives)));
+                stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodExists)));
                 gone += usize::from(outcome == Some(Outcome::Done));
             }
             start += 1;

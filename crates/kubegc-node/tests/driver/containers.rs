@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_pass_over_a_busy_node_takes_what_may_go_and_a_second_one_nothing() {
+fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
     for release in RELEASES {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings(release));
@@ -19,7 +19,7 @@ fn a_pass_over_a_busy_node_takes_what_may_go_and_a_second_one_nothing() {
             "{release}"
         );
         assert!(!busy.orphans.iter().any(there), "{release}");
-        // Idea 24: sandboxes go in the pass in which their last container goes.
+        // Idea 24: sandboxes are removed in the run in which their last container is removed.
         assert!(
             busy.gone_sandboxes
                 .iter()
@@ -57,7 +57,7 @@ fn a_pass_over_a_busy_node_takes_what_may_go_and_a_second_one_nothing() {
         assert_eq!(spared(&busy.mounted), release == "1.36.0", "{release}");
         let violations = busy.node.violations();
         let harmless = |harm: &Harm| match harm {
-            // What upstream does in these versions.
+            // Upstream's behavior in these versions.
             Harm::PinnedImageRemoved => release == "1.20.2",
             Harm::MountedImageRemoved { .. } => release != "1.36.0",
             _ => false,
@@ -71,7 +71,7 @@ fn a_pass_over_a_busy_node_takes_what_may_go_and_a_second_one_nothing() {
         now(node.collect_containers(Occasion::Periodic));
         now(node.collect_images());
         assert_eq!(busy.node.changes(), [], "{release}");
-        // N2.62: only forced collection takes what a completed pod left.
+        // N2.62: only forced collection removes the remains of a completed pod.
         now(node.collect_containers(Occasion::Forced));
         assert_eq!(
             busy.node
@@ -144,7 +144,7 @@ fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
         .into_iter()
         .filter(|operation| !operation.changes() && *operation != Operation::ContainerStatus)
         .collect();
-    // Pods are asked for before each directory that goes.
+    // Pods are read before each directory that is removed.
     reads.dedup();
     assert_eq!(
         reads,
@@ -252,7 +252,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
             Operation::RemovePodEntry,
         ]
         .map(|operation| operations(&busy.node).contains(&operation));
-        // Where the pods were not known to the first stage, its containers hold on to their sandboxes.
+        // If the pods were unknown to the first stage, its containers keep their sandboxes.
         let expected = if name.starts_with("pods of the first") {
             [true, false, true]
         } else {
@@ -266,7 +266,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
             "{name}: a directory that cannot be read stops links too"
         );
         assert_eq!(busy.node.violations(), [], "{name}");
-        // The next pass makes up for it.
+        // The next run completes it.
         let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
         assert_eq!(now(node.collect_containers(Occasion::Periodic)).error(), None);
         assert!(
@@ -279,7 +279,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
 }
 
 #[test]
-fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_and_told() {
+fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and_reported() {
     let busy = busy();
     let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
     let report = now(node.collect_containers(Occasion::Periodic));
@@ -377,7 +377,7 @@ fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_fir
         assert_eq!(report.error(), None);
         let failed = matches!(report.performed[0].outcome, Outcome::NotRemoved(_));
         assert_eq!(failed, fails.is_some());
-        // A link that is gone is no failure: the next pass finishes.
+        // A link that no longer exists is not a failure: the next run completes it.
         let driver = Node::new(world(&node, &clock), driver.settings().clone());
         now(driver.collect_containers(Occasion::Periodic));
         assert!(node.all_containers().is_empty(), "{fails:?}");

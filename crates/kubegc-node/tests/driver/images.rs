@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn n3_8_n3_9_sandbox_image_and_volumes_are_looked_up_in_the_versions_that_do() {
+fn n3_8_n3_9_sandbox_image_and_volumes_are_read_in_the_versions_that_use_them() {
     for (release, sandbox_image, volumes) in [
         ("1.20.2", true, false),
         ("1.28.0", true, false),
@@ -203,7 +203,7 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         assert!(busy.node.image(&busy.unused).is_none());
         assert_ne!(
             report.verdict,
-            eviction::Verdict::Spared,
+            eviction::Verdict::NoEviction,
             "without a measurement pods go"
         );
         assert_eq!(busy.node.violations(), []);

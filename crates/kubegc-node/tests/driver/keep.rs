@@ -1,4 +1,4 @@
-//! Images that are to be kept are pinned, and are not removed whoever asks.
+//! Images with a kept reference are pinned and cannot be removed.
 
 use kubegc_core::node_facts::Image;
 use kubegc_node::driver::KeepImages;
@@ -21,7 +21,8 @@ fn image(id: &str, tags: &[&str], digests: &[&str]) -> Image {
     }
 }
 
-/// A node with two sandbox images, an image of another name, and one without any. None is pinned, and none is used.
+/// A node with two sandbox images, an image of another name, and one without any. None is pinned, and none is
+/// used.
 fn node() -> SimNode {
     let node = SimNode::new(SimClock::new(at(1_000_000)), NodeSettings::default());
     for image in [
@@ -53,7 +54,7 @@ fn pinned(runtime: &impl Runtime) -> BTreeSet<String> {
     pinned.map(|image| image.id.to_string()).collect()
 }
 
-/// References, the images that they stand for, and the references that stand for none.
+/// References, the images that they match, and the references without a match.
 const CASES: [(&[&str], &[&str], &[&str]); 16] = [
     (&[], &[], &[]),
     (&["registry.k8s.io/pause:3.9"], &[PAUSE], &[]),
@@ -62,7 +63,7 @@ const CASES: [(&[&str], &[&str], &[&str]); 16] = [
     (&["registry.k8s.io/pause@sha256:"], &[PAUSE, OLD_PAUSE], &[]),
     (&[BARE], &[BARE], &[]),
     (&[PAUSE, WEB], &[PAUSE, WEB], &[]),
-    // Nothing is completed or cut short.
+    // Nothing is completed or shortened.
     (&["web"], &[], &["web"]),
     (&["web:latest"], &[], &["web:latest"]),
     (&["docker.io/library/web"], &[], &["docker.io/library/web"]),
@@ -79,7 +80,7 @@ const CASES: [(&[&str], &[&str], &[&str]); 16] = [
 ];
 
 #[test]
-fn references_stand_for_images_letter_by_letter() {
+fn references_match_images_exactly() {
     for (references, expected, unmatched) in CASES {
         let runtime = KeepImages::new(node(), references.iter().copied());
         let expected: BTreeSet<String> = expected.iter().map(|&id| id.to_owned()).collect();
@@ -93,7 +94,7 @@ fn references_stand_for_images_letter_by_letter() {
 }
 
 #[test]
-fn n3_17_kept_images_survive_in_every_version_and_all_others_go() {
+fn n3_17_kept_images_are_kept_in_every_version_and_all_others_are_removed() {
     for release in RELEASES {
         for (references, expected, _) in CASES {
             let sim = node();
@@ -114,12 +115,12 @@ fn n3_17_kept_images_survive_in_every_version_and_all_others_go() {
                 .collect();
             let expected: BTreeSet<String> = expected.iter().map(|&id| id.to_owned()).collect();
             assert_eq!(left, expected, "{release} {references:?}");
-            // Before 1.23 nothing is pinned: there the second line of defence refuses what was planned.
+            // Before 1.23 nothing is pinned: there the wrapper refuses the planned removal.
             let refused = release == "1.20.2" && !expected.is_empty();
             assert_eq!(
                 report
                     .error()
-                    .is_some_and(|error| error.contains("is to be kept, as ")),
+                    .is_some_and(|error| error.contains("is kept by the reference ")),
                 refused,
                 "{release} {references:?}"
             );
@@ -128,7 +129,7 @@ fn n3_17_kept_images_survive_in_every_version_and_all_others_go() {
 }
 
 #[test]
-fn a_kept_image_is_not_removed_whatever_it_is_called() {
+fn a_kept_image_is_not_removed_under_any_name() {
     let kept = ["registry.k8s.io/pause:3.9"];
     for (text, refused) in [
         (PAUSE, true),
@@ -151,7 +152,7 @@ fn a_kept_image_is_not_removed_whatever_it_is_called() {
         assert_eq!(result.is_err(), refused, "{text:?}");
         let asked = sim.changes();
         if let Err(error) = result {
-            let expected = format!("image {text} is to be kept, as {}", kept[0]);
+            let expected = format!("image {text} is kept by the reference {}", kept[0]);
             assert_eq!(error, RuntimeError::refused(expected));
             assert_eq!(asked, [], "{text:?}");
         } else {
@@ -203,7 +204,7 @@ fn a_tag_that_moves_after_the_plan_protects_the_image_that_it_is_on() {
 }
 
 #[test]
-fn an_id_is_the_same_with_its_mark_and_without() {
+fn an_id_is_equal_with_and_without_its_prefix() {
     for listed in ["sha256:5a5b", "5a5b"] {
         for reference in ["sha256:5a5b", "5a5b"] {
             let sim = node();
@@ -218,7 +219,7 @@ fn an_id_is_the_same_with_its_mark_and_without() {
             assert_eq!(now(runtime.unmatched()), Ok(vec![]), "{listed} {reference}");
             for text in ["sha256:5a5b", "5a5b", "sha256:5a", "5a", "web:2"] {
                 let error = now(runtime.remove_image(text, "")).expect_err(text);
-                let expected = format!("image {text} is to be kept, as {reference}");
+                let expected = format!("image {text} is kept by the reference {reference}");
                 assert_eq!(error, RuntimeError::refused(expected), "{listed}");
             }
             assert_eq!(sim.changes(), [], "{listed} {reference}");
@@ -237,8 +238,8 @@ fn an_id_is_the_same_with_its_mark_and_without() {
 }
 
 #[test]
-fn what_the_runtime_resolves_to_a_kept_image_is_not_removed() {
-    // The name comes to be once images are listed: only the runtime can tell what it means.
+fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
+    // The name is created after images were listed: only the runtime can resolve it.
     let removal = |sim: &SimNode| {
         let pausing = Pausing {
             inner: sim.clone(),
@@ -262,7 +263,7 @@ fn what_the_runtime_resolves_to_a_kept_image_is_not_removed() {
     assert_eq!(
         removal(&sim),
         Err(RuntimeError::refused(
-            "image late:1 is to be kept, as registry.k8s.io/pause:3.9"
+            "image late:1 is kept by the reference registry.k8s.io/pause:3.9"
         ))
     );
     assert_eq!(sim.changes(), []);
@@ -284,7 +285,7 @@ fn what_the_runtime_resolves_to_a_kept_image_is_not_removed() {
         let rule = Rule::always(Operation::ImageId, Fault::Refuse(error.clone()));
         let runtime = KeepImages::new(faulty(&sim, vec![rule]), [PAUSE]);
         let result = now(runtime.remove_image(text, ""));
-        let expected = format!("image {text}: whether it is to be kept is not known: {error}");
+        let expected = format!("image {text}: cannot determine whether it is kept: {error}");
         let expected = if refused {
             Err(RuntimeError::refused(expected))
         } else {
@@ -296,7 +297,7 @@ fn what_the_runtime_resolves_to_a_kept_image_is_not_removed() {
 }
 
 #[test]
-fn where_images_cannot_be_listed_none_goes() {
+fn without_a_list_of_images_none_is_removed() {
     for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
         let sim = node();
         let faulty = faulty(&sim, vec![Rule::always(Operation::Images, fault.clone())]);
@@ -306,7 +307,7 @@ fn where_images_cannot_be_listed_none_goes() {
             panic!("{fault:?}: {error:?}");
         };
         assert!(
-            message.starts_with("image sha256:77aa: whether it is to be kept is not known: "),
+            message.starts_with("image sha256:77aa: cannot determine whether it is kept: "),
             "{message}"
         );
         assert!(now(runtime.images()).is_err());
@@ -378,7 +379,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_pass_lets_a_kept_image_go(
+    fn no_pass_removes_a_kept_image(
         names in proptest::collection::vec((0..6_u8, 0..4_u8, any::<bool>()), 1..12),
         kept in proptest::collection::btree_set(0..6_u8, 0..4),
         by in 0..4_u8,

@@ -51,7 +51,7 @@ fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
     }
 }
 
-/// Asks a future for its result as often as `times`; `None` where it has none by then.
+/// Polls a future `times` times; `None` if it has no result by then.
 fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -62,7 +62,7 @@ fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 }
 
 #[test]
-fn a_pass_may_be_dropped_at_any_await_and_begun_anew() {
+fn a_pass_can_be_dropped_at_any_await_and_started_again() {
     let whole = {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
@@ -120,7 +120,7 @@ impl Wake for Woken {
     }
 }
 
-/// Runs the loops until a time; gives what they reported, with the second of it.
+/// Runs the loops until a time; returns the reports, with their seconds.
 fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'static str)> {
     let start = clock.now().as_secs();
     let mut reports = Vec::new();
@@ -140,7 +140,7 @@ fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'s
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         while run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            // Where it does not go on by itself, it waits for the time.
+            // If it does not continue on its own, it waits for the time.
             if !woken.0.swap(false, Ordering::Relaxed) {
                 clock.set(clock.next_wake().expect("somebody waits"));
             }
@@ -188,7 +188,7 @@ fn n1_1_a_period_counts_from_the_end_of_the_last_run() {
         .filter(|(_, name)| *name == "containers")
         .map(|(at, _)| *at)
         .collect();
-    // Each run lists containers twice: it takes 20 s and ends 80 s after the one before.
+    // Each run lists containers twice: it takes 20 s and ends 80 s after the previous one.
     assert_eq!(ended[..2], [20, 100]);
     assert!(
         reports.iter().all(|(_, name)| *name != "images"),
@@ -211,13 +211,13 @@ fn n1_11_to_n1_15_failures_are_worth_events() {
         },
     ];
     let runtime = faulty(&busy.node, rules);
-    // Images are listed by detection as well, right after. No room is to be made on this disk.
+    // Images are listed by detection as well, right after. No room is made on this disk.
     let roomy =
         Settings::from(&Policy::new(&PolicySpec::default(), version("1.36.0")).expect("a valid policy"));
     let mut node = Node::new(world(&runtime, &busy.clock), roomy);
     let mut reports = run_until(&mut node, &busy.clock, 301);
     reports.retain(|(_, name)| name.ends_with("Failed"));
-    // The first failure of images is worth none, and detection's never is.
+    // The first failure of images causes no event, and detection's never does.
     assert_eq!(reports, [(0, "ContainerGCFailed")]);
 
     let always = faulty(&busy.node, vec![Rule::always(Operation::Images, refuse())]);
@@ -245,7 +245,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn nothing_protected_goes_whatever_fails_and_once_nothing_fails_all_is_done(
+    fn nothing_protected_is_removed_with_failures_and_without_them_everything_else_is(
         seed in any::<u64>(),
         per_mille in 0_u16..400,
         release in prop::sample::select(vec!["1.35.0", "1.36.0"]),
@@ -263,7 +263,7 @@ proptest! {
         let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };
         for _ in 0..4 {
             let containers = now(node.collect_containers(occasion));
-            // What was tried is what was planned, in the order of the stages.
+            // The attempts are the planned actions, in the order of the stages.
             let stages = containers.performed.iter().map(|done| match done.action {
                 NodeAction::Container(_) => 0,
                 NodeAction::Sandbox(_) => 1,
@@ -279,11 +279,12 @@ proptest! {
             runtime.revive();
         }
         let mut violations = busy.node.violations();
-        // A status that says nothing hides where a log is: the link of a container that goes leaves before it, as recorded of upstream.
+        // An empty status hides the log: the link of a removed container is removed before it, as recorded of
+        // upstream.
         violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::SayNothing));
         prop_assert_eq!(violations, vec![]);
         let known = busy.node.violations().len();
-        // Without faults, from what is remembered.
+        // Without faults, from the records.
         let mut node = Node::remembering(world(&busy.node, &busy.clock), settings(release), node.records().clone());
         for _ in 0..2 {
             now(node.collect_containers(occasion));

@@ -1,4 +1,4 @@
-//! Which pods live by what runs of them, and what a pass leaves of them.
+//! The pods that exist by what runs of them, and the objects that a pass keeps.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn a_pod_lives_while_something_of_it_runs() {
 }
 
 #[test]
-fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
+fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
     let both = |deleted| PodState {
         evicted: true,
         deleted,
@@ -190,7 +190,7 @@ fn n2_60_what_runs_has_not_ended_and_all_else_that_is_known_stays() {
 }
 
 #[test]
-fn what_began_after_a_source_was_asked_is_known_whatever_became_of_it() {
+fn pods_that_started_after_a_source_was_read_are_known() {
     use SandboxState::{NotReady, Ready};
     let aged = |uid: &str, at_seconds: i64| dead(&format!("{uid} {at_seconds}"), uid, "main", at_seconds);
     let containers = [
@@ -218,7 +218,7 @@ fn what_began_after_a_source_was_asked_is_known_whatever_became_of_it() {
 }
 
 #[test]
-fn where_nothing_runs_nothing_is_known_and_nothing_counts_as_gone() {
+fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
     let busy = busy();
     for sandbox in busy.node.all_sandboxes() {
         drop(busy.node.end_sandbox(&sandbox.id));
@@ -330,7 +330,7 @@ fn where_a_listing_fails_nothing_is_known() {
 #[test]
 fn a_source_that_is_behind_costs_no_running_pod_anything() {
     let busy = busy();
-    // Somebody listed the pods before one was there, and another as ended.
+    // A source listed the pods before one existed, and another as ended.
     let behind = busy.node.fork(busy.clock.clone());
     behind.set_pod(&Uid::new("web"), PodState::GONE);
     let late = PodSpec {
@@ -367,7 +367,7 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
 }
 
 #[test]
-fn what_ended_goes_and_what_runs_stays() {
+fn ended_pods_are_removed_and_running_ones_are_kept() {
     let busy = busy();
     busy.node.set_pods_known(false, false);
     let source = ready(&busy.node);
@@ -394,7 +394,7 @@ fn what_ended_goes_and_what_runs_stays() {
     assert_eq!(pods_left, ["doubtful".to_owned(), "web".to_owned()].into());
 }
 
-/// What happens to one of a few pods.
+/// An operation on one of a few pods.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     Start,
@@ -428,13 +428,14 @@ fn happen(node: &SimNode, what: Happening, number: usize) {
     let uid = Uid::new(&name);
     let container = node.all_containers().into_iter().rfind(|one| one.pod.uid == uid);
     let sandbox = node.all_sandboxes().into_iter().rfind(|one| one.pod.uid == uid);
-    // A kubelet goes on counting attempts in the next sandbox, so that no two containers write one log. Here names are told apart.
+    // A kubelet continues to count attempts in the next sandbox, so that no two containers write one log.
+    // Here names are distinct.
     let name_in_sandbox = format!("main{}", sandbox.as_ref().map_or(0, |sandbox| sandbox.attempt));
     let spec = ContainerSpec {
         log_bytes: 1,
         ..ContainerSpec::new(&name_in_sandbox, "web:1")
     };
-    // What does not fit the pod as it is does not happen.
+    // An operation that does not fit the state of the pod is skipped.
     match (what, container, sandbox) {
         (Happening::Start, _, None) => {
             let pod = PodSpec {
@@ -463,7 +464,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_a_pod_with_a_ready_sandbox_only_dead_containers_and_ended_sandboxes_go_and_by_the_limits(
+    fn of_a_pod_with_a_ready_sandbox_only_dead_containers_and_ended_sandboxes_are_removed_within_the_limits(
         history in proptest::collection::vec(happening(), 1..40),
         forced in any::<bool>(),
         release in proptest::sample::select(&RELEASES[..]),
@@ -481,7 +482,7 @@ proptest! {
         let nothing_runs = containers.iter().all(|one| one.state == ContainerState::Exited)
             && sandboxes.iter().all(|one| one.state != SandboxState::Ready);
         prop_assert_eq!(now(source.pods()).is_err(), nothing_runs);
-        // Where nothing runs, no pod counts as gone.
+        // If nothing runs, no pod counts as removed.
         let protected: BTreeSet<Uid> = sandboxes
             .iter()
             .filter(|sandbox| sandbox.state == SandboxState::Ready || nothing_runs)
@@ -504,7 +505,7 @@ proptest! {
         };
         let left = node.all_containers();
         prop_assert_eq!(of(&left, false), of(&containers, false), "running containers stay");
-        // Of each name one dead container may stay, and does.
+        // One dead container of each name can be kept, and is.
         let limited = of(&containers, true).into_iter().map(|(unit, count)| (unit, count.min(1)));
         prop_assert_eq!(of(&left, true), limited.collect::<BTreeMap<_, _>>());
         for sandbox in sandboxes.iter().filter(|sandbox| protected.contains(&sandbox.pod.uid)) {

@@ -1,4 +1,4 @@
-//! A whole node is asked for at once, what fails is told, and nothing is changed.
+//! A survey reads a whole node at once, reports failures, and changes nothing.
 
 use kubegc_core::{Planner, Timestamp, node_facts::PodState};
 use kubegc_node::{Inventory, Listing, Unlisted, driver::Survey};
@@ -11,7 +11,7 @@ fn survey(runtime: &(impl Runtime + LogDirectory + PodSource), busy: &Busy, rele
     now(node.survey())
 }
 
-/// All by their ids, for listings that come in no order.
+/// All by their ids, for listings without order.
 fn sorted<T>(mut all: Vec<Arc<T>>, id: impl Fn(&T) -> &Arc<str>) -> Vec<Arc<T>> {
     all.sort_by(|one, other| id(one).cmp(id(other)));
     all
@@ -63,7 +63,7 @@ fn a_survey_is_what_the_node_has() {
 }
 
 #[test]
-fn versions_are_asked_what_they_look_at() {
+fn each_version_reads_only_the_facts_that_it_uses() {
     for (release, sandbox_image, volumes) in [
         ("1.20.2", true, false),
         ("1.28.0", true, false),
@@ -96,7 +96,7 @@ fn versions_are_asked_what_they_look_at() {
     }
 }
 
-/// What is known of each part: `+`, or why it is not.
+/// The known facts of each part: `+`, or the reason.
 fn known(survey: &Survey) -> String {
     let Inventory {
         containers,
@@ -127,7 +127,7 @@ fn known(survey: &Survey) -> String {
 }
 
 #[test]
-fn what_fails_is_told_and_the_rest_is_asked_all_the_same() {
+fn failures_are_reported_and_the_rest_is_still_read() {
     for (operation, expected) in [
         (
             Operation::Containers,
@@ -164,7 +164,7 @@ fn what_fails_is_told_and_the_rest_is_asked_all_the_same() {
 }
 
 #[test]
-fn a_dead_runtime_tells_nothing_and_an_absent_log_directory_is_not_asked() {
+fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
     let busy = busy();
     let runtime = faulty(&busy.node, vec![]);
     runtime.die();

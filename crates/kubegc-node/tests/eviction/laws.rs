@@ -1,4 +1,4 @@
-//! What holds of every round and every pass, whatever the thresholds and the measurements.
+//! Laws of rounds and passes, for all thresholds and measurements.
 
 use kubegc_node::eviction::{Amount, Threshold};
 
@@ -56,7 +56,7 @@ prop_compose! {
     }
 }
 
-/// A restatement of what counts as short, from the texts' numbers alone.
+/// A restatement of a shortage, from the numbers of the texts alone.
 fn is_short(threshold: &Threshold, observations: &Observations, with_reclaim: bool) -> bool {
     let Some(observation) = observations
         .get(threshold.signal)
@@ -86,7 +86,7 @@ fn is_short(threshold: &Threshold, observations: &Observations, with_reclaim: bo
 
 proptest! {
     #[test]
-    fn pods_are_spared_exactly_if_no_threshold_is_met(
+    fn no_pod_is_evicted_exactly_if_no_threshold_is_met(
         thresholds in some_thresholds(),
         layout in prop::sample::select(LAYOUTS.to_vec()),
         signal in prop::sample::select(Signal::ALL.to_vec()),
@@ -107,15 +107,15 @@ proptest! {
             .filter(|threshold| is_short(threshold, &after, enforced))
             .collect();
         match verdict {
-            Verdict::Spared => prop_assert!(!functions.is_empty() && short.is_empty()),
-            Verdict::PodsGo { why: PodsGo::NothingToCollect, still_met } => {
+            Verdict::NoEviction => prop_assert!(!functions.is_empty() && short.is_empty()),
+            Verdict::EvictPod { why: EvictionReason::NothingToCollect, still_met } => {
                 prop_assert!(functions.is_empty() && still_met.is_empty());
             }
-            Verdict::PodsGo { why, still_met } => {
+            Verdict::EvictPod { why, still_met } => {
                 let met: Vec<_> = still_met.iter().map(|met| met.threshold).collect();
                 prop_assert_eq!(met, short);
                 let related = still_met.iter().any(|met| met.related);
-                prop_assert_eq!(why, if related { PodsGo::StillShort } else { PodsGo::UnrelatedThreshold });
+                prop_assert_eq!(why, if related { EvictionReason::NotEnough } else { EvictionReason::UnrelatedThreshold });
             }
         }
     }
@@ -133,7 +133,7 @@ proptest! {
             let plan = thresholds.plan(&facts, now);
             prop_assert_eq!(&plan, &thresholds.plan(&facts, now));
             let effective = thresholds.effective(layout);
-            // A hard threshold and a soft one without grace may be the same: one answer is for both.
+            // A hard threshold and a soft one without grace period can be equal: one answer is for both.
             let trigger = plan.summary.trigger.as_ref().filter(|trigger| !trigger.functions.is_empty());
             let is_answered = |threshold: &&Threshold| trigger.is_some_and(|trigger| trigger.threshold == **threshold);
             let answered = effective.iter().filter(is_answered).count();
@@ -142,13 +142,13 @@ proptest! {
             let ran: Vec<Function> = plan.actions.iter().map(|action| action.function).collect();
             prop_assert_eq!(ran, functions);
             if let Some(trigger) = &plan.summary.trigger {
-                // Only what is short now, or was and lacks its minimum reclaim, forces anything.
+                // Only a signal that is short now, or was and lacks its minimum reclaim, forces anything.
                 prop_assert!(is_short(&trigger.threshold, &facts.observations, true));
                 prop_assert!(plan.summary.conditions.contains(
                     &trigger.threshold.signal.condition(thresholds.semantics()).expect("a resource")
                 ));
             }
-            // The same measurement, where it says when it was made, leads to nothing a second time.
+            // The same measurement, if it has a time, leads to nothing a second time.
             facts.history = plan.summary.history;
             let again = thresholds.plan(&facts, now);
             let timed = again.summary.trigger.is_none_or(|trigger| {

@@ -1,8 +1,8 @@
-//! What a pass runs, and whether pods are spared after it.
+//! The functions of a pass, and its verdict.
 
 use super::*;
 
-/// Runs a pass whose functions end like this, in turn, with one measurement at the end.
+/// Runs a pass whose functions have these results, with one measurement at the end.
 pub(super) fn run(
     mut pass: Pass,
     outcomes: &[Result<(), String>],
@@ -28,15 +28,15 @@ fn case_58_dedicated_images_and_a_full_node_file_system_cost_a_pod() {
     let recovered = Ok(measured(&[(Signal::NodeFsAvailable, 90 * GI)], 2));
     let (ran, verdict, _) = run(pass, &[], recovered);
     assert!(ran.is_empty());
-    let expected = Verdict::PodsGo {
-        why: PodsGo::NothingToCollect,
+    let expected = Verdict::EvictPod {
+        why: EvictionReason::NothingToCollect,
         still_met: Vec::new(),
     };
     assert_eq!(verdict, expected, "n4_12: nothing is measured");
 }
 
 #[test]
-fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
+fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
     let (disk, memory) = (Signal::NodeFsAvailable, Signal::MemoryAvailable);
     let setting = Setting {
         hard: &[("nodefs.available", "10%"), ("memory.available", "1Gi")],
@@ -51,13 +51,13 @@ fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
         (
             "60, n4_15",
             free(50, 0),
-            Some((PodsGo::UnrelatedThreshold, vec!["memory.available<1Gi"])),
+            Some((EvictionReason::UnrelatedThreshold, vec!["memory.available<1Gi"])),
         ),
         (
             "not enough",
             free(5, 8),
             Some((
-                PodsGo::StillShort,
+                EvictionReason::NotEnough,
                 vec![
                     "nodefs.available<10%",
                     "nodefs.available<20% for 1h0m0s, its grace period does not count",
@@ -68,7 +68,7 @@ fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
             "n4_14: grace does not count",
             free(15, 8),
             Some((
-                PodsGo::StillShort,
+                EvictionReason::NotEnough,
                 vec!["nodefs.available<20% for 1h0m0s, its grace period does not count"],
             )),
         ),
@@ -76,7 +76,7 @@ fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
             "both",
             free(15, 0),
             Some((
-                PodsGo::StillShort,
+                EvictionReason::NotEnough,
                 vec![
                     "memory.available<1Gi",
                     "nodefs.available<20% for 1h0m0s, its grace period does not count",
@@ -87,7 +87,7 @@ fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
             "n4_13: no measurement",
             Err("no stats".to_owned()),
             Some((
-                PodsGo::NotMeasured {
+                EvictionReason::NotMeasured {
                     error: "no stats".to_owned(),
                 },
                 vec![],
@@ -104,8 +104,8 @@ fn cases_59_and_60_all_thresholds_decide_whether_pods_are_spared() {
             let (ran, verdict, pass) = run(pass, &[], after.clone());
             assert_eq!(ran, [C, I], "{name}");
             let told = match verdict {
-                Verdict::Spared => None,
-                Verdict::PodsGo { why, still_met } => Some((
+                Verdict::NoEviction => None,
+                Verdict::EvictPod { why, still_met } => Some((
                     why,
                     still_met
                         .iter()
@@ -153,8 +153,8 @@ fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions(
     ] {
         let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
         let (_, verdict, _) = run(pass, &[], Ok(measured(&[(disk, free)], 2)));
-        assert_eq!(verdict == Verdict::Spared, spared, "1.{minor} with {free}");
-        if let Verdict::PodsGo { still_met, .. } = verdict {
+        assert_eq!(verdict == Verdict::NoEviction, spared, "1.{minor} with {free}");
+        if let Verdict::EvictPod { still_met, .. } = verdict {
             let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
             assert_eq!(by_reclaim, [free >= 10 * GI]);
         }
@@ -180,7 +180,7 @@ fn case_62_an_error_of_one_function_does_not_stop_the_next() {
         let pass = Pass::new(&thresholds, Layout::Single, disk);
         let (ran, verdict, pass) = run(pass, &outcomes, recovered.clone());
         assert_eq!(ran, [C, I]);
-        assert_eq!(verdict, Verdict::Spared, "only what was measured counts");
+        assert_eq!(verdict, Verdict::NoEviction, "only what was measured counts");
         let told: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
         assert_eq!(told, failed);
     }
@@ -200,7 +200,7 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
     );
     let pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
     let (ran, verdict, _) = run(pass, &[], Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)));
-    assert_eq!((ran, verdict), (vec![I], Verdict::Spared));
+    assert_eq!((ran, verdict), (vec![I], Verdict::NoEviction));
 }
 
 #[test]
@@ -217,9 +217,9 @@ fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
         (ran(), Step::Run(I)),
         (ran(), Step::Measure),
         (ran(), Step::Measure),
-        (measured(), Step::Done(Verdict::Spared)),
-        (ran(), Step::Done(Verdict::Spared)),
-        (None, Step::Done(Verdict::Spared)),
+        (measured(), Step::Done(Verdict::NoEviction)),
+        (ran(), Step::Done(Verdict::NoEviction)),
+        (None, Step::Done(Verdict::NoEviction)),
     ] {
         assert_eq!(pass.next(answer.clone()), expected, "after {answer:?}");
     }

@@ -1,4 +1,4 @@
-//! Which threshold a round answers, which it keeps, and what it remembers for the next.
+//! The threshold that a round answers, the kept ones, and the state for the next round.
 
 use super::*;
 
@@ -120,10 +120,10 @@ fn n4_4_a_soft_threshold_counts_after_its_grace_without_a_break() {
         (10, 5, Some(Reason::InGrace { until: at(70) }), Some(at(70))),
         (69, 5, Some(Reason::InGrace { until: at(70) }), Some(at(70))),
         (70, 5, None, None),
-        // Still met: it goes on to count.
+        // Still met: it continues to count.
         (80, 5, None, None),
         (90, 20, Some(Reason::NotMet), None),
-        // A break, and the grace begins anew.
+        // A break, and the grace period starts again.
         (100, 5, Some(Reason::InGrace { until: at(160) }), Some(at(160))),
         (159, 5, Some(Reason::InGrace { until: at(160) }), Some(at(160))),
         (160, 5, None, None),
@@ -133,14 +133,14 @@ fn n4_4_a_soft_threshold_counts_after_its_grace_without_a_break() {
         assert_eq!(reason_of(&plan.kept, disk), kept.as_ref(), "at {now}");
         assert_eq!(plan.next_at, until, "at {now}");
         assert_eq!(plan.actions.is_empty(), kept.is_some(), "at {now}");
-        // The node's condition does not wait for the grace.
+        // The node's condition does not wait for the grace period.
         assert_eq!(plan.summary.conditions.len(), usize::from(free < 10), "at {now}");
         facts.history = plan.summary.history;
     }
 }
 
 #[test]
-fn n4_4_what_counted_stays_until_the_minimum_reclaim_is_there() {
+fn n4_4_a_threshold_counts_until_its_minimum_reclaim_is_available() {
     let disk = Signal::NodeFsAvailable;
     let setting = Setting {
         hard: &[(disk.as_str(), "10Gi")],
@@ -171,8 +171,8 @@ fn n4_4_only_a_new_measurement_counts() {
     let mut facts = pressure(Layout::Single, Observations::default());
     for (step, (measured_at, expected)) in [
         (Some(5), None),
-        (Some(5), Some(Reason::NotNews)),
-        (Some(4), Some(Reason::NotNews)),
+        (Some(5), Some(Reason::OldMeasurement)),
+        (Some(4), Some(Reason::OldMeasurement)),
         (Some(5), None),
         (Some(6), None),
         // Without a time, a measurement is always new.
@@ -196,7 +196,7 @@ fn n4_4_only_a_new_measurement_counts() {
 }
 
 #[test]
-fn a_hard_threshold_counts_after_a_clock_that_went_back() {
+fn a_hard_threshold_counts_if_the_clock_went_backwards() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
     let mut facts = pressure(Layout::Single, measured(&[(disk, 0)], 100));
@@ -269,7 +269,7 @@ fn n4_20_where_upstreams_order_is_chance_a_finding_says_so() {
         let found = plan
             .findings
             .iter()
-            .any(|finding| finding.reason == Reason::OrderIsChance { other: layers });
+            .any(|finding| finding.reason == Reason::OrderIsRandom { other: layers });
         assert_eq!(found, chance);
     }
 }

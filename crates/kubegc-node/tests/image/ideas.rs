@@ -1,4 +1,4 @@
-//! Test ideas of the specification, and what passes and records promise besides.
+//! Test ideas of the specification, and further guarantees of passes and records.
 
 use super::*;
 
@@ -202,7 +202,7 @@ fn next_at_says_when_time_alone_changes_a_plan() {
             .to(task)
             .plan(&node, at(900));
         assert_eq!(plan.next_at, next, "{name}");
-        // Where nobody says since when use is watched, nothing comes of age.
+        // Without a start of image collection, no image becomes old.
         node.images_watched_since = Inventory::default().images_watched_since;
         let plan = policy(thresholds, release("1.36.0"))
             .to(task)

@@ -1,4 +1,4 @@
-//! Rules N3.1 to N3.17: what is remembered of images, and what counts as use.
+//! Rules N3.1 to N3.17: image records and use.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn n3_1_n3_10_records_hold_what_was_listed_and_when_it_was_used() {
         "n3_12: last seen in use, not last used"
     );
 
-    // N3.11: dropped, and new when it comes back.
+    // N3.11: dropped, and new when it is listed again.
     node.images = listed([image("a", 9)]);
     node.image_records = second;
     node.image_records = detect.plan(&node, at(30)).summary.records;
@@ -191,7 +191,7 @@ fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
 }
 
 #[test]
-fn n3_6_n3_13_use_is_told_by_the_id_since_1_30() {
+fn n3_6_n3_13_the_id_identifies_use_since_1_30() {
     for (version, reference, id, used) in [
         ("1.20.2", "a", "", true),
         ("1.20.2", "a", "other", true),
@@ -201,7 +201,7 @@ fn n3_6_n3_13_use_is_told_by_the_id_since_1_30() {
         ("1.30.0", "other", "a", true),
         ("1.30.0", "a", "", true),
         ("1.36.0", "other", "a", true),
-        // Names, tags and digests are not looked at.
+        // Names, tags and digests do not count.
         ("1.36.0", "shop/a:1", "", false),
         ("1.36.0", "sha256:a", "", false),
     ] {
@@ -226,21 +226,18 @@ fn n3_6_n3_13_use_is_told_by_the_id_since_1_30() {
 }
 
 #[test]
-fn n3_7_a_container_without_an_image_fails_the_pass_for_any_image_may_be_its() {
+fn n3_7_a_container_without_an_image_fails_the_pass_because_any_image_may_be_its() {
     for (version, reference, id) in [("1.36.0", "", ""), ("1.29.0", "", "a")] {
         let mut node = full(&[("a", 100)]);
         node.containers = listed([user("c7", reference, id, "")]);
         let plan = policy(Thresholds::default(), release(version)).plan(&node, at(900));
         assert!(plan.actions.is_empty());
-        assert_eq!(
-            error(&plan),
-            "container c7 does not say what image it was made from"
-        );
+        assert_eq!(error(&plan), "container c7 does not name its image");
     }
 }
 
 #[test]
-fn n3_8_the_sandbox_image_is_spared_up_to_1_28() {
+fn n3_8_the_sandbox_image_is_protected_up_to_1_28() {
     for (version, spared) in [
         ("1.20.2", true),
         ("1.28.0", true),
@@ -263,7 +260,7 @@ fn n3_8_the_sandbox_image_is_spared_up_to_1_28() {
 
 #[test]
 fn n3_9_images_mounted_as_volumes_are_in_use_where_the_gate_is_on() {
-    for (version, set, looked_at) in [
+    for (version, set, considered) in [
         ("1.30.0", Some(true), false),
         ("1.31.0", Some(true), true),
         ("1.31.0", None, false),
@@ -279,12 +276,12 @@ fn n3_9_images_mounted_as_volumes_are_in_use_where_the_gate_is_on() {
         let plan = policy.plan(&node, at(900));
         assert_eq!(
             reason(&plan, "a") == Some(&Reason::InUse),
-            looked_at,
+            considered,
             "{version} {set:?}"
         );
         node.image_volumes = Err(Unlisted::Failed(RuntimeError::NotFound));
         let plan = policy.plan(&node, at(900));
-        let text = if looked_at {
+        let text = if considered {
             "get container status: not found"
         } else {
             ""
@@ -383,17 +380,17 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
             .get("a")
             .and_then(|record| record.first_detected);
         assert_eq!(detected, dated.then(|| at(1_000)), "{version}");
-        // Idea 46: right after a restart the minimum age protects only what was dated.
+        // Idea 46: right after a restart the minimum age protects only dated images.
         let plan = policy.plan(&node, at(1_001));
         assert_eq!(plan.actions.len(), usize::from(!dated), "{version}");
-        // What the second detection sees first is dated in every version.
+        // New images of the second detection are dated in every version.
         node.images = listed([image("a", 900), image("b", 1)]);
         let again = policy.to(Task::Detect).plan(&node, at(1_010)).summary.records;
         assert_eq!(
             again.get("b").and_then(|record| record.first_detected),
             Some(at(1_010))
         );
-        // What a collection sees first gets its time, whoever runs first.
+        // New images of a collection get its time, whoever runs first.
         node.image_records = Records::default();
         let plan = policy.plan(&node, at(1_020));
         let first = plan
@@ -413,7 +410,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
     node.image_records = Records::default();
     let old = policy(Thresholds::default(), release("1.28.0")).to(Task::Detect);
     assert!(!old.plan(&node, at(1)).summary.records.detected());
-    // A caller can ask for it in any version.
+    // A caller can set it in any version.
     let node = full(&[("a", 900)]);
     let mut undated = Pass::new(newest(), Task::Detect, Records::default(), at(0), at(5)).undated();
     undated.next(None);
@@ -428,7 +425,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
 }
 
 #[test]
-fn n3_17_pinned_images_stay_since_about_1_23() {
+fn n3_17_pinned_images_are_kept_since_about_1_23() {
     for (version, spared) in [
         ("1.20.2", false),
         ("1.22.9", false),

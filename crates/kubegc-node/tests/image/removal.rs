@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_go() {
+fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
     let nano = |seconds: i64, more: i64| Timestamp::from_nanos(seconds * 1_000_000_000 + more);
     for (name, version, age_max, since, used, now, goes) in [
         ("off", "1.36.0", 0, 0, None, nano(9_000, 0), false),
@@ -49,7 +49,7 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_go() {
     ] {
         let mut node = full(&[]);
         node.images = listed([image("a", 7)]);
-        // Detected just now: the minimum age is not looked at.
+        // Detected just now: the minimum age does not count.
         let detected = now.as_secs();
         node.image_records = [record("a", Some(detected), used)].into_iter().collect();
         node.image_file_system = Ok(file_system(1_000, 1_000));
@@ -75,7 +75,7 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_go() {
 }
 
 #[test]
-fn n3_40_all_old_images_are_tried_before_the_error_is_told_and_the_disk_is_not_looked_at() {
+fn n3_40_all_old_images_are_tried_before_the_error_is_returned_and_the_disk_is_not_measured() {
     let mut node = full(&[("a", 1), ("b", 2), ("c", 4)]);
     node.image_file_system = Ok(file_system(1_000, 0));
     let thresholds = Thresholds {
@@ -310,7 +310,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
 }
 
 #[test]
-fn n3_50_equal_errors_are_told_once_and_in_their_first_order() {
+fn n3_50_equal_errors_occur_once_and_in_their_first_order() {
     let node = full(&[("a", 1), ("b", 1), ("c", 1)]);
     for (texts, joined) in [
         (["e1", "e1", "e2"], "[e1, e2]"),

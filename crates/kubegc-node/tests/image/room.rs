@@ -1,4 +1,4 @@
-//! Rules N3.18 to N3.37: the order of candidates, how full the disk is, what a pass says of itself.
+//! Rules N3.18 to N3.37: the order of candidates, the disk usage, and the texts of a pass.
 
 use super::*;
 
@@ -189,7 +189,7 @@ fn n3_31_to_n3_33_percentages_and_amounts() {
 }
 
 #[test]
-fn n3_31_what_wraps_is_told_and_asks_for_nothing_unless_wrapping_is_wanted() {
+fn n3_31_wrapped_products_are_a_finding_and_free_nothing_unless_wrapping_is_set() {
     let pebibyte = 1_u64 << 50;
     let node = Inventory {
         image_file_system: Ok(file_system(128 * pebibyte, 100 * pebibyte)),
@@ -261,7 +261,7 @@ fn n3_35_n3_36_versions_word_a_shortfall_differently() {
 }
 
 #[test]
-fn n3_37_n3_48_hooks_run_after_room_was_made_only_and_hear_of_what_was_looked_at() {
+fn n3_37_n3_48_hooks_run_only_after_the_space_step_and_get_the_considered_images() {
     let mut node = full(&[
         ("done", 100),
         ("later", 1),
@@ -301,7 +301,7 @@ fn n3_37_n3_48_hooks_run_after_room_was_made_only_and_hear_of_what_was_looked_at
         ),
         // Below the threshold.
         ("1.36.0", &[], 500, false),
-        // A shortfall: hooks ran before it was told.
+        // A shortfall: hooks ran before it was reported.
         ("1.36.0", &[], 0, true),
     ] {
         node.image_file_system = Ok(file_system(1_000, available));

@@ -50,7 +50,7 @@ prop_compose! {
         forced in any::<bool>(),
         order in an_order(),
     ) -> Case {
-        // Ids are unique and say nothing of the time.
+        // Ids are unique and independent of the time.
         let names: Vec<usize> = shuffled(&(0..containers.len()).collect::<Vec<_>>(), ids);
         let containers = containers.into_iter().zip(names).map(|(container, name)| Container {
             id: format!("c{name:02}").into(),
@@ -118,14 +118,14 @@ fn units(case: &Case) -> BTreeMap<(String, &str), Vec<&Container>> {
     units
 }
 
-/// The oldest of a unit go until no more than this are left.
+/// The oldest of a unit are removed until no more than this are left.
 fn cut<'a>(unit: &mut Vec<&'a Container>, max: usize, gone: &mut Vec<&'a Container>) {
     while unit.len() > max {
         gone.extend(unit.pop());
     }
 }
 
-/// The spec's section 2.4, restated: what goes, in order.
+/// Section 2.4 of the specification, restated: the removals, in order.
 fn naive(case: &Case) -> Vec<&str> {
     let mut units = units(case);
     let mut gone = Vec::new();
@@ -161,7 +161,7 @@ fn ids(actions: &[Action]) -> Vec<&str> {
     actions.iter().map(|action| &*action.container().id).collect()
 }
 
-/// Performs a plan step by step; the answers come from `fails`.
+/// Performs a plan step by step; `fails` determines the results.
 fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (Vec<(String, bool)>, usize) {
     let mut pass = Pass::new(plan.clone());
     let (mut steps, mut answer) = (Vec::new(), None);
@@ -195,7 +195,7 @@ proptest! {
 
     #[test]
     fn under_the_order_of_listings_only_equals_are_exchanged(case in a_case()) {
-        // How many go for each reason, and of which ages, is the same.
+        // The number and ages of the removals for each reason are equal.
         let of_age = |plan: PlanOf<Policy>| {
             let mut ages: Vec<_> = plan.actions.iter()
                 .map(|action| (action.reason().as_str(), action.container().created_at))
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_protected_goes_and_everything_is_told_of_once(case in a_case()) {
+    fn nothing_protected_is_removed_and_everything_is_reported_once(case in a_case()) {
         let plan = case.plan();
         for action in &plan.actions {
             let container = action.container();
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn never_more_goes_than_the_limits_ask_but_for_equal_shares(case in a_case()) {
+    fn the_limits_are_exceeded_by_equal_shares_only(case in a_case()) {
         let plan = case.plan();
         let gone = |uid: &str| case.node.pods.sources_ready
             && is_gone(&case.node.pods, &uid.into(), case.release, case.forced);
@@ -264,14 +264,14 @@ proptest! {
                 // N2.25: at most the limit, less one whole share and one container of each other unit.
                 let over = max.saturating_sub(shared);
                 prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
-                let told = plan.findings.iter().any(|finding| finding.reason.as_str() == "MoreThanAsked");
+                let told = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
                 prop_assert_eq!(told, over > 0);
             }
         }
     }
 
     #[test]
-    fn the_oldest_go_first_for_every_reason_and_unit(case in a_case()) {
+    fn the_oldest_are_removed_first_for_every_reason_and_unit(case in a_case()) {
         let plan = case.plan();
         let stays = |container: &Container| plan.actions.iter().all(|action| action.container().id != container.id);
         for action in &plan.actions {
@@ -285,7 +285,7 @@ proptest! {
             });
             prop_assert_eq!(older.count(), 0);
         }
-        // N2.15: what goes as a whole is not sorted by upstream.
+        // N2.15: upstream does not sort a unit that is removed as a whole.
         let sorted = case.order == Order::Total || case.limits.per_unit_max != Some(0);
         for reason in ["UnitLimit", "EvenShare", "NodeLimit"].into_iter().filter(|_| sorted) {
             let of_reason: Vec<_> = plan.actions.iter().filter(|action| action.reason().as_str() == reason).map(Action::container).collect();
@@ -297,12 +297,13 @@ proptest! {
     }
 
     #[test]
-    fn after_any_prefix_the_rest_goes_or_less_and_after_all_nothing(case in a_case(), cut in any::<prop::sample::Index>()) {
+    fn after_any_prefix_a_new_plan_removes_the_rest_or_less_and_after_all_nothing(case in a_case(), cut in any::<prop::sample::Index>()) {
         let plan = case.plan();
         let cut = cut.index(plan.actions.len() + 1);
         let (done, rest) = plan.actions.split_at(cut);
         let again = case.without(done).plan();
-        // Where equal shares take more than asked, a replan may stop earlier; else it goes on as if nothing had happened.
+        // If equal shares remove more than needed, a new plan can stop earlier; otherwise it continues as if
+        // nothing had happened.
         let mut open: Vec<_> = rest.iter().map(|action| &action.container().id).collect();
         if case.order == Order::Total {
             for action in &again.actions {
@@ -312,7 +313,7 @@ proptest! {
             }
         }
         prop_assert!(again.actions.len() <= rest.len());
-        let over = plan.findings.iter().any(|finding| finding.reason.as_str() == "MoreThanAsked");
+        let over = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
         prop_assert!(over || again.actions.len() == rest.len());
         prop_assert_eq!(case.without(&plan.actions).plan().actions, Vec::new());
     }
@@ -397,7 +398,7 @@ fn the_generator_reaches_every_step_and_reason() {
             "found NoPod",
             "found CreatedInFuture",
             "found LimitsConflict",
-            "found MoreThanAsked",
+            "found RemovesMoreThanNeeded",
             "tie",
         ],
     );

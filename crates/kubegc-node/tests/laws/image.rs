@@ -40,7 +40,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Records of some images; times may lie in the future.
+    /// Records of some images; times can be in the future.
     fn a_record()(
         of in 0_usize..12,
         handled in prop::bool::weighted(0.2),
@@ -86,7 +86,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Facts of any kind, short of what cannot be: see the tests of bad input for those.
+    /// Facts of any kind, except impossible ones: see the tests of bad input for those.
     fn a_case()(
         images in prop::collection::vec(an_image(), 0..10),
         nameless in prop::bool::weighted(0.1),
@@ -197,7 +197,7 @@ impl Case {
         number.is_some_and(|number| self.failing >> number & 1 == 1)
     }
 
-    /// Runs a pass in which removals fail as the case says, and says what was tried.
+    /// Runs a pass with the failing removals of the case, and returns the attempts.
     fn pass(&self, fails: bool) -> PlanOf<Policy> {
         let since = self.node.images_watched_since;
         let mut pass = Pass::new(
@@ -228,7 +228,7 @@ impl Case {
         }
     }
 
-    /// The same node after these removals: with their bytes free, and all else as it was.
+    /// The same node after these removals: with their bytes free, and everything else unchanged.
     fn after(&self, gone: &[Action]) -> Self {
         let mut case = self.clone();
         let ids: Vec<_> = gone
@@ -257,10 +257,10 @@ impl Case {
     }
 }
 
-/// An action as a restatement tells it.
+/// An action of a restatement.
 type Told = (String, &'static str);
 
-/// The spec's sections 3.2 to 3.7, restated: what is tried, in order, and the kind of error.
+/// Sections 3.2 to 3.7 of the specification, restated: the attempts, in order, and the kind of error.
 fn naive(case: &Case, fails: bool) -> (Vec<Told>, &'static str) {
     let (now, used) = (at(NOW).as_nanos(), case.in_use());
     let since = |then: Option<Timestamp>| then.map_or(i64::MAX, |then| now - then.as_nanos());
@@ -413,7 +413,7 @@ proptest! {
     }
 
     #[test]
-    fn never_a_pinned_or_used_image_and_everything_is_told_of_once(case in a_case()) {
+    fn never_a_pinned_or_used_image_and_everything_is_reported_once(case in a_case()) {
         let plan = case.plan();
         let used = case.in_use();
         for Action::Remove { image, runtime_handler, .. } in &plan.actions {
@@ -429,13 +429,13 @@ proptest! {
         told.sort_unstable();
         let mut all: Vec<_> = case.images().iter().map(|image| &*image.id).collect();
         all.sort_unstable();
-        // Up to 1.28 images are listed only once the disk turned out to be full.
+        // Up to 1.28 images are listed only if the disk is too full.
         let unlisted = case.minor() < 29 && case.task == Task::Collect && plan.summary.to_free_bytes.is_none();
         prop_assert_eq!(told, if unlisted { Vec::new() } else { all });
     }
 
     #[test]
-    fn no_more_goes_than_is_asked_for_and_what_is_missing_is_told(case in a_case()) {
+    fn no_more_than_the_amount_is_freed_and_a_shortfall_is_reported(case in a_case()) {
         let plan = case.plan();
         let space: Vec<_> = plan.actions.iter().filter(|Action::Remove { reason, .. }| reason.as_str() == "space").collect();
         let freed = |actions: &[&Action]| actions.iter().map(|Action::Remove { image, .. }| image.size_bytes as i64).sum::<i64>();
@@ -468,16 +468,16 @@ proptest! {
     }
 
     #[test]
-    fn after_any_prefix_the_rest_goes_or_less_and_after_all_nothing(mut case in a_case(), cut in any::<prop::sample::Index>()) {
+    fn after_any_prefix_a_new_plan_removes_the_rest_or_less_and_after_all_nothing(mut case in a_case(), cut in any::<prop::sample::Index>()) {
         case.order = Order::Total;
         if matches!(case.task, Task::Free { .. }) {
-            // It says how much to free, not how much is to be free: asked again, it frees again.
+            // It is an amount to free, not an amount that must be free: a repetition frees again.
             case.task = Task::Collect;
         }
         let plan = case.plan();
         let (done, rest) = plan.actions.split_at(cut.index(plan.actions.len() + 1));
         let again = case.after(done).plan();
-        // Space that is asked for once nothing is wanted any more takes one image: N3.41.
+        // A space step with nothing to free removes one image: N3.41.
         let quirk = again.summary.to_free_bytes.is_some_and(|bytes| bytes <= 0)
             && again.actions.iter().filter(|Action::Remove { reason, .. }| reason.as_str() == "space").count() == 1;
         let (rest, again) = (ids(rest), ids(&again.actions));
@@ -511,7 +511,7 @@ proptest! {
                 let in_future = old.last_used > Some(at(NOW));
                 prop_assert!(record.last_used >= old.last_used || in_future, "use never goes back");
             } else {
-                // Records that are handed in were detected before, so new ones are dated in every version.
+                // Records of the caller were detected before, so new ones are dated in every version.
                 prop_assert_eq!(record.first_detected, Some(at(NOW)));
             }
             let last_used = if used.contains(&*record.key) { Some(at(NOW)) } else { old.and_then(|old| old.last_used) };
@@ -521,7 +521,8 @@ proptest! {
 
     #[test]
     fn before_next_at_time_changes_nothing(mut case in a_case(), later in 0_i64..3_000_000_000) {
-        // An image without a record is dated with the plan itself, so its place among equals moves with the time: all have one here.
+        // An image without a record is dated with the plan itself, so its position among equals changes with
+        // the time: all have one here.
         case.node.image_records = case.policy().to(Task::Detect).plan(&case.node, at(NOW)).summary.records;
         let plan = case.plan();
         let end = plan.next_at.map_or(i64::MAX, |next| next.as_nanos() - 1);

@@ -1,4 +1,4 @@
-//! What holds of every plan and every pass, whatever the facts. Ids, times and sizes are few, so that they collide.
+//! Laws of all plans and passes, for all facts. Ids, times and sizes are few, so that they collide.
 
 mod container;
 mod image;
@@ -14,7 +14,7 @@ use kubegc_core::{
 use kubegc_node::Order;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
-/// Uids that containers, sandboxes and logs name, some of which begin alike. The last is never known.
+/// Uids that containers, sandboxes and logs name, some with a common start. The last is never known.
 const UIDS: [&str; 5] = [
     "p",
     "",
@@ -48,7 +48,8 @@ prop_compose! {
     }
 }
 
-/// A restatement of N2.60 to N2.63: whether what a pod left may go, all of it or what ran.
+/// A restatement of N2.60 to N2.63: whether the remains of a pod can be removed, all of them or its runtime
+/// state.
 fn is_gone(pods: &Pods, uid: &Uid, release: &str, forced: bool) -> bool {
     match pods.known.get(uid) {
         Some(state) => state.evicted || state.terminated && (state.deleted || forced),
@@ -66,7 +67,7 @@ fn shuffled<T: Clone>(all: &[T], seed: u64) -> Vec<T> {
     keyed.into_iter().map(|(_, _, one)| one.clone()).collect()
 }
 
-/// Counts names over many cases of a strategy: what a generator never reaches shows as missing.
+/// Counts names over many cases of a strategy: a case that a generator never reaches shows as missing.
 fn reached<S: Strategy>(
     strategy: &S,
     cases: u32,

@@ -1,4 +1,4 @@
-//! What holds of every plan and every pass over pod directories, whatever the facts and whatever fails.
+//! Laws of plans and passes over pod directories, for all facts and failures.
 
 mod disk;
 
@@ -31,7 +31,7 @@ const NAMES: [&str; 7] = [
     "p/q",
 ];
 
-/// What may stand in a directory.
+/// Possible entries of a directory.
 const CONTENT: [(&str, Node); 17] = [
     ("volumes", Node::Directory),
     ("volumes/stray", Node::File),
@@ -135,7 +135,7 @@ impl Case {
         self.facts.directories.as_deref().unwrap_or_default()
     }
 
-    /// Carries the plan out, so many steps of it at most, and says what was removed by which step.
+    /// Executes at most this many steps of the plan, and returns the removals by step.
     fn carry_out(&mut self, steps: usize) -> (Vec<String>, Outcome) {
         let mut pass = Pass::new(self.plan());
         let mut told = Vec::new();
@@ -155,7 +155,7 @@ impl Case {
         (told, pass.finish())
     }
 
-    /// What a kubelet finds afterwards. What it could not read it still cannot, and what was wrong is wrong again.
+    /// The facts that a kubelet finds afterwards. Unreadable and wrong facts stay so.
     fn read_again(&mut self) {
         let mut told = self.told().to_vec();
         told.retain(|directory| {
@@ -182,7 +182,7 @@ impl Case {
         self.facts.directories = Ok(told);
     }
 
-    /// A restatement of L13.1 to L13.3: whether anything of a directory may go.
+    /// A restatement of L13.1 to L13.3: whether anything of a directory can be removed.
     fn may_go(&self, name: &str) -> bool {
         let uid = Uid::new(name);
         let told: Vec<_> = self
@@ -203,7 +203,7 @@ impl Case {
                 let is_subpaths = |entry: &Arc<str>| &**entry == "volume-subpaths";
                 return volumes.is_empty() && subpaths.is_empty() && !entries.iter().any(is_subpaths);
             }
-            // Of the wrong paths all lead elsewhere.
+            // All wrong paths lead out of the directory.
             volumes.iter().all(|path| !WRONG.contains(&&**path))
         };
         let is_unclaimed = !self.facts.pods.known.contains_key(&uid)
@@ -222,7 +222,7 @@ fn names(actions: &[Action]) -> Vec<&str> {
     actions.iter().map(|action| &**action.directory()).collect()
 }
 
-/// A number of steps that no case comes to.
+/// A number of steps that no case reaches.
 const ALL: usize = 10_000;
 
 proptest! {
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn each_directory_is_told_of_once(case in a_case()) {
+    fn each_directory_is_reported_once(case in a_case()) {
         let plan = case.plan();
         let mut told = names(&plan.actions);
         told.extend(kept(&plan).into_iter().map(|(name, _)| name));
@@ -285,7 +285,7 @@ proptest! {
             prop_assert!(case.disk.0.contains_key(path), "{} is lost", path);
         }
         for (path, node) in &before.0 {
-            // Up to about 1.20 a file that stands where drivers have their directories is no volume, and goes.
+            // Up to about 1.20 a file in the place of a driver's directory is not a volume, and is removed.
             let is_of_volume = path.contains("/volumes/") && (case.release > "1.21" || !path.ends_with("/stray"));
             if is_of_volume && *node == Node::File {
                 prop_assert!(case.disk.0.contains_key(path), "{} is lost", path);
@@ -315,7 +315,7 @@ proptest! {
     }
 
     #[test]
-    fn planned_again_after_a_pass_only_what_failed_is_left(mut case in a_case()) {
+    fn a_new_plan_after_a_pass_contains_only_the_failures(mut case in a_case()) {
         let (_, outcome) = case.carry_out(ALL);
         for name in &outcome.removed {
             prop_assert!(case.disk.within(name).is_empty());
@@ -344,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn gauges_count_orphans_and_those_that_stay(mut case in a_case()) {
+    fn gauges_count_orphaned_and_kept_directories(mut case in a_case()) {
         let planned = case.plan();
         let counted = |kept: &[Kept<Subject, Reason>]| kept.iter().filter(|kept| kept.reason.is_error()).count() as u64;
         let orphans = planned.actions.len() as u64 + counted(&planned.kept);
@@ -431,7 +431,7 @@ fn the_generator_reaches_every_reason_and_every_failure() {
             "EntriesUnread",
             "VolumesLeft",
             "SubpathsLeft",
-            "LeadsAway",
+            "OutsideDirectory",
             "RemovalFailed",
             "Repeated",
             "Failed",

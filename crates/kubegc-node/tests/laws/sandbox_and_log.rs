@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn never_a_sandbox_that_is_ready_or_has_containers_and_all_are_told_of_once(case in a_case()) {
+    fn never_a_sandbox_that_is_ready_or_has_containers_and_all_are_reported_once(case in a_case()) {
         let plan = case.sandboxes();
         let with_containers: Vec<_> = case.node.containers.iter().flatten().map(|container| &container.sandbox_id).collect();
         for Action::Remove { sandbox, .. } in &plan.actions {
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn after_any_prefix_the_rest_of_the_sandboxes_goes(mut case in a_case(), cut in any::<prop::sample::Index>()) {
+    fn after_any_prefix_a_new_plan_removes_the_rest_of_the_sandboxes(mut case in a_case(), cut in any::<prop::sample::Index>()) {
         case.order = Order::Total;
         let plan = case.sandboxes();
         let (done, rest) = plan.actions.split_at(cut.index(plan.actions.len() + 1));
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn all_done_nothing_goes_a_second_time(case in a_case()) {
+    fn after_a_complete_pass_a_second_one_removes_nothing(case in a_case()) {
         prop_assert_eq!(case.without(&case.sandboxes().actions).sandboxes().actions, Vec::new());
     }
 
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn logs_go_with_their_pod_only_and_links_only_where_they_dangle(case in a_case()) {
+    fn logs_are_removed_with_their_pod_only_and_links_only_if_they_dangle(case in a_case()) {
         let plan = case.logs();
         let entries = case.node.log_entries.iter().flatten().filter(|entry| !entry.is_empty());
         let gone = entries.filter(|entry| {
@@ -203,11 +203,11 @@ proptest! {
         prop_assert_eq!(directories.collect::<Vec<_>>(), gone.collect::<Vec<_>>());
         let links = case.node.log_links.iter().flatten();
         let dangling = links.filter(|link| link.target == LogTarget::Missing).map(|link| &link.path);
-        let looked_at = plan.actions.iter().filter_map(|action| match action {
+        let considered = plan.actions.iter().filter_map(|action| match action {
             log::Action::RemoveDirectory { .. } => None,
             log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. } => Some(path),
         });
-        prop_assert_eq!(looked_at.collect::<Vec<_>>(), dangling.collect::<Vec<_>>());
+        prop_assert_eq!(considered.collect::<Vec<_>>(), dangling.collect::<Vec<_>>());
         let all = case.node.log_entries.iter().flatten().count() + case.node.log_links.iter().flatten().count();
         prop_assert_eq!(plan.actions.len() + plan.kept.len(), all);
     }
@@ -242,10 +242,10 @@ fn the_generator_reaches_every_reason() {
             "RemoveDirectory",
             "ResolveLink",
             "RemoveLink",
-            "PodLives",
+            "PodExists",
             "SourcesNotReady",
             "NotAnEntry",
-            "LinkIsWhole",
+            "LinkIsValid",
             "LinkUnknown",
         ],
     );

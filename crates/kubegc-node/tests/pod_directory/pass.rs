@@ -1,4 +1,4 @@
-//! Rules L13.4 and L13.5 as they are carried out: what goes next where something fails.
+//! Rules L13.4 and L13.5 in execution: the next step after a failure.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use kubegc_node::pod_directory::{
 use super::{CACHE, RELEASES, SUBPATH, directory, gauges, orphans, plan, settings, texts};
 use crate::world::at;
 
-/// Carries a plan out. Expectations hold unless told otherwise, what is told to fail fails, and a directory reads as told.
+/// Executes a plan. Preconditions hold unless stated otherwise, the given removals fail, and a directory has
+/// the given entries.
 pub(crate) fn carry_out(
     plan: PlanOf<Settings>,
     failing: &[&str],
@@ -42,7 +43,7 @@ pub(crate) fn carry_out(
 }
 
 #[test]
-fn l13_test_6_volumes_that_are_found_again_are_an_error_and_all_else_goes() {
+fn l13_test_6_volumes_that_are_found_again_are_an_error_and_everything_else_is_removed() {
     let entries = ["plugins", "volumes", "containers", "volume-subpaths"];
     let facts = orphans(vec![directory("p", &[CACHE], &[], &entries)]);
     let plan = plan("1.36.0", &facts);
@@ -54,9 +55,9 @@ fn l13_test_6_volumes_that_are_found_again_are_an_error_and_all_else_goes() {
             "rmdir p/volumes/kubernetes.io~empty-dir/cache",
             "rmdir p/volumes and the directories below it",
             "read p",
-            "remove p/containers with all below it",
-            "remove p/plugins with all below it",
-            "remove p/volume-subpaths with all below it",
+            "remove p/containers with its content",
+            "remove p/plugins with its content",
+            "remove p/volume-subpaths with its content",
             "rmdir p",
         ]
     );
@@ -78,22 +79,22 @@ fn l13_test_6_volumes_that_are_found_again_are_an_error_and_all_else_goes() {
     assert_eq!(outcome.kept[0].reason, Reason::RemovalFailed { failures: 2 });
     assert!(outcome.removed.is_empty());
 
-    // Even where the directory goes, the volumes that were found count.
+    // Even if the directory is removed, the volumes that were found count.
     let plan = settings("1.36.0").plan(&facts, at(9));
     let (_, outcome) = carry_out(plan, &[], |_| Ok(texts(&["volumes"])));
     assert_eq!(outcome.error(), None);
     assert_eq!(gauges(&outcome.summary), Some((1, 1)));
 
-    // Up to about 1.20 the directory goes as one tree, and is not looked at again.
+    // Up to about 1.20 the directory is removed as one tree, and is not read again.
     let facts = orphans(vec![directory("p", &[], &[], &["volumes", "plugins"])]);
     let plan = settings("1.20.2").plan(&facts, at(9));
     let (told, outcome) = carry_out(plan, &[], |_| Ok(texts(&["volumes"])));
-    assert_eq!(told, ["confirm p", "remove p with all below it"]);
+    assert_eq!(told, ["confirm p", "remove p with its content"]);
     assert_eq!(outcome.removed, texts(&["p"]));
 }
 
 #[test]
-fn l13_test_8_where_the_first_orphan_fails_the_second_is_handled() {
+fn l13_test_8_if_the_first_orphan_fails_the_second_is_handled() {
     let both = || {
         orphans(vec![
             directory("q", &[], &[], &["plugins"]),
@@ -108,19 +109,19 @@ fn l13_test_8_where_the_first_orphan_fails_the_second_is_handled() {
             &[
                 "confirm p",
                 "read p",
-                "remove p/plugins with all below it",
+                "remove p/plugins with its content",
                 "rmdir p",
                 "confirm q",
                 "read q",
-                "remove q/plugins with all below it",
+                "remove q/plugins with its content",
                 "rmdir q",
             ]
         } else {
             &[
                 "confirm p",
-                "remove p with all below it",
+                "remove p with its content",
                 "confirm q",
-                "remove q with all below it",
+                "remove q with its content",
             ]
         };
         assert_eq!(told, expected, "{release}");
@@ -178,7 +179,7 @@ fn l13_4_any_failure_with_volumes_skips_the_rest_but_all_volumes_are_tried() {
 }
 
 #[test]
-fn l13_4_the_directory_is_tried_whatever_became_of_its_entries() {
+fn l13_4_the_directory_is_tried_even_if_its_entries_failed() {
     let entries = ["a", "b", "c"];
     let facts = orphans(vec![directory("p", &[], &[], &entries)]);
     let (told, outcome) = carry_out(plan("1.36.0", &facts), &["p/a", "p/b", "p"], |_| {
@@ -187,16 +188,16 @@ fn l13_4_the_directory_is_tried_whatever_became_of_its_entries() {
     assert_eq!(
         told[2..],
         [
-            "remove p/a with all below it",
-            "remove p/b with all below it",
-            "remove p/c with all below it",
+            "remove p/a with its content",
+            "remove p/b with its content",
+            "remove p/c with its content",
             "rmdir p",
         ]
     );
     assert_eq!(
         outcome.error().as_deref(),
         Some(
-            "[orphaned pod \"p\": cannot remove p/a with all below it: busy, orphaned pod \"p\": cannot remove p/b with all below it: busy, \
+            "[orphaned pod \"p\": cannot remove p/a with its content: busy, orphaned pod \"p\": cannot remove p/b with its content: busy, \
              orphaned pod \"p\": cannot rmdir p: busy]"
         )
     );
@@ -204,7 +205,7 @@ fn l13_4_the_directory_is_tried_whatever_became_of_its_entries() {
 }
 
 #[test]
-fn l13_4_entries_are_read_again_once_volumes_went() {
+fn l13_4_entries_are_read_again_after_volumes_were_removed() {
     let facts = orphans(vec![directory("p", &[], &[], &["a", "gone"])]);
     let read_again = || plan("1.36.0", &facts);
     let (told, outcome) = carry_out(read_again(), &[], |_| Ok(texts(&["new", "..", "a", "a", "x/y"])));
@@ -212,12 +213,12 @@ fn l13_4_entries_are_read_again_once_volumes_went() {
         told[1..],
         [
             "read p",
-            "remove p/a with all below it",
-            "remove p/new with all below it",
+            "remove p/a with its content",
+            "remove p/new with its content",
             "rmdir p",
         ]
     );
-    let away = |entry: &str| Failure::LeadsAway {
+    let away = |entry: &str| Failure::OutsideDirectory {
         directory: "p".into(),
         entry: entry.into(),
     };
@@ -238,7 +239,7 @@ fn l13_4_entries_are_read_again_once_volumes_went() {
 }
 
 #[test]
-fn a_directory_goes_only_where_its_expectation_holds_when_its_turn_comes() {
+fn a_directory_is_removed_only_if_its_precondition_holds_right_before() {
     let still_orphaned = [
         (Reason::Mounted, true, 0),
         (Reason::MountsUnknown("lost".into()), true, 0),
@@ -308,7 +309,7 @@ fn an_answer_to_another_step_changes_nothing() {
 }
 
 #[test]
-fn what_is_gone_before_its_turn_counts_as_removed_and_a_lost_answer_does_not() {
+fn a_path_that_no_longer_exists_counts_as_removed_and_a_lost_response_does_not() {
     for (error, goes) in [
         (RuntimeError::NotFound, true),
         (RuntimeError::unknown("lost"), false),

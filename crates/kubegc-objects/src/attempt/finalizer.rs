@@ -1,10 +1,13 @@
-//! Removes one of the collector's finalizers from an owner, trying again on conflicts (rules F-1 to F-5).
+//! Removal of one of the collector's finalizers from an owner, with retries on conflicts
+//! ([F-1](crate::rules#f-1) to [F-5](crate::rules#f-5)).
 //!
-//! The owner's uid is not checked again, as upstream does not check it: a successor under the same name can lose its finalizer (F-4). In
-//! strict mode the uid is checked.
+//! As upstream, the uid is not verified: another object with the same name can lose its finalizer
+//! ([F-4](crate::rules#f-4)). [`Strict`](crate::Hardening::Strict) mode verifies it.
 //!
 //! # Upstream
-//! `removeFinalizer` in `operations.go`, 1.13, 1.20.2 and 1.36.
+//! `removeFinalizer` in
+//! [`operations.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/operations.go),
+//! 1.13, 1.20.2 and 1.36.
 
 use std::time::Duration;
 
@@ -17,14 +20,14 @@ use crate::{
     reason::Reason,
 };
 
-/// The waits between the four tries. Upstream adds up to a tenth at random.
+/// The waits between the four tries ([F-1](crate::rules#f-1)). Upstream adds up to 10 % jitter.
 const WAITS: [Duration; 3] = [
     Duration::from_millis(10),
     Duration::from_millis(50),
     Duration::from_millis(250),
 ];
 
-/// The removal of a finalizer under way.
+/// A removal of a finalizer in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Removing {
     target: Target,
@@ -58,7 +61,7 @@ impl Removing {
         }
     }
 
-    /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none.
+    /// Processes the response to the last request. The first call, and the call after a sleep, have none.
     pub(crate) fn next(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Removal {
         match (self.sent, answer) {
             (Sent::Nothing, _) | (_, None) => {

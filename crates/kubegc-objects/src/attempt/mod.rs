@@ -1,4 +1,5 @@
-//! The parts that attempts share: what they are given, how a kind is addressed, and the two requests that may take several tries.
+//! Shared parts of attempts: their context, the addresses of objects, and the two requests that can take
+//! several tries.
 
 pub(crate) mod finalizer;
 pub(crate) mod patching;
@@ -15,32 +16,33 @@ use crate::{
     reason::Reason,
 };
 
-/// What an attempt may look at and change while it goes on.
-#[expect(clippy::exhaustive_structs, reason = "whoever drives attempts builds it")]
+/// The state that an attempt can read and change.
+#[expect(clippy::exhaustive_structs, reason = "drivers build it")]
 pub struct Context<'a> {
-    /// How this version behaves.
+    /// The behaviors of the emulated version.
     pub semantics: &'a Semantics,
-    /// Whether every write also carries the version that was read, beyond what upstream sends.
+    /// Whether every write also expects the version that was read, in addition to upstream's preconditions.
     pub strict: bool,
     /// The owner graph.
     pub graph: &'a mut Graph,
-    /// The kinds that are served.
+    /// The served kinds.
     pub catalog: &'a Catalog,
-    /// What is known to be absent.
+    /// The cache of absent owners.
     pub absent: &'a mut AbsentOwners,
-    /// What the monitors last saw.
+    /// The caches of the monitors.
     pub latest: &'a dyn Latest,
-    /// Where consequences go.
+    /// The effects of the attempt.
     pub effects: &'a mut Vec<Effect>,
 }
 
-/// What monitors last saw, for merge patches, which are built on a known state.
+/// Read access to the caches of the monitors. Merge patches are built on a cached state
+/// ([P-2](crate::rules#p-2)).
 pub trait Latest {
-    /// The last state of an object by name; `None` where no monitor has it, which costs a live read.
+    /// The cached state of an object; `None` if no monitor has it, which costs a live read.
     fn latest(&self, kind: KindId, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>>;
 }
 
-/// No monitor: every merge patch begins with a live read.
+/// No caches: every merge patch starts with a live read.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a unit")]
 pub struct NoMonitors;
@@ -52,7 +54,7 @@ impl Latest for NoMonitors {
 }
 
 impl Context<'_> {
-    /// How objects of exactly this apiVersion and kind are addressed.
+    /// Looks up how objects of exactly this apiVersion and kind are addressed ([A-2](crate::rules#a-2)).
     pub(crate) fn mapping(
         &self,
         api_version: &Arc<str>,
@@ -68,29 +70,30 @@ impl Context<'_> {
         Ok((id, self.catalog[id].is_namespaced()))
     }
 
-    /// An effect that holds its node.
+    /// Queues a node, which the effect retains.
     pub(crate) fn attempt_to_delete(&mut self, node: NodeId) {
         self.graph.retain(node);
         self.effects.push(Effect::AttemptToDelete(node));
     }
 
-    /// Has the graph told that a lookup found nothing under this identity.
+    /// Adds the virtual delete of an identity that a lookup did not find ([E-10](crate::rules#e-10)).
     pub(crate) fn virtual_delete(&mut self, identity: ObjectRef) {
         self.effects.push(Effect::VirtualDelete(Box::new(identity)));
     }
 }
 
-/// An object and how it is addressed.
+/// An object and its address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectRef,
-    /// The namespace that the graph's node has. It differs from the object's where a cluster-scoped kind was guessed to be namespaced.
+    /// The namespace of the graph's node. It differs from the object's if a cluster-scoped kind was guessed
+    /// to be namespaced.
     pub(crate) node_namespace: Arc<str>,
 }
 
 impl Target {
-    /// The object itself, its namespace dropped where its kind has none.
+    /// The object itself, without a namespace if its kind has none.
     pub(crate) fn of(context: &Context<'_>, object: &ObjectRef) -> Result<Self, AttemptError> {
         let (kind, namespaced) = context.mapping(&object.api_version, &object.kind)?;
         let mut object = object.clone();

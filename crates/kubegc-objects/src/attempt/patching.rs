@@ -1,6 +1,8 @@
-//! Sends a patch of references: strategic first, and as a merge patch of the latest state where that format is refused (rule P-6).
+//! Patches of owner references: strategic merge patch first, then a merge patch of the latest state if the
+//! server rejects that format ([P-6](crate::rules#p-6)).
 //!
-//! There is no memory: the next patch of the same kind is tried in the strategic format again, as upstream does.
+//! As upstream, the rejection is not remembered: the next patch of the same kind starts with the strategic
+//! format again.
 
 use std::sync::Arc;
 
@@ -14,16 +16,17 @@ use crate::{
     reason::Reason,
 };
 
-/// What the patch does.
+/// The change that the patch makes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
-    /// Removes the references with these uids.
+    /// Removes the references with these uids ([P-1](crate::rules#p-1), [P-2](crate::rules#p-2)).
     RemoveOwners(Vec<Uid>),
-    /// Makes the references that the item's node has in the graph non-blocking.
+    /// Makes the references of the item's node in the graph non-blocking ([P-3](crate::rules#p-3),
+    /// [P-4](crate::rules#p-4)).
     Unblock,
 }
 
-/// A patch under way.
+/// A patch in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Patching {
     target: Target,
@@ -55,9 +58,9 @@ impl Patching {
         }
     }
 
-    /// Goes on with the answer to the last request; the first call has none.
+    /// Processes the response to the last request. The first call has none.
     ///
-    /// `node` is the item's.
+    /// `node` is the item's node.
     pub(crate) fn next(&mut self, context: &Context<'_>, node: NodeId, answer: Option<Answer>) -> Patched {
         match (self.sent, answer) {
             (Sent::Strategic, Some(Answer::UnsupportedMediaType)) => self.merge_latest(context, node),
@@ -82,7 +85,8 @@ impl Patching {
 
     fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         let object = &self.target.object;
-        // Upstream looks the object up where its node is, even where the kind has no namespaces: a wrong guess is then not found.
+        // Upstream uses the namespace of the node, even if the kind is cluster-scoped: a wrongly guessed
+        // namespace is then not found.
         let namespace = if context.strict {
             &object.namespace
         } else {
@@ -121,7 +125,7 @@ impl Patching {
         Patched::Ask(self.target.ask(request, self.reason.clone()))
     }
 
-    /// The error that an answer other than success amounts to.
+    /// The error for an unsuccessful response.
     pub(crate) fn error(&self, answer: Answer) -> AttemptError {
         let asked = if self.sent == Sent::Read {
             "read"

@@ -1,33 +1,33 @@
-//! Says what a collector knows and intends about one object, as data.
+//! The state of a collector for one object, as data.
 
 use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
 
 use super::Collector;
 use crate::NodeId;
 
-/// What a collector knows and intends about one object.
+/// The state of a collector for one object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
-    /// The identity that the graph has for the object; `None` where the graph has no node for its uid.
+    /// The identity in the graph; `None` if the graph has no node for the uid.
     pub identity: Option<ObjectRef>,
-    /// The object was only ever named by a reference.
+    /// The object is known only from references.
     pub is_virtual: bool,
-    /// It was seen with a deletionTimestamp.
+    /// It was observed with a deletionTimestamp.
     pub is_being_deleted: bool,
     /// It waits for its dependents to be deleted.
     pub is_deleting_dependents: bool,
-    /// Its owners, as last seen.
+    /// Its owners, as last observed.
     pub owners: Vec<OwnerInGraph>,
     /// Its dependents.
     pub dependents: Vec<ObjectRef>,
-    /// Those of them that would hold up a foreground deletion.
+    /// The dependents that block a deletion in the foreground.
     pub blocking: Vec<ObjectRef>,
-    /// It is queued to have its owners verified.
+    /// It is queued for attemptToDelete.
     pub is_queued: bool,
-    /// When it is looked at again, where an earlier attempt failed.
+    /// When it is retried, if an earlier attempt failed.
     pub retry_at: Option<Timestamp>,
-    /// How often attempts have failed since the last success.
+    /// Failed attempts since the last success.
     pub failures: u32,
 }
 
@@ -37,14 +37,14 @@ pub struct Explanation {
 pub struct OwnerInGraph {
     /// The reference.
     pub reference: OwnerReference,
-    /// The identity that the graph has for the uid, where it has one.
+    /// The identity in the graph, if the graph has a node for the uid.
     pub identity: Option<ObjectRef>,
-    /// Whether that is known only from references.
+    /// Whether the owner is known only from references.
     pub is_virtual: bool,
 }
 
 impl Collector {
-    /// Says what is known and intended about the object with this uid.
+    /// Returns the state for the object with this uid.
     ///
     /// # Complexity
     /// O(n log n) in the owners and dependents.

@@ -1,8 +1,8 @@
-//! Digests the canonical state of a collector: what will decide its next outputs, and nothing of how it came
-//! about.
+//! Fingerprint of a collector: a digest of the state that determines its next outputs, independent of its
+//! history.
 //!
-//! Positions in the arena, call numbers and absolute times do not count; identities, edges, queue order,
-//! retry counts and times relative to now do.
+//! Positions in the arena, call ids and absolute times are left out. Identities, edges, queue order, retry
+//! counts and relative times are included.
 
 use std::{
     fmt,
@@ -15,23 +15,23 @@ use kubegc_core::{ApiResource, ObjectMeta, ObjectRef};
 
 use super::{
     Collector,
-    workers::{Queue, Work},
+    workers::{ActiveAttempt, Queue},
 };
 use crate::NodeId;
 
-/// Digests what was seen of an object of a resource.
+/// Hashes the cached state of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
-/// The differences between states that do not matter to an explorer that knows the server.
+/// Differences between states that are irrelevant to an explorer that knows the server.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy)]
 pub struct Lens<'a> {
-    /// Digests what the monitors and attempts last saw of an object: only whether
-    /// a version is current matters.
+    /// Hashes the cached state of an object of monitors and attempts. Only whether a version is current
+    /// matters.
     pub seen: Seen<'a>,
-    /// Whether an owner that is remembered as absent may exist. Where not, a request would find the same.
+    /// Whether an owner cached as absent can exist. If not, a request would have the same result.
     pub may_exist: &'a dyn Fn(&ObjectRef) -> bool,
-    /// Whether an attempt for an object that begins now may do anything. Where not, it does not count as
+    /// Whether an attempt that starts now for an object can change anything. If not, it does not count as
     /// queued.
     pub matters: &'a dyn Fn(&ObjectRef) -> bool,
 }
@@ -43,7 +43,7 @@ impl fmt::Debug for Lens<'_> {
 }
 
 impl Collector {
-    /// A digest of the canonical state: equal fingerprints, equal next outputs.
+    /// A digest of the canonical state: equal fingerprints mean equal next outputs.
     ///
     /// # Complexity
     /// O(n log n) in the objects known.
@@ -56,7 +56,7 @@ impl Collector {
         })
     }
 
-    /// The same, without what the lens leaves out.
+    /// The fingerprint without the differences that the lens removes.
     #[must_use]
     pub fn fingerprint_with(&self, lens: Lens<'_>) -> u128 {
         let half = |seed: u64| {
@@ -79,7 +79,7 @@ impl Collector {
             .iter()
             .filter(|owner| (lens.may_exist)(owner))
             .collect();
-        // The order decides only which one is forgotten first.
+        // The order determines only which entry is evicted first.
         if absent.len() < self.settings.absent_owners_max {
             absent.sort();
         }
@@ -93,7 +93,7 @@ impl Collector {
         }
         self.digest_queue(&self.attempt_to_delete, lens.matters, hasher);
         self.digest_queue(&self.attempt_to_orphan, &|_| true, hasher);
-        // Answers may come in any order, so that of the calls means nothing.
+        // Responses can arrive in any order, so the order of the calls is irrelevant.
         let mut calls: Vec<u64> = self
             .calls
             .values()
@@ -109,7 +109,7 @@ impl Collector {
             at.since(self.now).hash(hasher);
             self.work_digest(work, lens).hash(hasher);
         }
-        for &work in &self.unfolding {
+        for &work in &self.orphans_to_poll {
             self.work_digest(work, lens).hash(hasher);
         }
         format!("{:?}", self.control).hash(hasher);
@@ -166,14 +166,14 @@ impl Collector {
 
     fn work_digest(&self, at: usize, lens: Lens<'_>) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
-        match &self.works[at] {
-            Some(Work::Delete(attempt)) => {
+        match &self.attempts[at] {
+            Some(ActiveAttempt::Delete(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
                 attempt.digest(&self.catalog, lens.seen, &mut hasher);
                 let is_queued = self.attempt_to_delete.items.is_queued(attempt.node());
                 (is_queued && (lens.matters)(&self.graph.identity(attempt.node()))).hash(&mut hasher);
             }
-            Some(Work::Orphan(attempt)) => {
+            Some(ActiveAttempt::Orphan(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
                 attempt.digest(&self.graph, &mut hasher);
                 self.attempt_to_orphan

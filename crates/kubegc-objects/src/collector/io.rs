@@ -1,4 +1,4 @@
-//! What goes into a collector and what comes out of it.
+//! Inputs and outputs of a collector.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     effect::InvalidNamespace,
 };
 
-/// Names one call, so that answers may come in any order.
+/// Identifies one call, so that responses can arrive in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(super) u64);
 
@@ -19,35 +19,35 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Names one monitored resource. Never given to another resource by the same collector.
+/// Identifies one monitored resource. A collector never reuses it for another resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorId(pub(super) u32);
 
-/// What a watch delivers. The metadata is shared, not copied.
+/// An event of a watch. The metadata is shared, not copied.
 #[expect(clippy::exhaustive_enums, reason = "the events of a kube watcher")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEvent {
-    /// A list begins, the first one or one anew.
+    /// A list starts, the first one or a relist.
     Init,
     /// An object of that list.
     InitApply(Arc<ObjectMeta>),
-    /// The list is over: what it did not show is gone.
+    /// The list is complete: objects that it did not contain no longer exist.
     InitDone,
-    /// An object is new or changed.
+    /// An object was added or modified.
     Apply(Arc<ObjectMeta>),
-    /// An object is gone; its last state.
+    /// An object was deleted; its last state.
     Delete(Arc<ObjectMeta>),
 }
 
-/// What a collector is told.
+/// An input of a collector.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The kinds that are served now.
+    /// The result of discovery.
     Catalog {
-        /// All that discovery could tell.
+        /// All kinds that discovery returned.
         catalog: Arc<Catalog>,
-        /// Group versions whose discovery failed, as apiVersion texts: what they serve is not known.
+        /// Group versions whose discovery failed, as apiVersion texts ([G-22](crate::rules#g-22)).
         failed: Vec<String>,
     },
     /// An event of a monitored resource.
@@ -57,36 +57,33 @@ pub enum Input {
         /// The event.
         event: WatchEvent,
     },
-    /// The one answer to a call.
+    /// The response to a call.
     Answer {
         /// The call.
         call: CallId,
-        /// The answer.
+        /// The response.
         answer: Answer,
     },
     /// Only time has passed.
     Tick,
 }
 
-/// What a collector wants.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "drivers must handle each; a new one must break them"
-)]
+/// An output of a collector.
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle each output")]
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Ask which kinds are served, and hand in [`Input::Catalog`].
+    /// Run discovery and pass in [`Input::Catalog`].
     Discover,
     /// List and watch this resource.
     Watch(MonitorId),
     /// Stop watching this resource.
     Unwatch(MonitorId),
-    /// Perform this request, and hand in exactly one [`Input::Answer`].
+    /// Perform this request and pass in exactly one [`Input::Answer`].
     Call(Call),
-    /// Publish this warning. It needs no answer.
+    /// Publish this warning. It needs no response.
     Event(Box<InvalidNamespace>),
-    /// There is nothing to do now; polling again gives the same.
+    /// Nothing to do now; polling again returns the same.
     Wait(Wait),
 }
 
@@ -94,60 +91,63 @@ pub enum Output {
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its name, for the answer.
+    /// Its id, for the response.
     pub id: CallId,
     /// The request.
     pub ask: Ask,
 }
 
-/// Until when there is nothing to do, and why.
+/// The end of the wait, and its reason.
 #[expect(clippy::exhaustive_structs, reason = "two parts")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// When a [`Input::Tick`] will change something; `None` where only another input can.
+    /// When a [`Input::Tick`] has an effect; `None` if only another input has.
     pub until: Option<Timestamp>,
-    /// What is being waited for.
+    /// The reason.
     pub why: WaitReason,
 }
 
-/// What a collector waits for.
+/// The reason for waiting.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitReason {
-    /// Monitors have yet to deliver their lists.
+    /// Monitors have not delivered their initial lists.
     Sync,
-    /// Calls have yet to be answered.
+    /// Calls have no response yet.
     Answers,
     /// Items wait for their next try.
     Retries,
-    /// For something to happen.
+    /// Nothing is pending.
     Events,
 }
 
-/// Why the workers do not run: some monitored resources have not delivered their initial list, or no kinds are known yet.
+/// Why the workers do not run: some monitored resources have not delivered their initial list, or no kinds
+/// are known yet.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NotRunning {
-    /// The workers ran before and were paused because new resources are monitored, which releases up to 1.31 do (G-20).
+    /// The workers ran before and were paused because new resources are monitored, which releases up to 1.31
+    /// do ([G-20](crate::rules#g-20)).
     pub paused: bool,
-    /// When the workers start without the missing lists; `None` in releases up to 1.31, which wait for all of them (G-16).
+    /// When the workers start without the missing lists; `None` in releases up to 1.31, which wait for all of
+    /// them ([G-16](crate::rules#g-16)).
     pub starts_at: Option<Timestamp>,
 }
 
-/// An input that cannot be meant. Nothing changed.
+/// An invalid input. The collector is unchanged.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Misuse {
-    /// The call was never made, or is answered already.
+    /// The call does not exist or already has a response.
     #[error("{0} was never made or is answered already")]
     UnknownCall(CallId),
     /// The resource is not monitored.
     #[error("monitor {} does not exist or was stopped", .0.0)]
     UnknownMonitor(MonitorId),
-    /// Time went back.
+    /// The time is before that of an earlier input.
     #[error("time went back to before {last}")]
     TimeWentBack {
-        /// The latest time seen.
+        /// The latest time so far.
         last: Timestamp,
     },
 }

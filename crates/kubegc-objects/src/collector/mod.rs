@@ -1,13 +1,14 @@
-//! Schedules owner-reference collection for one cluster, without I/O, clock or entropy.
+//! The owner-reference collector of one cluster, without I/O, clock or randomness.
 //!
-//! The loop around a [`Collector`] has one shape:
+//! A driver repeats three steps:
 //!
-//! 1. Pull [`Collector::poll_output`] as long as there is room for more calls. Stopping early is fine.
-//! 2. Perform what was pulled. Calls may run side by side.
-//! 3. Hand in whatever happens, an answer, a watch event, the passing of time, with [`Collector::handle`]. Go to 1.
+//! 1. Pull [`Collector::poll_output`] while more calls can be started. Stopping early is fine.
+//! 2. Perform the outputs. Calls can run concurrently.
+//! 3. Pass every response, watch event and passing of time to [`Collector::handle`].
 //!
-//! Decisions are not made here: [`Graph`] says what to look at, [`delete::Attempt`](crate::delete::Attempt) and [`orphan::Attempt`](crate::orphan::Attempt)
-//! say what to ask and do. The collector keeps the queues, the workers, the timers and the monitors.
+//! Decisions are made elsewhere: the [`Graph`] queues nodes, and [`delete::Attempt`](crate::delete::Attempt)
+//! and [`orphan::Attempt`](crate::orphan::Attempt) return requests. The collector has the queues, the
+//! workers, the timers and the monitors.
 
 mod explain;
 mod fingerprint;
@@ -29,7 +30,7 @@ pub use self::{
 };
 use self::{
     monitors::Monitors,
-    workers::{Lane, Queue, Work},
+    workers::{ActiveAttempt, Lane, Queue},
 };
 use crate::{
     Graph, NodeId, Settings,
@@ -42,16 +43,23 @@ use crate::{
 /// The collector of one cluster.
 ///
 /// # Guarantees
-/// The same settings and inputs give the same outputs. Each call is answered once; a write rests on reads made for it. Work an input causes is bounded by
-/// what it changed: O(references) for most events, O(dependents) where an owner goes.
+/// The same settings and inputs give the same outputs ([G-8](crate::rules#g-8)). Each call gets one response,
+/// and a write depends on reads made for it. The cost of an input is bounded by its change: O(references) for
+/// most events, O(dependents) if an owner is removed.
 ///
 /// # Assumptions
-/// Time never goes back. Events of one resource come in their order; those of different resources, and answers, in any.
+/// Time never goes backwards. Events of one resource arrive in order ([G-14](crate::rules#g-14)); those of
+/// different resources, and responses, in any order.
 ///
 /// # Upstream
-/// `GarbageCollector` and `GraphBuilder` of `pkg/controller/garbagecollector`, 1.13 to 1.36; rules W-1 to W-6 and G-10 to G-23. Two things
-/// happen at once here that upstream leaves to chance: an event is processed when it is handed in, and a virtual delete right after the attempt that
-/// asked for it.
+/// `GarbageCollector` in
+/// [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go)
+/// and `GraphBuilder` in
+/// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+/// 1.13 to 1.36; rules
+/// [W-1](crate::rules#w-1) to [W-6](crate::rules#w-6) and [G-10](crate::rules#g-10) to
+/// [G-23](crate::rules#g-23). Two things are immediate here that upstream leaves to scheduling: an event is
+/// processed when it is passed in, and a virtual delete right after the attempt that caused it.
 #[derive(Clone, Debug)]
 pub struct Collector {
     settings: Settings,
@@ -62,32 +70,34 @@ pub struct Collector {
     monitors: Monitors,
     attempt_to_delete: Queue,
     attempt_to_orphan: Queue,
-    works: Vec<Option<Work>>,
-    /// Works that an answer or a pause has to wake, by call.
+    attempts: Vec<Option<ActiveAttempt>>,
+    /// Attempts that a response or a pause resumes, by call.
     calls: HashMap<CallId, (usize, Lane), FixedState>,
     /// Requests that no driver has pulled yet.
     asks: VecDeque<(usize, Lane, Ask)>,
     sleeping: std::collections::BTreeMap<(Timestamp, usize), ()>,
-    /// Orphan works that may have more dependents to begin with.
-    unfolding: VecDeque<usize>,
+    /// Orphan attempts that may have more requests.
+    orphans_to_poll: VecDeque<usize>,
     control: VecDeque<Output>,
     effects: Vec<Effect>,
     virtual_deletes: VecDeque<ObjectRef>,
     conclusions: Vec<(ObjectRef, Conclusion)>,
     calls_made: u64,
-    /// Which queue a free worker of both looks into first.
+    /// Which queue a free worker polls first.
     orphan_next: bool,
     running: bool,
-    /// Whether workers that had started wait for new monitors to sync, which releases up to 1.31 make them do (G-20).
+    /// Whether workers that had started wait for new monitors to sync, which releases up to 1.31 do
+    /// ([G-20](crate::rules#g-20)).
     pausing: bool,
-    /// Items that workers took before they noticed the pause, each with whether it is to be orphaned.
+    /// Items that workers took before they noticed the pause ([G-23](crate::rules#g-23)), each with whether
+    /// it is to be orphaned.
     held: VecDeque<(NodeId, bool)>,
     start_deadline: Option<Timestamp>,
     discover_at: Option<Timestamp>,
 }
 
 impl Collector {
-    /// A collector that knows nothing yet. Its first output asks which kinds are served.
+    /// Creates an empty collector. Its first output is [`Output::Discover`].
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let by_uid = !settings.semantics.verify_owners;
@@ -100,11 +110,11 @@ impl Collector {
             now: Timestamp::from_nanos(i64::MIN),
             catalog: Arc::new(Catalog::new()),
             monitors: Monitors::default(),
-            works: Vec::new(),
+            attempts: Vec::new(),
             calls: HashMap::default(),
             asks: VecDeque::new(),
             sleeping: std::collections::BTreeMap::new(),
-            unfolding: VecDeque::new(),
+            orphans_to_poll: VecDeque::new(),
             control: VecDeque::from([Output::Discover]),
             effects: Vec::new(),
             virtual_deletes: VecDeque::new(),
@@ -119,10 +129,10 @@ impl Collector {
         }
     }
 
-    /// Absorbs one input. Any number may come between polls.
+    /// Processes one input. Any number may come between polls.
     ///
     /// # Errors
-    /// The input cannot be meant; nothing has changed.
+    /// The input is invalid; nothing has changed.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Result<(), Misuse> {
         if now < self.now {
             return Err(Misuse::TimeWentBack { last: self.now });
@@ -141,8 +151,8 @@ impl Collector {
                 let (graph, effects) = (&mut self.graph, &mut self.effects);
                 self.monitors
                     .deliver(monitor, event, |event| graph.apply(event, effects));
-                self.settle_effects();
-                self.consider_start();
+                self.apply_effects();
+                self.update_running();
             }
             Input::Answer { call, answer } => {
                 let Some((work, lane)) = self.calls.remove(&call) else {
@@ -155,12 +165,12 @@ impl Collector {
         Ok(())
     }
 
-    /// Pulls the next output, or what is being waited for. Stop pulling whenever busy.
+    /// Returns the next output, or the reason for waiting. The driver can stop pulling when it is busy.
     pub fn poll_output(&mut self) -> Output {
         if let Some(output) = self.control.pop_front() {
             return output;
         }
-        // What is asked for waits where no more calls may be in flight.
+        // Requests wait while the limit of concurrent calls is reached.
         let room = self
             .settings
             .calls_in_flight_max
@@ -168,7 +178,7 @@ impl Collector {
         if room { self.next_call() } else { None }.unwrap_or_else(|| Output::Wait(self.wait()))
     }
 
-    /// The next call, or what came about while looking for one.
+    /// The next call, or another output that resulted from the search for one.
     fn next_call(&mut self) -> Option<Output> {
         loop {
             if let Some((work, lane, ask)) = self.asks.pop_front() {
@@ -177,8 +187,8 @@ impl Collector {
                 self.calls.insert(id, (work, lane));
                 return Some(Output::Call(Call { id, ask }));
             }
-            // Each round takes an item from a queue or a step from an orphan attempt.
-            if !self.unfold() && !self.start_work() {
+            // Each iteration takes an item from a queue or a step from an orphan attempt.
+            if !self.poll_orphans() && !self.start_work() {
                 return None;
             }
             if let Some(output) = self.control.pop_front() {
@@ -187,7 +197,7 @@ impl Collector {
         }
     }
 
-    /// The resource that a monitor watches.
+    /// The resource of a monitor.
     #[must_use]
     pub fn monitor(&self, monitor: MonitorId) -> Option<&ApiResource> {
         self.monitors.resource(monitor)
@@ -198,7 +208,8 @@ impl Collector {
         self.monitors.iter()
     }
 
-    /// Why nothing is collected; `None` while the workers run. Which resources are waited for is in [`monitors`](Self::monitors).
+    /// Why nothing is collected; `None` while the workers run. [`monitors`](Self::monitors) lists the missing
+    /// resources.
     #[must_use]
     pub fn not_running(&self) -> Option<NotRunning> {
         (!self.running).then_some(NotRunning {
@@ -207,7 +218,8 @@ impl Collector {
         })
     }
 
-    /// The kinds that the calls' [`KindId`](kubegc_core::KindId)s are of. Positions stay valid as kinds come and go.
+    /// The catalog of the calls' [`KindId`](kubegc_core::KindId)s. Positions stay valid as kinds are added
+    /// and removed.
     #[must_use]
     pub const fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
@@ -219,36 +231,36 @@ impl Collector {
         &self.graph
     }
 
-    /// What is known to be absent.
+    /// The cache of absent owners.
     #[must_use]
     pub const fn absent_owners(&self) -> &AbsentOwners {
         &self.absent
     }
 
-    /// How many calls are waiting for their answers.
+    /// Number of calls without a response.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
     }
 
-    /// The object of the attempt that a call in flight belongs to, and whether its dependents are being released.
+    /// The object of the attempt that a call belongs to, and whether its dependents are being orphaned.
     #[must_use]
     pub fn item_of(&self, call: CallId) -> Option<(ObjectRef, bool)> {
         let (work, _) = self.calls.get(&call)?;
-        let (node, orphan) = match self.works.get(*work)?.as_ref()? {
-            Work::Delete(attempt) => (attempt.node(), false),
-            Work::Orphan(attempt) => (attempt.node(), true),
+        let (node, orphan) = match self.attempts.get(*work)?.as_ref()? {
+            ActiveAttempt::Delete(attempt) => (attempt.node(), false),
+            ActiveAttempt::Orphan(attempt) => (attempt.node(), true),
         };
         Some((self.graph.identity(node), orphan))
     }
 
-    /// How many calls were made in all.
+    /// Number of calls since the start.
     #[must_use]
     pub const fn calls_made(&self) -> u64 {
         self.calls_made
     }
 
-    /// How the attempts ended since the last time, where the settings say to record that.
+    /// The conclusions of attempts since the last call, if the settings record them.
     #[must_use]
     pub fn take_conclusions(&mut self) -> Vec<(ObjectRef, Conclusion)> {
         std::mem::take(&mut self.conclusions)
@@ -259,11 +271,11 @@ impl Collector {
             .settings
             .discovery_period
             .map(|period| self.now.saturating_add(period));
-        // Nothing discovered, or nothing new: this round is passed over (G-18, G-19).
+        // An empty or unchanged result is ignored (G-18, G-19).
         if catalog.is_empty() || (*catalog == *self.catalog && failed.is_empty()) {
             return;
         }
-        // Positions of kinds that stay are kept: requests under way hold them.
+        // Positions of kinds that stay are kept: running requests use them.
         Arc::make_mut(&mut self.catalog).follow(catalog);
         let changes = self
             .monitors
@@ -279,11 +291,11 @@ impl Collector {
         if self.start_deadline.is_none() && self.settings.semantics.start_without_full_sync {
             self.start_deadline = Some(self.now.saturating_add(self.settings.initial_sync_timeout));
         }
-        self.consider_start();
+        self.update_running();
     }
 
-    /// Rules G-16 and G-20: from when on the workers may work.
-    fn consider_start(&mut self) {
+    /// Starts or pauses the workers ([G-16](crate::rules#g-16), [G-20](crate::rules#g-20)).
+    fn update_running(&mut self) {
         if !self.running {
             let late = self.start_deadline.is_some_and(|deadline| self.now >= deadline);
             self.running = self.monitors.all_synced() || late;
@@ -310,7 +322,7 @@ impl Collector {
             entry.remove();
             self.wake(work);
         }
-        self.consider_start();
+        self.update_running();
     }
 
     fn enqueue(&mut self, node: NodeId, orphan: bool) {
@@ -324,10 +336,10 @@ impl Collector {
         }
     }
 
-    /// Brings about what graph and attempts asked for.
-    fn settle_effects(&mut self) {
+    /// Applies the effects of the graph and of attempts.
+    fn apply_effects(&mut self) {
         loop {
-            // Taken out, so that the buffer keeps its memory.
+            // Swapped out, so that the buffer keeps its capacity.
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
                 match effect {

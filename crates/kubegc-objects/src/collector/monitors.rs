@@ -1,7 +1,12 @@
-//! The monitored resources: which they are (rules G-10 to G-22), what each last saw, and which events follow from a watch.
+//! The monitored resources: their selection ([G-10](crate::rules#g-10) to [G-22](crate::rules#g-22)), their
+//! caches, and the events that follow from a watch.
 //!
 //! # Upstream
-//! `syncMonitors` and `controllerFor` in `graph_builder.go`, `GetDeletableResources` in `garbagecollector.go`, the store of client-go's informers.
+//! `syncMonitors` and `controllerFor` in
+//! [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+//! `GetDeletableResources` in
+//! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
+//! the store of client-go's informers.
 
 use std::sync::Arc;
 
@@ -40,9 +45,9 @@ impl Key {
 struct Monitor {
     resource: ApiResource,
     kind: GraphKind,
-    /// What the watch last showed, by name.
+    /// The cached objects, by name.
     store: HashMap<Key, Arc<ObjectMeta>, FixedState>,
-    /// The names that the list under way has shown.
+    /// The names in the current list.
     listing: Option<HashSet<Key, FixedState>>,
     synced: bool,
 }
@@ -51,11 +56,11 @@ struct Monitor {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Monitors {
     monitors: Vec<Option<Monitor>>,
-    /// Monitors by the kinds of the present catalog.
+    /// Monitors by kinds of the current catalog.
     by_kind: Vec<Option<MonitorId>>,
 }
 
-/// What changed with a new catalog.
+/// Monitors that a new catalog started and stopped.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) started: Vec<MonitorId>,
@@ -63,7 +68,9 @@ pub(super) struct Changes {
 }
 
 impl Monitors {
-    /// Monitors what the catalog says can be collected, and nothing else.
+    /// Monitors the resources of the catalog that can be collected ([G-10](crate::rules#g-10) to
+    /// [G-12](crate::rules#g-12)). One that fails does not affect the others ([G-13](crate::rules#g-13)).
+    /// Unchanged resources keep their monitor.
     pub(super) fn follow(
         &mut self,
         catalog: &Catalog,
@@ -112,7 +119,8 @@ impl Monitors {
         changes
     }
 
-    /// Whether there are monitors and all have delivered their first list (G-15).
+    /// Returns whether there are monitors and all have delivered their first list
+    /// ([G-15](crate::rules#g-15)).
     pub(super) fn all_synced(&self) -> bool {
         let mut monitors = self.monitors.iter().flatten().peekable();
         monitors.peek().is_some() && monitors.all(|monitor| monitor.synced)
@@ -138,7 +146,7 @@ impl Monitors {
         })
     }
 
-    /// Notes what a watch delivers and hands the events that follow to `process`.
+    /// Updates the cache from a watch event and passes the resulting events to `process`.
     pub(super) fn deliver(&mut self, id: MonitorId, event: WatchEvent, mut process: impl FnMut(&Event<'_>)) {
         let Some(Some(monitor)) = self.monitors.get_mut(id.0 as usize) else {
             return;
@@ -153,14 +161,14 @@ impl Monitors {
             }
             WatchEvent::InitDone => {
                 let seen = monitor.listing.take().unwrap_or_default();
-                let mut gone: Vec<Arc<ObjectMeta>> = monitor
+                let mut removed: Vec<Arc<ObjectMeta>> = monitor
                     .store
                     .iter()
                     .filter(|(key, _)| !seen.contains(*key))
                     .map(|(_, meta)| Arc::clone(meta))
                     .collect();
-                gone.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-                for meta in gone {
+                removed.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+                for meta in removed {
                     monitor.store.remove(&KeyRef(&meta.namespace, &meta.name));
                     process(&Event::Deleted {
                         object: Observed::of(monitor.kind, &meta),
@@ -170,7 +178,7 @@ impl Monitors {
             }
             WatchEvent::Apply(meta) => monitor.apply(meta, process),
             WatchEvent::Delete(meta) => {
-                // An informer drops the deletion of what it does not know.
+                // An informer drops the deletion of an unknown object.
                 if monitor
                     .store
                     .remove(&KeyRef(&meta.namespace, &meta.name))
@@ -184,7 +192,7 @@ impl Monitors {
         }
     }
 
-    /// Every object that the monitors know, for a digest: resource, and metadata in the order of names.
+    /// All cached objects, for a digest: resource, and metadata in the order of names.
     pub(super) fn known(&self) -> impl Iterator<Item = (&ApiResource, bool, Vec<&Arc<ObjectMeta>>)> {
         self.monitors.iter().flatten().map(|monitor| {
             let mut known: Vec<_> = monitor.store.values().collect();

@@ -1,4 +1,5 @@
-//! The workers: which item each has in hand, what it is waiting for, and what becomes of the item in the end (rules W-2 to W-6).
+//! The workers: the attempts in progress, and the outcome of each item ([W-2](crate::rules#w-2) to
+//! [W-6](crate::rules#w-6)).
 
 use kubegc_core::Timestamp;
 
@@ -21,8 +22,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts a node back to be tried again later. Takes over the caller's hold on the node; the limiter holds a node of its own while
-    /// it counts failures.
+    /// Requeues a node with a delay and takes over the caller's retain. The limiter retains the node as well
+    /// while it counts failures.
     pub(super) fn add_rate_limited(&mut self, node: NodeId, now: Timestamp, graph: &mut Graph) {
         if self.limiter.failures(node) == 0 {
             graph.retain(node);
@@ -41,14 +42,14 @@ impl Queue {
     }
 }
 
-/// One item in a worker's hands.
+/// One attempt in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum ActiveAttempt {
     Delete(delete::Attempt),
     Orphan(Box<orphan::Attempt>),
 }
 
-/// Which of a work's requests an answer belongs to.
+/// The request of an attempt that a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
     Only,
@@ -56,7 +57,7 @@ pub(super) enum Lane {
 }
 
 impl Collector {
-    /// Takes an item from a queue that has one and a worker free for it. Answers whether there was one.
+    /// Starts an item if a queue has one and a worker is free. Returns whether it did.
     pub(super) fn start_work(&mut self) -> bool {
         if self.running
             && let Some((node, orphan)) = self.held.pop_front()
@@ -98,115 +99,116 @@ impl Collector {
         if self.running {
             self.begin(node, orphan);
         } else {
-            // A worker takes its item first and finds out then that it has to wait (G-23).
+            // A worker takes its item before it notices the pause (G-23).
             self.held.push_back((node, orphan));
         }
         true
     }
 
-    /// Begins with an item that a worker has taken.
+    /// Starts an attempt for an item that a worker has taken.
     fn begin(&mut self, node: NodeId, orphan: bool) {
         let work = if orphan {
-            Work::Orphan(Box::new(orphan::Attempt::new(node)))
+            ActiveAttempt::Orphan(Box::new(orphan::Attempt::new(node)))
         } else {
-            Work::Delete(delete::Attempt::new(node))
+            ActiveAttempt::Delete(delete::Attempt::new(node))
         };
-        let at = self.works.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.works.push(None);
-            self.works.len() - 1
+        let at = self.attempts.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.attempts.push(None);
+            self.attempts.len() - 1
         });
-        self.works[at] = Some(work);
+        self.attempts[at] = Some(work);
         if orphan {
-            self.unfolding.push_back(at);
+            self.orphans_to_poll.push_back(at);
         } else {
             self.advance(at, None);
         }
     }
 
-    /// Hands an answer to the work that asked.
+    /// Passes a response to its attempt.
     pub(super) fn resume(&mut self, at: usize, lane: Lane, answer: Answer) {
         match lane {
             Lane::Only => self.advance(at, Some(answer)),
             Lane::Orphan(lane) => {
-                let Some(Work::Orphan(mut attempt)) = self.works[at].take() else {
+                let Some(ActiveAttempt::Orphan(mut attempt)) = self.attempts[at].take() else {
                     return;
                 };
                 attempt.answer(&mut self.context(), lane, answer);
-                self.works[at] = Some(Work::Orphan(attempt));
-                self.unfold_later(at);
+                self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
+                self.poll_orphan_later(at);
             }
         }
-        self.settle_effects();
+        self.apply_effects();
     }
 
-    /// Goes on with a work whose pause is over.
+    /// Resumes an attempt whose pause is over.
     pub(super) fn wake(&mut self, at: usize) {
-        match &self.works[at] {
-            Some(Work::Delete(_)) => self.advance(at, None),
-            Some(Work::Orphan(_)) => self.unfold_later(at),
+        match &self.attempts[at] {
+            Some(ActiveAttempt::Delete(_)) => self.advance(at, None),
+            Some(ActiveAttempt::Orphan(_)) => self.poll_orphan_later(at),
             None => {}
         }
-        self.settle_effects();
+        self.apply_effects();
     }
 
-    /// Has the first of the orphan works that may have something to ask say it. Answers whether there was one.
-    pub(super) fn unfold(&mut self) -> bool {
-        let Some(&at) = self.unfolding.front() else {
+    /// Polls the first orphan attempt that may have a request. Returns whether there was one.
+    pub(super) fn poll_orphans(&mut self) -> bool {
+        let Some(&at) = self.orphans_to_poll.front() else {
             return false;
         };
-        let Some(Work::Orphan(mut attempt)) = self.works[at].take() else {
-            self.unfolding.pop_front();
+        let Some(ActiveAttempt::Orphan(mut attempt)) = self.attempts[at].take() else {
+            self.orphans_to_poll.pop_front();
             return true;
         };
         let step = attempt.next(&mut self.context());
         let node = attempt.node();
-        self.works[at] = Some(Work::Orphan(attempt));
+        self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
         match step {
-            // There may be more to ask: the work stays in front.
+            // More requests can follow: the attempt stays at the front.
             orphan::Step::Ask(lane, ask) => self.asks.push_back((at, Lane::Orphan(lane), ask)),
             orphan::Step::Wait => {
-                self.unfolding.pop_front();
+                self.orphans_to_poll.pop_front();
             }
             orphan::Step::Sleep(wait) => {
-                self.unfolding.pop_front();
+                self.orphans_to_poll.pop_front();
                 self.sleeping.insert((self.now.saturating_add(wait), at), ());
             }
             orphan::Step::Done(outcome) => {
-                self.unfolding.pop_front();
-                self.works[at] = None;
+                self.orphans_to_poll.pop_front();
+                self.attempts[at] = None;
                 self.conclude(node, outcome, true);
             }
         }
-        self.settle_effects();
+        self.apply_effects();
         true
     }
 
-    fn unfold_later(&mut self, at: usize) {
-        if !self.unfolding.contains(&at) {
-            self.unfolding.push_back(at);
+    fn poll_orphan_later(&mut self, at: usize) {
+        if !self.orphans_to_poll.contains(&at) {
+            self.orphans_to_poll.push_back(at);
         }
     }
 
     fn advance(&mut self, at: usize, answer: Option<Answer>) {
-        let Some(Work::Delete(mut attempt)) = self.works[at].take() else {
+        let Some(ActiveAttempt::Delete(mut attempt)) = self.attempts[at].take() else {
             return;
         };
         let step = attempt.next(&mut self.context(), answer);
         match step {
             Step::Ask(ask) => {
                 self.asks.push_back((at, Lane::Only, ask));
-                self.works[at] = Some(Work::Delete(attempt));
+                self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Sleep(wait) => {
                 self.sleeping.insert((self.now.saturating_add(wait), at), ());
-                self.works[at] = Some(Work::Delete(attempt));
+                self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Done(outcome) => self.conclude(attempt.node(), outcome, false),
         }
-        self.settle_effects();
+        self.apply_effects();
     }
 
-    /// Rule W-6: what becomes of an item. The worker's hold on the node goes to the queue or is given up.
+    /// [W-6](crate::rules#w-6) and [W-3](crate::rules#w-3): requeues or drops an item. The worker's retain of
+    /// the node passes to the queue or ends.
     fn conclude(&mut self, node: NodeId, outcome: Outcome, orphan: bool) {
         if self.settings.record_conclusions {
             self.conclusions

@@ -1,4 +1,5 @@
-//! The resumable face of the decision about one item: asks one question at a time and goes on with the answer.
+//! The resumable attempt to delete one item: it returns one request at a time and continues with the
+//! response. It needs as many requests as [A-10](crate::rules#a-10) states.
 
 use std::{
     hash::{Hash, Hasher},
@@ -23,7 +24,7 @@ use crate::{
     reason::Reason,
 };
 
-/// One item being decided about.
+/// One item whose owners are being verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     node: NodeId,
@@ -35,17 +36,17 @@ enum State {
     Start,
     /// The item is being read.
     Item(Target),
-    /// The owner that the reference at `resolved.len()` names is being looked up.
+    /// The owner of the reference at `resolved.len()` is being looked up.
     Owner(Box<Owners>),
     /// References are being removed.
     Release(Patching),
-    /// References are being made non-blocking, before a delete in the foreground.
+    /// References are being made non-blocking before a delete in the foreground.
     Unblock(Patching, Box<Deletion>),
     /// The item is being deleted.
     Delete(Box<Deletion>),
-    /// After a conflict, the item is being read again.
+    /// After a conflict the item is being read again.
     Recheck(Box<Deletion>),
-    /// The item is being deleted, only its uid expected.
+    /// The item is being deleted with its uid as the only precondition.
     DeleteAgain(Target),
     /// The finalizer is being removed.
     Finalize(Removing),
@@ -57,8 +58,8 @@ struct Owners {
     item: Target,
     live: Arc<ObjectMeta>,
     resolved: Vec<Resolved>,
-    /// The namespace that the owner is looked up in.
-    looked_up_in: Arc<str>,
+    /// The namespace of the owner's lookup.
+    lookup_namespace: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +74,7 @@ struct Deletion {
 type Next = Result<Step, AttemptError>;
 
 impl Attempt {
-    /// Begins with a node of the graph. Whoever drives the attempt holds the node until it is done.
+    /// Starts with a node of the graph. The caller must retain the node until the attempt is done.
     #[must_use]
     pub const fn new(node: NodeId) -> Self {
         Self {
@@ -88,7 +89,7 @@ impl Attempt {
         self.node
     }
 
-    /// What of the attempt decides how it goes on, without the node's position.
+    /// Hashes the state that determines the next steps, without the node's position.
     pub(crate) fn digest(&self, catalog: &Catalog, seen: Seen<'_>, hasher: &mut impl Hasher) {
         std::mem::discriminant(&self.state).hash(hasher);
         let deletion = |deletion: &Deletion, hasher: &mut _| {
@@ -110,9 +111,9 @@ impl Attempt {
                     item,
                     live,
                     resolved,
-                    looked_up_in,
+                    lookup_namespace,
                 } = &**owners;
-                (item, resolved, looked_up_in).hash(hasher);
+                (item, resolved, lookup_namespace).hash(hasher);
                 seen(&catalog[item.kind], live, hasher);
             }
             State::Release(patching) => patching.hash(hasher),
@@ -125,8 +126,8 @@ impl Attempt {
         }
     }
 
-    /// Goes on with the answer to the last request; the first call, and the one after a sleep, have none. After
-    /// [`Step::Done`] the attempt stays done.
+    /// Processes the response to the last request. The first call, and the call after a sleep, have none.
+    /// After [`Step::Done`] the attempt stays done.
     #[must_use]
     pub fn next(&mut self, context: &mut Context<'_>, answer: Option<Answer>) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
@@ -151,7 +152,7 @@ impl Attempt {
             return match state {
                 State::Finalize(removing) => self.finalize(removing, context, None),
                 State::Start => self.start(context),
-                // Asked without an answer: nothing is known, so the item is tried again later.
+                // A call without a response has no result, so the item is retried later.
                 State::Over
                 | State::Item(_)
                 | State::Owner(_)
@@ -170,7 +171,8 @@ impl Attempt {
                     Answer::Found(live) => Some(&**live),
                     Answer::NotFound => None,
                     _ => {
-                        let target = Target::owner(owners.item.kind, reference, owners.looked_up_in).object;
+                        let target =
+                            Target::owner(owners.item.kind, reference, owners.lookup_namespace).object;
                         return Err(AttemptError::Answered {
                             target,
                             asked: "read",
@@ -180,7 +182,8 @@ impl Attempt {
                 };
                 let state = OwnerState::of_live(reference, live);
                 if matches!(state, OwnerState::NotFound | OwnerState::Replaced { .. }) {
-                    let absent = Target::owner(owners.item.kind, reference, Arc::clone(&owners.looked_up_in));
+                    let absent =
+                        Target::owner(owners.item.kind, reference, Arc::clone(&owners.lookup_namespace));
                     context.absent.insert(absent.object);
                 }
                 let reference = reference.clone();
@@ -200,7 +203,9 @@ impl Attempt {
         }
     }
 
-    /// W-6 and.
+    /// [W-6](crate::rules#w-6), [W-8](crate::rules#w-8) and [A-1](crate::rules#a-1) to
+    /// [A-3](crate::rules#a-3). An item with another finalizer ends here, so its owner waits
+    /// ([R-6](crate::rules#r-6)).
     fn start(&mut self, context: &mut Context<'_>) -> Next {
         let node = self.node;
         if context.semantics.verify_owners && context.graph.is_virtual(node) {
@@ -223,7 +228,8 @@ impl Attempt {
         Ok(Step::Ask(ask))
     }
 
-    /// The node's identity; under the apiVersion and kind that the graph has for the uid now, where the version refreshes them (W-7).
+    /// The node's identity. If the version refreshes them, with the apiVersion and kind that the graph now
+    /// has for the uid ([W-7](crate::rules#w-7)).
     fn identity(&self, context: &Context<'_>) -> ObjectRef {
         let mut identity = context.graph.identity(self.node);
         if context.semantics.refresh_api_version
@@ -236,7 +242,7 @@ impl Attempt {
         identity
     }
 
-    ///
+    /// [A-4](crate::rules#a-4), [A-5](crate::rules#a-5) and [A-6](crate::rules#a-6).
     fn item_read(&mut self, item: Target, context: &mut Context<'_>, answer: Answer) -> Next {
         let live = match answer {
             Answer::Found(live) if live.uid == item.object.uid => live,
@@ -261,13 +267,13 @@ impl Attempt {
                 item,
                 live,
                 resolved,
-                looked_up_in: "".into(),
+                lookup_namespace: "".into(),
             }),
             context,
         )
     }
 
-    /// the object does not exist under the node's identity.
+    /// [A-4](crate::rules#a-4): the object does not exist under the node's identity.
     fn absent(&self, context: &mut Context<'_>) -> Step {
         let identity = context.graph.identity(self.node);
         context.virtual_delete(identity);
@@ -277,10 +283,11 @@ impl Attempt {
         done(Conclusion::Absent, false)
     }
 
-    /// looks the next owners up until one has to be read, then decides.
+    /// [A-7](crate::rules#a-7) and [A-9](crate::rules#a-9): resolves owners until one has to be read, then
+    /// decides. An owner of a kind that is not served ends the attempt ([R-2](crate::rules#r-2)).
     fn resolve(&mut self, mut owners: Box<Owners>, context: &mut Context<'_>) -> Next {
         let live = Arc::clone(&owners.live);
-        // The namespace is the node's: an item is looked up where the graph thinks it is.
+        // The namespace is that of the node: the graph's view determines the lookup.
         let namespace = Arc::clone(context.graph.namespace(self.node));
         while let Some(reference) = live.owner_references.get(owners.resolved.len()) {
             let remembered =
@@ -297,15 +304,15 @@ impl Attempt {
             if context.semantics.verify_owners && namespaced && namespace.is_empty() {
                 return Err(AttemptError::NamespacedOwnerOfClusterScoped);
             }
-            owners.looked_up_in = if namespaced { namespace } else { "".into() };
-            let owner = Target::owner(kind, reference, Arc::clone(&owners.looked_up_in));
+            owners.lookup_namespace = if namespaced { namespace } else { "".into() };
+            let owner = Target::owner(kind, reference, Arc::clone(&owners.lookup_namespace));
             self.state = State::Owner(owners);
             return Ok(Step::Ask(owner.ask(Request::Get, Reason::LookUpOwner)));
         }
         self.decide(*owners, context)
     }
 
-    ///
+    /// [A-8](crate::rules#a-8).
     fn decide(&mut self, owners: Owners, context: &mut Context<'_>) -> Next {
         let Owners {
             item, live, resolved, ..
@@ -367,7 +374,7 @@ impl Attempt {
         }
     }
 
-    ///
+    /// [A-11](crate::rules#a-11). Cycles of blocking references end here ([R-9](crate::rules#r-9)).
     fn unblock(
         &mut self,
         mut patching: Patching,
@@ -385,16 +392,17 @@ impl Attempt {
         }
     }
 
-    /// Deletes the item after its own patch. Upstream still expects the resourceVersion that it read before the patch, so from 1.34 on
-    /// it meets a conflict. In strict mode the item is deleted as the patch left it, provided that the patch changed nothing that the
-    /// decision rests on.
+    /// Deletes the item after its own patch. Upstream still expects the resourceVersion from before the
+    /// patch, so from 1.34 on the delete meets a conflict. In strict mode the expected version is that of the
+    /// patched item, if the patch changed nothing else that the decision depends on.
     fn unblocked(
         &mut self,
         mut deletion: Box<Deletion>,
         context: &mut Context<'_>,
         patched: Option<Arc<ObjectMeta>>,
     ) -> Next {
-        // A store that does not return the object leaves the old version: a conflict then has the item decided about anew.
+        // A store that does not return the object leaves the old version: after a conflict the item is
+        // verified again.
         if let Some(patched) = patched.filter(|_| context.strict) {
             if !same_owners(&deletion.live, &patched) {
                 return Err(AttemptError::Answered {
@@ -408,7 +416,7 @@ impl Attempt {
         self.delete(deletion, context)
     }
 
-    ///
+    /// [A-12](crate::rules#a-12).
     fn delete(&mut self, mut deletion: Box<Deletion>, context: &mut Context<'_>) -> Next {
         let expect = expectation(&deletion.item.object.uid, &deletion.live);
         let mut wire = expect.clone();
@@ -440,7 +448,8 @@ impl Attempt {
         }
     }
 
-    /// The last column of A-12's table: an unrelated change must not save garbage, a changed owner must.
+    /// The last column of [A-12](crate::rules#a-12)'s table: an unrelated change must not save garbage, a
+    /// changed owner must.
     fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, answer: Answer) -> Next {
         let Deletion {
             item,
@@ -473,7 +482,7 @@ impl Attempt {
                 self.state = State::DeleteAgain(item);
                 Ok(Step::Ask(ask))
             }
-            // Also where that read failed: the conflict is the result.
+            // Also if that read failed: the conflict is the result.
             _ => Err(AttemptError::Answered {
                 target: item.object,
                 asked: "deleted",
@@ -493,7 +502,8 @@ impl Attempt {
         })
     }
 
-    ///
+    /// [A-13](crate::rules#a-13). An owner waits for blocking dependents only ([R-5](crate::rules#r-5)), and
+    /// an object that blocks itself waits forever ([R-8](crate::rules#r-8)).
     fn process_deleting_dependents(&mut self, item: Target, context: &mut Context<'_>) -> Next {
         let blocking: Vec<NodeId> = context.graph.blocking_dependents(self.node).collect();
         if blocking.is_empty() {
@@ -529,13 +539,13 @@ impl Attempt {
         })
     }
 
-    /// The last row of W-6: a node that no event has shown yet is looked at again until one does.
+    /// The last row of [W-6](crate::rules#w-6): a node that is still virtual is verified again.
     fn is_virtual(&self, context: &Context<'_>) -> bool {
         context.graph.is_virtual(self.node)
     }
 }
 
-/// Whether both are states of one object with the same owner references, `blockOwnerDeletion` aside.
+/// Returns whether both are states of one object with the same owner references, `blockOwnerDeletion` aside.
 fn same_owners(before: &ObjectMeta, after: &ObjectMeta) -> bool {
     let owners = |meta: &ObjectMeta| -> Vec<OwnerReference> {
         let unblocked = |reference: &OwnerReference| OwnerReference {

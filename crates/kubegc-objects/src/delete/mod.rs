@@ -1,11 +1,15 @@
-//! Decides whether one item is garbage (rules ), and deletes, releases or keeps it.
+//! The attempt to delete one item ([A-1](crate::rules#a-1) to [A-13](crate::rules#a-13)): it is deleted,
+//! loses owner references, or is kept.
 //!
-//! [`Attempt`] is the resumable face: it asks one question at a time and goes on with the answer. [`Rules`] is the same decision as a
-//! [`Planner`](kubegc_core::Planner), for callers that have all the answers at hand.
+//! [`Attempt`] is resumable: it returns one request at a time and continues with the response. [`Rules`] is
+//! the same decision as a [`Planner`](kubegc_core::Planner), for callers that have all facts.
 //!
 //! # Upstream
-//! `attemptToDeleteWorker`, `attemptToDeleteItem` and `processDeletingDependentsItem` in `garbagecollector.go`, `deleteObject` in
-//! `operations.go`; 1.13, 1.20.2, 1.28 and 1.36.
+//! `attemptToDeleteWorker`, `attemptToDeleteItem` and `processDeletingDependentsItem` in
+//! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
+//! `deleteObject` in
+//! [`operations.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/operations.go);
+//! 1.13, 1.20.2, 1.28 and 1.36.
 
 mod attempt;
 mod rules;
@@ -14,10 +18,10 @@ use kubegc_core::{ObjectMeta, Preconditions, Uid};
 
 pub use self::{
     attempt::Attempt,
-    rules::{Action, Facts, KeptBecause, Rules},
+    rules::{Action, Facts, KeptReason, Rules},
 };
 
-/// What a delete rests on: the uid, and the version that was read where there is one.
+/// The preconditions of a delete: the uid, and the version that was read if there is one.
 pub(crate) fn expectation(uid: &Uid, live: &ObjectMeta) -> Preconditions {
     let version = &live.resource_version;
     Preconditions {

@@ -1,4 +1,4 @@
-//! The decision about one item as a [`Planner`]: for callers that looked everything up themselves.
+//! The decision about one item as a [`Planner`], for callers that resolved all owners themselves.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     reason::Reason,
 };
 
-/// The rules that decide about one item.
+/// Planner for one item ([A-6](crate::rules#a-6) to [A-8](crate::rules#a-8)).
 ///
 /// # Examples
 /// ```
@@ -35,21 +35,21 @@ use crate::{
 #[expect(clippy::exhaustive_structs, reason = "the rules have no parameters")]
 pub struct Rules;
 
-/// What [`Rules`] decides on.
+/// Input of [`Rules`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 pub struct Facts {
     /// The item.
     pub item: ObjectRef,
     /// Its live metadata.
     pub live: Arc<ObjectMeta>,
-    /// What was found out about each of its owners, in stored order.
+    /// Its owners, resolved, in stored order.
     pub owners: Vec<Resolved>,
-    /// Whether the owner graph knows dependents of the item.
+    /// Whether the owner graph has dependents of the item.
     pub has_dependents: bool,
 }
 
-/// What to do with an item.
+/// An action on an item.
 #[expect(
     clippy::exhaustive_enums,
     reason = "executors must perform each; a new one must break them"
@@ -62,20 +62,20 @@ pub enum Action {
         item: ObjectRef,
         /// The uids.
         owners: Vec<Uid>,
-        /// What the action rests on.
+        /// The preconditions of the action.
         expect: Preconditions,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// Delete it.
     Delete {
         /// The item.
         item: ObjectRef,
-        /// What happens to its dependents.
+        /// The treatment of its dependents.
         propagation: PropagationPolicy,
-        /// What the action rests on.
+        /// The preconditions of the action.
         expect: Preconditions,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
@@ -94,20 +94,20 @@ impl PlannedAction for Action {
     }
 }
 
-/// Why an item is left alone.
+/// Why an item is kept.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KeptBecause {
+pub enum KeptReason {
     /// It has no owners.
     NoOwners,
-    /// Its owners are there.
-    OwnersAreThere(Arc<[Resolved]>),
-    /// Not all of its owners were looked up.
-    OwnersNotLookedUp {
-        /// How many references it has.
+    /// Its owners exist.
+    OwnersExist(Arc<[Resolved]>),
+    /// Not all of its owners were resolved.
+    OwnersNotResolved {
+        /// Number of its references.
         references: usize,
-        /// How many answers there are.
-        answers: usize,
+        /// Number of resolved owners.
+        resolved: usize,
     },
 }
 
@@ -115,7 +115,7 @@ impl Planner for Rules {
     type Facts = Facts;
     type Action = Action;
     type Object = ObjectRef;
-    type Reason = KeptBecause;
+    type Reason = KeptReason;
     type Summary = ();
 
     fn plan(&self, facts: &Facts, _now: Timestamp) -> PlanOf<Self> {
@@ -136,16 +136,16 @@ impl Planner for Rules {
                 .zip(&live.owner_references)
                 .all(|(owner, reference)| owner.reference == *reference);
         if !covers {
-            let (references, answers) = (live.owner_references.len(), owners.len());
+            let (references, resolved) = (live.owner_references.len(), owners.len());
             plan.kept
-                .push(keep(KeptBecause::OwnersNotLookedUp { references, answers }));
+                .push(keep(KeptReason::OwnersNotResolved { references, resolved }));
             return plan;
         }
         let resolved: Arc<[Resolved]> = owners.as_slice().into();
         let expect = expectation(&item.uid, live);
         match decide(live, owners, *has_dependents) {
-            Verdict::NoOwners => plan.kept.push(keep(KeptBecause::NoOwners)),
-            Verdict::Keep => plan.kept.push(keep(KeptBecause::OwnersAreThere(resolved))),
+            Verdict::NoOwners => plan.kept.push(keep(KeptReason::NoOwners)),
+            Verdict::Keep => plan.kept.push(keep(KeptReason::OwnersExist(resolved))),
             Verdict::Release(owners) => plan.actions.push(Action::Release {
                 item: item.clone(),
                 owners,

@@ -1,7 +1,9 @@
-//! Who agrees with an identity and who does not, and which other identity to try when the first does not exist (rules G-33 to G-35).
+//! Matching of dependents with an identity, and the alternative to an absent identity
+//! ([G-33](crate::rules#g-33) to [G-35](crate::rules#g-35)).
 //!
-//! Dependents may describe one owner differently: another kind, another namespace. When a lookup shows that one description is
-//! wrong, only those who share it lose their owner; for the others the graph goes on with the next description.
+//! Dependents can describe one owner differently, with another kind or namespace. If a lookup shows that one
+//! description is wrong, only dependents that share it lose their owner. For the others the graph continues
+//! with the next description.
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
@@ -9,10 +11,13 @@ use super::{Graph, NodeId, node::Reference};
 use super::{coordinates::Coordinates, names::Namespace};
 
 impl Graph {
-    /// Sorts dependents by whether their references name exactly this identity. One can be in both lists or in neither.
+    /// Partitions dependents by whether their references name exactly this identity
+    /// ([G-33](crate::rules#g-33)). A dependent can be in both parts or in neither.
     ///
     /// # Upstream
-    /// `partitionDependents` in `graph_builder.go`, 1.20.2.
+    /// `partitionDependents` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2.
     pub(super) fn partition(
         &self,
         dependents: &[NodeId],
@@ -47,10 +52,13 @@ impl Graph {
         (matching, other)
     }
 
-    /// The next identity, in a fixed order that begins anew at its end, under which these dependents know the absent owner.
+    /// The next identity under which these dependents know the absent owner ([G-35](crate::rules#g-35)), in
+    /// the order of [G-34](crate::rules#g-34) with wrap-around.
     ///
     /// # Upstream
-    /// `getAlternateOwnerIdentity` in `graph_builder.go`, 1.20.2.
+    /// `getAlternateOwnerIdentity` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2.
     pub(super) fn alternate_identity(&self, dependents: &[NodeId], absent: &ObjectRef) -> Option<ObjectRef> {
         let absent_is_cluster_scoped = absent.namespace.is_empty();
         let mut first: Option<ObjectRef> = None;

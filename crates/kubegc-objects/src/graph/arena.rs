@@ -1,4 +1,5 @@
-//! Life and death of nodes: slots are reused once nobody holds them, so a graph that objects pass through does not grow.
+//! Allocation of nodes. Slots are reused when no queue, attempt or set retains a node, so a graph with a
+//! steady number of objects does not grow.
 
 use super::{
     Graph, NodeId,
@@ -10,7 +11,7 @@ use super::{
     },
 };
 
-/// Values by position, with positions that are used again.
+/// Values by position, with reused positions.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     values: Vec<T>,
@@ -33,7 +34,7 @@ impl<T: Default> Slab<T> {
             return at;
         }
         self.values.push(value);
-        // At most one value a node, and nodes have 32-bit positions.
+        // At most one value per node, and nodes have 32-bit positions.
         (self.values.len() - 1) as u32
     }
 
@@ -67,7 +68,7 @@ impl<T: Default> Slab<T> {
 }
 
 impl Graph {
-    /// Makes a node whose coordinates carry one use already, and puts it into the index.
+    /// Adds a node to the arena and the index. One use of its coordinates is already counted.
     pub(super) fn insert_node(&mut self, coordinates: Coordinates, namespace: Namespace, flags: u8) -> u32 {
         let node = Node::new(coordinates, namespace, flags);
         let at = match self.free_nodes.pop() {
@@ -87,7 +88,7 @@ impl Graph {
         at
     }
 
-    /// Takes a node out of the index. It lives on while somebody holds it.
+    /// Removes a node from the index. The slot stays in use while the node is retained.
     pub(super) fn detach_node(&mut self, node: u32) {
         let coordinates = self.nodes[node as usize].coordinates;
         if self.coordinates.node(coordinates) == Some(node) {
@@ -97,9 +98,9 @@ impl Graph {
         self.len -= 1;
     }
 
-    /// Frees a node that is neither in the index nor held.
+    /// Frees a node that is neither in the index nor retained.
     ///
-    /// Its dependents lose one holder each and may become free in turn, so this is a loop, not a recursion.
+    /// Its dependents lose one retain each and can become free in turn, so this is a loop, not a recursion.
     pub(super) fn free_if_unused(&mut self, node: u32) {
         let mut pending = Vec::new();
         let mut next = Some(node);
@@ -157,7 +158,7 @@ impl Graph {
         references
     }
 
-    /// Gives the node these references, whose uses are counted already. It must have none.
+    /// Sets the references of a node that has none. Their uses are already counted.
     pub(super) fn put_references(&mut self, node: u32, references: &[Reference]) {
         let at = node as usize;
         match references {
@@ -185,7 +186,7 @@ impl Graph {
         }
     }
 
-    /// Adds a dependent to an owner. `fresh` says that it is not there yet, which saves looking.
+    /// Adds a dependent to an owner. `fresh` means that it is not in the set yet, which saves a search.
     pub(super) fn add_dependent(&mut self, owner: u32, dependent: u32, fresh: bool) {
         let at = owner as usize;
         let id = NodeId(dependent);

@@ -1,8 +1,9 @@
-//! Interns API coordinates (apiVersion, kind, name, uid), so that "does this reference name that object exactly?" is a comparison
-//! of two numbers, and finds the node of a uid.
+//! Interned coordinates (apiVersion, kind, name, uid), so that comparing a reference with an object is
+//! comparing two numbers, and an index from uids to nodes ([G-1](crate::rules#g-1)).
 //!
-//! The first coordinates met for a uid are its *head*: the hash index leads to them, and they know the uid's node. Other
-//! coordinates with the same uid (somebody's wrong reference, an object that was read in two versions) hang on the head.
+//! The first coordinates of a uid are its *head*: the hash index leads to them, and they store the uid's
+//! node. Other coordinates with the same uid (a wrong reference, an object observed in two versions) are
+//! linked to the head.
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable, hash_table::Entry};
@@ -18,23 +19,23 @@ pub(super) struct Coordinates(pub(super) u32);
 
 /// No node.
 pub(super) const NO_NODE: u32 = u32::MAX;
-/// References pack coordinates beside their flags.
+/// A reference packs coordinates and its flags into 32 bits.
 const COORDINATES_MAX: usize = 1 << 28;
 
 /// `uid` holds a position in `texts`.
 const UID_IS_TEXT: u8 = 1;
-/// Hangs on a head.
+/// Linked to a head.
 const CHAINED: u8 = 2;
-/// Has others hanging on it.
+/// Other coordinates are linked to it.
 const HAS_CHAIN: u8 = 4;
 
 #[derive(Clone, Debug)]
 struct Entry32 {
     uid: [u8; 16],
     name: u32,
-    /// On a head: the node that the graph has for the uid.
+    /// On a head: the node of the uid.
     node: u32,
-    /// Nodes and references that use these coordinates, and coordinates that hang on them. 0: a free slot.
+    /// Uses by nodes, references and linked coordinates. 0: a free slot.
     uses: u32,
     /// The kind in the low 24 bits, flags above.
     kind_flags: u32,
@@ -131,7 +132,7 @@ impl CoordinateTable {
         self.entries[coordinates.0 as usize].uses += 1;
     }
 
-    /// Counts one use less and frees what nobody uses.
+    /// Counts one use less and frees unused coordinates.
     pub(super) fn release(&mut self, coordinates: Coordinates) {
         let at = coordinates.0;
         let entry = &mut self.entries[at as usize];
@@ -165,7 +166,7 @@ impl CoordinateTable {
         }
     }
 
-    /// The coordinates that lead to the node of the same uid.
+    /// The head of the coordinates' uid.
     pub(super) fn head(&self, coordinates: Coordinates) -> Coordinates {
         if self.entries[coordinates.0 as usize].flags() & CHAINED == 0 {
             return coordinates;
@@ -175,12 +176,12 @@ impl CoordinateTable {
             .map_or(coordinates, |&head| Coordinates(head))
     }
 
-    /// Whether two coordinates have one uid.
+    /// Returns whether two coordinates have the same uid.
     pub(super) fn same_uid(&self, a: Coordinates, b: Coordinates) -> bool {
         a == b || self.head(a) == self.head(b)
     }
 
-    /// The node that the graph has for a uid, where the uid is known.
+    /// The node of a uid, if the uid is known.
     pub(super) fn node_of_uid(&self, uid: &Uid) -> Option<u32> {
         let (bytes, flag) = match uid.as_uuid() {
             Some(bytes) => (*bytes, 0),
@@ -195,13 +196,13 @@ impl CoordinateTable {
             .filter(|&node| node != NO_NODE)
     }
 
-    /// The node that the graph has for the uid of these coordinates.
+    /// The node of the coordinates' uid.
     pub(super) fn node(&self, coordinates: Coordinates) -> Option<u32> {
         let node = self.entries[self.head(coordinates).0 as usize].node;
         (node != NO_NODE).then_some(node)
     }
 
-    /// Says which node the graph has for the uid of these coordinates.
+    /// Sets the node of the coordinates' uid.
     pub(super) fn set_node(&mut self, coordinates: Coordinates, node: u32) {
         let head = self.head(coordinates);
         self.entries[head.0 as usize].node = node;
@@ -257,7 +258,7 @@ impl CoordinateTable {
         let text_of = &mut self.text_of;
         let at = *self.texts.entry(uid.clone()).or_insert_with(|| {
             text_of.push(uid.clone());
-            // One entry a distinct uid: bounded by the coordinates.
+            // One entry for each distinct uid: bounded by the coordinates.
             (text_of.len() - 1) as u32
         });
         (text_key(at), UID_IS_TEXT)
@@ -272,7 +273,7 @@ impl CoordinateTable {
     }
 }
 
-/// Puts an entry into a free slot, or behind the last.
+/// Puts an entry into a free slot, or at the end.
 fn place(entries: &mut Vec<Entry32>, free: &mut Vec<u32>, fresh: Entry32) -> u32 {
     if let Some(at) = free.pop() {
         entries[at as usize] = fresh;
@@ -295,7 +296,7 @@ fn text_position(key: &[u8; 16]) -> usize {
     u128::from_le_bytes(*key) as usize
 }
 
-/// Mixes the two halves of a uid. Seeds are fixed: nothing may depend on the order of the table.
+/// Mixes the two halves of a uid. Seeds are fixed: no result may depend on the order of the table.
 fn hash(uid: &[u8; 16], flag: u8) -> u64 {
     let bits = u128::from_le_bytes(*uid);
     let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15)

@@ -1,16 +1,16 @@
-//! What changed between the references that a node has and those that an event shows (rule G-28).
+//! Difference between the references of a node and those of an event ([G-28](crate::rules#g-28)).
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{coordinates::CoordinateTable, coordinates::Coordinates, node::Reference};
 
-/// References by what became of them.
+/// References by kind of change.
 #[derive(Default)]
 pub(super) struct Diff {
     pub(super) added: SmallVec<[Reference; 4]>,
     pub(super) removed: SmallVec<[Reference; 4]>,
-    /// Old and new form of a reference whose uid stayed.
+    /// Old and new form of a reference that kept its uid ([G-29](crate::rules#g-29)).
     pub(super) changed: SmallVec<[(Reference, Reference); 2]>,
 }
 
@@ -21,11 +21,14 @@ impl Diff {
 
     /// Compares two lists by uid.
     ///
-    /// With `duplicates_count` the first new reference with a known uid is compared with the *last* old one of that uid, and further ones count as
-    /// added, on every update again. Without, both lists first collapse to the last reference of each uid.
+    /// With `duplicates_count` the first new reference with a known uid is compared with the *last* old one
+    /// of that uid, and further ones count as added on every update. Otherwise both lists are first reduced
+    /// to the last reference of each uid.
     ///
     /// # Upstream
-    /// `referencesDiffs` in `graph_builder.go`, 1.20.2 and 1.17.
+    /// `referencesDiffs` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2 and 1.17.
     pub(super) fn between(
         table: &CoordinateTable,
         old: &[Reference],
@@ -33,7 +36,7 @@ impl Diff {
         duplicates_count: bool,
     ) -> Self {
         let mut diff = Self::default();
-        // What most updates look like: one owner or none, and the same as before.
+        // The common case: at most one owner, unchanged.
         if old == new && old.len() <= 1 {
             return diff;
         }
@@ -95,7 +98,7 @@ impl Lasts {
         (!std::mem::replace(taken, true)).then_some(*reference)
     }
 
-    /// Those that were not taken.
+    /// The references that were not taken.
     fn rest(&self) -> impl Iterator<Item = Reference> {
         self.entries.iter().filter(|entry| !entry.2).map(|entry| entry.1)
     }

@@ -1,8 +1,11 @@
-//! Renders the graph in DOT, byte for byte as the collector's debug endpoint does (rules D-2 to D-8).
+//! Rendering of the graph in DOT, byte for byte as the collector's debug endpoint ([D-2](crate::rules#d-2) to
+//! [D-8](crate::rules#d-8)).
 //!
 //! # Upstream
-//! `dump.go`, 1.20.2 (numbered nodes, through gonum) and 1.26 (nodes named by uid). Two deviations: releases before 1.26 number the nodes in no
-//! particular order, here by uid; and an owner that the graph lacks gets one vertex, where upstream can draw it twice (D-5).
+//! [`dump.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/dump.go),
+//! 1.20.2 (numbered nodes, through gonum) and 1.26 (nodes named by uid). Two deviations: releases before 1.26
+//! number the nodes in no particular order, here by uid; and a missing owner has one vertex, where upstream
+//! can draw it twice ([D-5](crate::rules#d-5)).
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,21 +17,22 @@ use kubegc_core::{ObjectRef, Uid};
 use super::{Graph, NodeId};
 use crate::effect::Quoted;
 
-/// Which nodes to show.
+/// The nodes to render.
 #[expect(
     clippy::exhaustive_enums,
-    reason = "all, or what hangs together with some uids"
+    reason = "all nodes, or those connected with some uids"
 )]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DotFilter {
-    /// All that have an owner or a dependent.
+    /// All nodes that have an owner or a dependent ([D-3](crate::rules#d-3)).
     #[default]
     All,
-    /// What is connected with these uids, over owners and dependents. Unknown uids are passed over; no uid shows nothing.
+    /// Nodes that are connected with these uids over owners and dependents ([D-2](crate::rules#d-2)). Unknown
+    /// uids are ignored; an empty list selects nothing.
     Connected(Vec<Uid>),
 }
 
-/// An object owns itself, which releases before 1.26 cannot draw: their endpoint fails.
+/// An object owns itself, which the endpoint of releases before 1.26 cannot render ([D-8](crate::rules#d-8)).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object} owns itself, which this version cannot draw")]
@@ -86,7 +90,7 @@ impl Graph {
             }
             vertices.insert(uid, Vertex::of(self, node));
         }
-        // An owner without a vertex is outside what was asked for.
+        // An owner without a vertex is outside of the selection (D-4).
         edges.retain(|(_, owner)| vertices.contains_key(owner));
         edges.sort();
         if self.semantics.sorted_dump {
@@ -137,7 +141,7 @@ impl Vertex {
         }
     }
 
-    /// Rules D-6 and D-7.
+    /// [D-6](crate::rules#d-6) and [D-7](crate::rules#d-7).
     fn attributes(&self) -> [(&'static str, String); 11] {
         let identity = &self.identity;
         let (group, version) = (identity.group(), identity.version());
@@ -223,7 +227,7 @@ fn numbered(vertices: &BTreeMap<Uid, Vertex>, mut edges: Vec<(Uid, Uid)>) -> Res
     for (at, vertex) in vertices.values().enumerate() {
         line(&mut out, format_args!("  {at} ["));
         for (key, value) in vertex.attributes() {
-            // The label is quoted once by the collector and once more by the encoder.
+            // The collector quotes the label once, and the encoder a second time.
             let value = if key == "label" {
                 Quoted(&value).to_string()
             } else {

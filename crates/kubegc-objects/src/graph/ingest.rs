@@ -1,4 +1,5 @@
-//! Processes one event (rules E-1 to E-15 and G-24 to G-32): brings the graph up to date and says what to look at.
+//! Processing of one event ([E-2](crate::rules#e-2) to [E-15](crate::rules#e-15) and
+//! [G-24](crate::rules#g-24) to [G-32](crate::rules#g-32)): updates the graph and returns the nodes to queue.
 
 use smallvec::SmallVec;
 
@@ -19,17 +20,21 @@ use crate::effect::{Effect, InvalidNamespace};
 type References = SmallVec<[Reference; 4]>;
 
 impl Graph {
-    /// Processes one event and appends its effects, in upstream's order.
+    /// Processes one event and appends its effects, in upstream's order. Additions and updates are treated
+    /// alike ([E-4](crate::rules#e-4)).
     ///
     /// # Complexity
-    /// O(references of the object); plus O(dependents) where the owner goes or starts to wait for them.
+    /// O(references of the object); plus O(dependents) if the owner is removed or starts to wait for them.
     ///
     /// # Upstream
-    /// `processGraphChanges` in `graph_builder.go`, 1.13 to 1.36.
+    /// `processGraphChanges` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.13 to 1.36.
     pub fn apply(&mut self, event: &Event<'_>, effects: &mut Vec<Effect>) {
         match *event {
             Event::Applied { object, old } => self.apply_object(&object, old, effects),
             Event::Deleted { object } => {
+                // E-7 and E-8.
                 let Some(existing) = self.coordinates.node_of_uid(object.uid) else {
                     return;
                 };
@@ -54,6 +59,7 @@ impl Graph {
         let (coordinates, namespace) = self.identify(object);
         let node = match self.coordinates.node(coordinates) {
             None => {
+                // E-5.
                 let mut flags = 0;
                 if object.deletion.deleting {
                     flags |= BEING_DELETED;
@@ -81,8 +87,8 @@ impl Graph {
         self.process_transitions(node, object.deletion, old, effects);
     }
 
-    /// Rule E-3: an object that was only heard of is seen. Where it is not what was guessed, a new node replaces the old one and those who
-    /// guessed wrong are looked at.
+    /// [E-3](crate::rules#e-3): observes an object that was known only from references. If it differs from
+    /// the guess, a new node replaces the old one and dependents that do not match are queued.
     fn observe(
         &mut self,
         existing: u32,
@@ -115,7 +121,8 @@ impl Graph {
         replacement
     }
 
-    /// Rule E-6 a: an object that is observed under another apiVersion or kind gets a new node, which takes the old one's place in its owners' sets.
+    /// [E-6](crate::rules#e-6): an object that is observed under another apiVersion or kind gets a new node,
+    /// which replaces the old one in its owners' sets.
     fn refresh(&mut self, existing: u32, object: &Observed<'_>) -> u32 {
         let Node {
             coordinates,
@@ -149,7 +156,8 @@ impl Graph {
         )
     }
 
-    /// Rule G-5: a new node with another identity takes the place of a node in the index. Whoever holds the old one keeps it.
+    /// [G-5](crate::rules#g-5): replaces a node in the index by one with another identity. Queues that retain
+    /// the old node keep it.
     fn replace_node(&mut self, existing: u32, coordinates: Coordinates, namespace: Namespace) -> u32 {
         let flags = {
             let node = &self.nodes[existing as usize];
@@ -185,7 +193,7 @@ impl Graph {
         replacement
     }
 
-    /// Rule E-6 b.
+    /// [E-6](crate::rules#e-6), with [G-29](crate::rules#g-29) to [G-31](crate::rules#g-31).
     fn update_references(&mut self, node: u32, new: References, effects: &mut Vec<Effect>) {
         let count = self.semantics.duplicate_references_count;
         let diff = Diff::between(&self.coordinates, self.references(node), &new, count);
@@ -193,6 +201,7 @@ impl Graph {
             self.release_references(&new);
             return;
         }
+        // G-30: unblocked owners are queued before the node takes over the new references.
         for reference in &diff.removed {
             if reference.is_blocking() {
                 self.attempt_owner(*reference, effects);
@@ -214,7 +223,8 @@ impl Graph {
         self.release_references(&old);
     }
 
-    /// Rule G-24. `fresh` says that no owner has the node among its dependents yet.
+    /// [G-24](crate::rules#g-24) to [G-26](crate::rules#g-26). `fresh` means that no owner has the node among
+    /// its dependents yet.
     fn add_to_owners(&mut self, node: u32, references: &[Reference], fresh: bool, effects: &mut Vec<Effect>) {
         let namespace = self.nodes[node as usize].namespace;
         let mut suspect = false;
@@ -228,6 +238,7 @@ impl Graph {
                 continue;
             };
             self.add_dependent(owner, node, fresh);
+            // G-25: only the first suspect reference counts.
             if suspect || !self.semantics.verify_owners {
                 continue;
             }
@@ -249,7 +260,8 @@ impl Graph {
         }
     }
 
-    /// Rule E-9.
+    /// [E-9](crate::rules#e-9). An object that is listed after a restart has no earlier state, so it starts
+    /// again ([R-10](crate::rules#r-10)).
     fn process_transitions(
         &mut self,
         node: u32,
@@ -278,13 +290,13 @@ impl Graph {
         }
     }
 
-    /// Rules E-10 to E-13.
+    /// [E-10](crate::rules#e-10) to [E-13](crate::rules#e-13).
     fn apply_virtual_delete(&mut self, identity: &ObjectRef, effects: &mut Vec<Effect>) {
         let Some(existing) = self.coordinates.node_of_uid(&identity.uid) else {
             return;
         };
         if !self.semantics.verify_owners {
-            // Processed like any delete: the event counts as a sighting, too.
+            // Before 1.20 it is processed like any delete, which also observes the node.
             self.nodes[existing as usize].clear(VIRTUAL);
             return self.remove(existing, |_| identity.clone(), effects);
         }
@@ -297,6 +309,7 @@ impl Graph {
         let (matching, other) = self.partition(self.dependents_of(existing), coordinates, namespace);
         self.coordinates.release(coordinates);
 
+        // E-11, and E-13 for an observed node.
         if if is_virtual { other.is_empty() } else { same } {
             return self.remove(existing, |_| identity.clone(), effects);
         }
@@ -306,6 +319,7 @@ impl Graph {
                 self.attempt_to_delete(dependent.0, effects);
             }
         }
+        // E-12.
         if is_virtual
             && same
             && let Some(next) = self.alternate_identity(&other, identity)
@@ -318,7 +332,7 @@ impl Graph {
         }
     }
 
-    /// Rules E-14 and G-32.
+    /// [E-14](crate::rules#e-14), [E-15](crate::rules#e-15) and [G-32](crate::rules#g-32).
     fn remove(&mut self, node: u32, identity: impl FnOnce(&Self) -> ObjectRef, effects: &mut Vec<Effect>) {
         self.detach_node(node);
         let references: References = self.references(node).into();
@@ -365,7 +379,7 @@ impl Graph {
         effects.push(effect(NodeId(node)));
     }
 
-    /// Rule G-27: the reference shown is the dependent's first one with the owner's uid.
+    /// [G-27](crate::rules#g-27): the reference shown is the dependent's first one with the owner's uid.
     fn warn(&self, dependent: u32, owner: Coordinates, effects: &mut Vec<Effect>) {
         let mut references = self.references(dependent).iter();
         let named = references.find(|reference| self.coordinates.same_uid(reference.coordinates(), owner));

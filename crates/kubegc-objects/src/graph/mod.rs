@@ -1,15 +1,21 @@
-//! The owner graph: which objects exist, who owns whom, and which of them were only ever heard of.
+//! The owner graph: observed objects, their owners and dependents, and owners known only from references.
 //!
-//! [`Graph::apply`] takes one event and says, as [`Effect`](crate::effect::Effect)s, what has to be looked at because of it. The graph never
-//! asks a cluster anything; what it knows of an object is what the last event said. A *virtual* node stands for an owner that some reference names and no event
-//! has shown yet: whether it exists is found out by an attempt, not here.
+//! [`Graph::apply`] processes one event and returns, as [`Effect`](crate::effect::Effect)s, which nodes to
+//! queue. The graph sends no requests; its knowledge of an object is the last event. A *virtual* node
+//! represents an owner that a reference names and that no event has shown: an attempt finds out whether it
+//! exists.
 //!
 //! # Upstream
-//! `graph.go` and `graph_builder.go` of `pkg/controller/garbagecollector`, 1.13 to 1.36; rules G-1 to G-9 and G-24 to G-35.
+//! [`graph.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph.go)
+//! and
+//! [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+//! 1.13 to 1.36; rules
+//! [G-1](crate::rules#g-1) to [G-9](crate::rules#g-9) and [G-24](crate::rules#g-24) to
+//! [G-35](crate::rules#g-35).
 //!
 //! # Complexity
-//! An event costs O(references of the object), plus O(dependents) where they are all queued. With n objects, r references
-//! and names of l bytes on average, memory is about 65 n + 4 r + l n bytes.
+//! An event costs O(references of the object), plus O(dependents) if they are all queued. With n objects,
+//! r references and names of l bytes on average, memory is about 65 n + 4 r + l n bytes.
 
 mod alternate;
 mod arena;
@@ -36,7 +42,7 @@ pub use self::{
 };
 use crate::Semantics;
 
-/// Who owns whom in one cluster, as far as events have told.
+/// Owners and dependents in one cluster, as far as events have shown.
 #[derive(Clone, Debug)]
 pub struct Graph {
     semantics: Semantics,
@@ -47,15 +53,16 @@ pub struct Graph {
     free_nodes: Vec<u32>,
     owner_lists: arena::Slab<Box<[Reference]>>,
     dependent_sets: arena::Slab<Dependents>,
-    /// Nodes that the index leads to.
+    /// Number of nodes in the index.
     len: usize,
 }
 
-/// What an event says of an object. The strings are borrowed; the graph keeps what it needs.
+/// The state of an object in an event. The strings are borrowed; the graph keeps the parts that it needs.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The kind of the monitor that saw the object, which need not be the object's own apiVersion (rule G-4).
+    /// The kind of the monitor that observed the object, which need not be the object's own apiVersion
+    /// ([G-4](crate::rules#g-4)).
     pub kind: GraphKind,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: &'a str,
@@ -65,12 +72,12 @@ pub struct Observed<'a> {
     pub uid: &'a Uid,
     /// The owners, in stored order.
     pub owners: &'a [OwnerReference],
-    /// How far its deletion is.
+    /// The state of its deletion.
     pub deletion: DeletionState,
 }
 
 impl<'a> Observed<'a> {
-    /// What the metadata says.
+    /// The state in the metadata.
     #[must_use]
     pub fn of(kind: GraphKind, meta: &'a ObjectMeta) -> Self {
         Self {
@@ -84,7 +91,7 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// What of an object's deletion makes it start to wait for its dependents.
+/// The parts of an object's deletion that determine whether it waits for its dependents.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeletionState {
@@ -97,7 +104,7 @@ pub struct DeletionState {
 }
 
 impl DeletionState {
-    /// What the metadata says.
+    /// The state in the metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self {
@@ -108,21 +115,21 @@ impl DeletionState {
     }
 }
 
-/// Something that happened to an object.
+/// An event of an object.
 #[expect(
     clippy::exhaustive_enums,
-    reason = "upstream's three kinds of event, addition and update being one"
+    reason = "upstream's three kinds of event, with addition and update as one"
 )]
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// It is new or changed.
+    /// It was added or modified.
     Applied {
         /// Its state now.
         object: Observed<'a>,
-        /// How far its deletion was before, where the monitor knew the object.
+        /// The state of its deletion before, if the monitor knew the object.
         old: Option<DeletionState>,
     },
-    /// It is gone.
+    /// It was deleted.
     Deleted {
         /// Its last state.
         object: Observed<'a>,
@@ -151,30 +158,30 @@ impl Graph {
         }
     }
 
-    /// Makes an apiVersion and kind known, for the events of a monitor.
+    /// Interns an apiVersion and kind, for the events of a monitor.
     pub fn kind(&mut self, api_version: &str, kind: &str) -> GraphKind {
         self.kinds.intern(api_version, kind)
     }
 
-    /// How many objects the graph has a node for, virtual ones included.
+    /// Number of objects with a node, virtual ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the graph has no node.
+    /// Returns whether the graph has no node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The node of a uid.
+    /// The node of a uid ([E-2](crate::rules#e-2)).
     #[must_use]
     pub fn node(&self, uid: &Uid) -> Option<NodeId> {
         self.coordinates.node_of_uid(uid).map(NodeId)
     }
 
-    /// Every node that a uid leads to, in the arena's order.
+    /// All nodes in the index, in the arena's order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.nodes
             .iter()
@@ -183,7 +190,8 @@ impl Graph {
             .map(|(at, _)| NodeId(at as u32))
     }
 
-    /// The identity that the node has: coordinates of the monitor that saw it, or of the reference that it was invented from.
+    /// The node's identity: coordinates of the monitor that observed it, or of the reference that named it
+    /// ([G-6](crate::rules#g-6)).
     #[must_use]
     pub fn identity(&self, node: NodeId) -> ObjectRef {
         let Node {
@@ -200,13 +208,13 @@ impl Graph {
         self.coordinates.uid(self.nodes[node.0 as usize].coordinates)
     }
 
-    /// The namespace that the node has; empty for cluster-scoped objects.
+    /// The node's namespace; empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self, node: NodeId) -> &Arc<str> {
         self.namespaces.name(self.nodes[node.0 as usize].namespace)
     }
 
-    /// The apiVersion and kind that the node has.
+    /// The node's apiVersion and kind.
     #[must_use]
     pub fn kind_of(&self, node: NodeId) -> GraphKind {
         self.coordinates.kind(self.nodes[node.0 as usize].coordinates)
@@ -218,25 +226,25 @@ impl Graph {
         (self.kinds.api_version(kind), self.kinds.kind(kind))
     }
 
-    /// Whether the node was only invented from a reference.
+    /// Returns whether the node is known only from references.
     #[must_use]
     pub fn is_virtual(&self, node: NodeId) -> bool {
         self.nodes[node.0 as usize].has(VIRTUAL)
     }
 
-    /// Whether the object was seen with a deletionTimestamp.
+    /// Returns whether the object was observed with a deletionTimestamp.
     #[must_use]
     pub fn is_being_deleted(&self, node: NodeId) -> bool {
         self.nodes[node.0 as usize].has(BEING_DELETED)
     }
 
-    /// Whether the object waits for its dependents to be deleted.
+    /// Returns whether the object waits for its dependents to be deleted.
     #[must_use]
     pub fn is_deleting_dependents(&self, node: NodeId) -> bool {
         self.nodes[node.0 as usize].has(DELETING_DEPENDENTS)
     }
 
-    /// Whether this is the node that the graph has for its uid.
+    /// Returns whether this is the current node of its uid.
     #[must_use]
     pub fn is_current(&self, node: NodeId) -> bool {
         !self.nodes[node.0 as usize].has(DETACHED)
@@ -248,14 +256,14 @@ impl Graph {
         self.dependents_of(node.0)
     }
 
-    /// The node's owners as last seen, in stored order.
+    /// The node's owners as last observed, in stored order.
     pub fn owners(&self, node: NodeId) -> impl Iterator<Item = OwnerReference> {
         self.references(node.0)
             .iter()
             .map(|&reference| self.owner_reference(reference))
     }
 
-    /// The nodes of the owners that the graph has a node for, in the order of the references.
+    /// The nodes of the owners that have one, in the order of the references.
     pub fn owner_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.references(node.0)
             .iter()
@@ -263,8 +271,8 @@ impl Graph {
             .map(NodeId)
     }
 
-    /// The dependents that hold up a foreground deletion of the node (rule G-7): some reference with the node's uid, whatever its
-    /// other coordinates, is blocking.
+    /// The dependents that block a deletion of the node in the foreground ([G-7](crate::rules#g-7)): some
+    /// reference with the node's uid, whatever its other coordinates, is blocking.
     pub fn blocking_dependents(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let owner = self.nodes[node.0 as usize].coordinates;
         self.dependents(node).iter().copied().filter(move |dependent| {
@@ -275,7 +283,7 @@ impl Graph {
         })
     }
 
-    /// How many dependents leave `blockOwnerDeletion` unset in every reference with the node's uid.
+    /// Number of dependents that leave `blockOwnerDeletion` unset in every reference with the node's uid.
     #[must_use]
     pub fn dependents_without_block_owner_deletion(&self, node: NodeId) -> usize {
         let owner = self.nodes[node.0 as usize].coordinates;
@@ -289,23 +297,24 @@ impl Graph {
         self.dependents(node).iter().filter(leaves_unset).count()
     }
 
-    /// Counts a node as seen without an event: releases before 1.20 do so when a lookup fails.
+    /// Marks a node as observed without an event: releases before 1.20 do so if a lookup fails
+    /// ([A-4](crate::rules#a-4)).
     pub(crate) fn mark_observed(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].clear(VIRTUAL);
     }
 
-    /// Holds a node, so that it stays valid until it is released.
+    /// Retains a node, so that it stays valid until it is released.
     pub fn retain(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].pin();
     }
 
-    /// Gives a node up that an [`Effect`](crate::effect::Effect) or [`retain`](Self::retain) held.
+    /// Releases a node that an [`Effect`](crate::effect::Effect) or [`retain`](Self::retain) retained.
     pub fn release(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].unpin();
         self.free_if_unused(node.0);
     }
 
-    /// Gives unused memory back.
+    /// Returns unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.coordinates.shrink_to_fit();
         self.nodes.shrink_to_fit();
@@ -317,7 +326,7 @@ impl Graph {
         self.dependent_sets.shrink_to_fit();
     }
 
-    /// Bytes that the graph holds in its tables, an estimate by capacity.
+    /// Bytes that the graph allocated in its tables, estimated by capacity.
     #[must_use]
     pub fn allocated_bytes(&self) -> usize {
         self.kinds.bytes()

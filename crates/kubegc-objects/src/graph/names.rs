@@ -1,14 +1,14 @@
-//! Stores every string of the graph once: kinds, namespaces, and the names of objects in one buffer.
+//! Storage of the graph's strings: kinds, namespaces, and the names of objects in one buffer.
 //!
-//! Kinds and namespaces are few and shared, so they are interned. Names are many and mostly unique, so they lie one after
-//! another in a single buffer, each behind its length, and a name is the offset of that length.
+//! Kinds and namespaces are few and shared, so they are interned. Names are many and mostly unique, so a
+//! single buffer contains them one after another with their lengths, and a name is the offset of its length.
 
 use std::{hash::BuildHasher, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// An apiVersion and kind that the graph has met. Means nothing in another graph.
+/// An apiVersion and kind in one graph. It is meaningless in another graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GraphKind(pub(super) u32);
 
@@ -17,11 +17,11 @@ pub struct GraphKind(pub(super) u32);
 pub(super) struct Namespace(pub(super) u32);
 
 impl Namespace {
-    /// The empty namespace, that of cluster-scoped objects.
+    /// The empty namespace of cluster-scoped objects.
     pub(super) const NONE: Self = Self(0);
 }
 
-/// Coordinates pack a kind beside their flags.
+/// A kind is packed together with its flags.
 const KINDS_MAX: usize = 1 << 24;
 
 /// The kinds of one graph, each an apiVersion and a kind.
@@ -29,7 +29,7 @@ const KINDS_MAX: usize = 1 << 24;
 pub(super) struct Kinds {
     kinds: Vec<(Arc<str>, Arc<str>)>,
     index: HashTable<u32>,
-    /// The two kinds met last: references of neighbouring objects mostly name the same kind.
+    /// The two most recent kinds: references of neighboring objects mostly name the same kind.
     recent: [u32; 2],
 }
 
@@ -138,12 +138,12 @@ impl Namespaces {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameBuffer {
     bytes: Vec<u8>,
-    /// Bytes of names that nobody refers to any more.
+    /// Bytes of names that are no longer used.
     pub(super) wasted_bytes: usize,
 }
 
 impl NameBuffer {
-    /// Stores a name and gives its offset.
+    /// Stores a name and returns its offset.
     pub(super) fn push(&mut self, name: &str) -> u32 {
         let at = u32::try_from(self.bytes.len()).expect("less than 4 GiB of names");
         let mut length = name.len();
@@ -176,16 +176,16 @@ impl NameBuffer {
 
     /// The name at an offset.
     pub(super) fn name(&self, at: u32) -> &str {
-        // Only whole strings are ever pushed.
+        // Only whole strings are stored.
         std::str::from_utf8(self.bytes_at(at)).unwrap_or_default()
     }
 
-    /// Notes that the name at an offset is not used any more.
+    /// Marks the name at an offset as unused.
     pub(super) fn forget(&mut self, at: u32) {
         self.wasted_bytes += self.bytes_at(at).len() + 1;
     }
 
-    /// Whether half of the buffer, and at least a megabyte, is waste.
+    /// Returns whether half of the buffer, and at least a megabyte, is unused.
     pub(super) fn wants_compaction(&self) -> bool {
         self.wasted_bytes > 1 << 20 && self.wasted_bytes > self.bytes.len() / 2
     }

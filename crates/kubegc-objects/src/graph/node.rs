@@ -1,21 +1,22 @@
-//! One node of the owner graph, in 20 bytes, and the sets that hang on it.
+//! One node of the owner graph, in 20 bytes, and the sets of its dependents ([G-2](crate::rules#g-2)).
 //!
-//! A node is known by its position in the arena. Queues, attempts and other nodes' dependents hold positions, so a node
-//! that left the index lives on, detached, until nobody holds it: upstream's queues hold pointers, and a stale node that is
-//! still queued is processed with what it last knew.
+//! A node is identified by its position in the arena. Queues, attempts and other nodes' dependents store
+//! positions, so a node that left the index stays allocated, detached, while it is retained. Upstream's
+//! queues store pointers, and a stale node in a queue is processed with its last state.
 
 use hashbrown::HashTable;
 
 use super::{coordinates::Coordinates, names::Namespace};
 
-/// A node of one graph. Valid from when the graph hands it out until it is released as often as it was retained.
+/// A node of one graph. Valid from when the graph returns it until it is released as often as it was
+/// retained.
 ///
-/// Two nodes of one uid are different nodes: a virtual node that is re-identified is replaced by another one, and the old
-/// one may still be queued (rule G-3).
+/// Two nodes of one uid are different nodes: a virtual node with another identity is a new node, and the old
+/// one can still be queued ([G-3](crate::rules#g-3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
-/// A reference as a node keeps it: interned coordinates, and each flag as absent, false or true.
+/// A reference of a node: interned coordinates, and each flag as absent, false or true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reference(pub(super) u32);
 
@@ -51,13 +52,13 @@ fn untri(bits: u32) -> Option<bool> {
     (bits >= 2).then_some(bits == 3)
 }
 
-/// Invented from a reference, never seen on a watch.
+/// Known only from a reference.
 pub(super) const VIRTUAL: u8 = 1;
-/// Seen with a deletionTimestamp.
+/// Observed with a deletionTimestamp.
 pub(super) const BEING_DELETED: u8 = 2;
 /// Waits for its dependents to be deleted.
 pub(super) const DELETING_DEPENDENTS: u8 = 4;
-/// Not the node that the graph has for its uid.
+/// Not the current node of its uid.
 pub(super) const DETACHED: u8 = 8;
 /// `owners` is a position in the lists of references.
 pub(super) const OWNERS_LISTED: u8 = 16;
@@ -72,11 +73,11 @@ pub(super) const DEPENDENT_INLINE: u8 = 128;
 pub(super) struct Node {
     pub(super) coordinates: Coordinates,
     pub(super) namespace: Namespace,
-    /// One reference, or the position of a list of them, as the flags say.
+    /// One reference, or the position of a list of references, depending on the flags.
     pub(super) owners: Reference,
-    /// One node, or the position of a set of them, as the flags say.
+    /// One node, or the position of a set of nodes, depending on the flags.
     pub(super) dependents: NodeId,
-    /// Flags in the low byte, above them how many sets and queues hold the node.
+    /// Flags in the low byte, and above them the number of sets and queues that retain the node.
     state: u32,
 }
 
@@ -125,21 +126,21 @@ impl Node {
     }
 }
 
-/// The dependents of one owner, in the order of arrival but for gaps closed by the last one.
+/// The dependents of one owner, in the order of arrival; the last one fills the gap of a removed one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dependents {
     items: Vec<NodeId>,
-    /// Positions by node, once a scan would be slow.
+    /// Positions by node, for sets that are too large for a scan.
     index: HashTable<u32>,
 }
 
-/// An owner with two dependents soon has more.
+/// An owner with two dependents usually gets more.
 const CAPACITY_MIN: usize = 8;
-/// Up to this many, a scan beats a hash table.
+/// Up to this size a scan is faster than a hash table.
 const SCAN_MAX: usize = 32;
 
 impl Dependents {
-    /// The set of these nodes, each of which is there once.
+    /// The set of these nodes, which must be distinct.
     pub(super) fn of(items: &[NodeId]) -> Self {
         let mut set = Self {
             items: Vec::with_capacity(items.len().max(CAPACITY_MIN)),
@@ -155,7 +156,7 @@ impl Dependents {
         &self.items
     }
 
-    /// Adds a node and answers whether it was new. `fresh` says that it is, which saves looking.
+    /// Adds a node and returns whether it was new. `fresh` means that it is, which saves a search.
     pub(super) fn insert(&mut self, node: NodeId, fresh: bool) -> bool {
         if !fresh && self.position(node).is_some() {
             return false;

@@ -1,4 +1,5 @@
-//! The resumable face of the release of dependents: asks for patches side by side and goes on with the answers.
+//! The resumable attempt to orphan dependents: it returns patches that can run concurrently and continues
+//! with the responses.
 
 use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 
@@ -15,40 +16,37 @@ use crate::{
     reason::Reason,
 };
 
-/// Tells the requests of one orphan attempt apart: each dependent has a lane, and the owner has one.
+/// Identifies the requests of one orphan attempt: each dependent has a lane, and the owner has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(u32);
 
 /// The lane of the owner itself.
 const OWNER: Lane = Lane(u32::MAX);
 
-/// What an orphan attempt wants next.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "whoever drives an attempt must handle each"
-)]
+/// The next step of an orphan attempt.
+#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Perform this request and hand its answer in, with the lane. There may be more to ask at once.
+    /// Perform this request and pass its response in, with the lane. More requests can follow at once.
     Ask(Lane, Ask),
-    /// Only answers help.
+    /// Wait for responses.
     Wait,
-    /// Go on after this long.
+    /// Continue after this time.
     Sleep(Duration),
     /// The attempt is over.
     Done(Outcome),
 }
 
-/// One owner whose dependents are being released.
+/// One owner whose dependents are being orphaned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     node: NodeId,
     owner: Option<Arc<ObjectRef>>,
     dependents: Vec<NodeId>,
-    /// The next dependent to begin with.
-    begun: usize,
+    /// The next dependent to start with.
+    started: usize,
     under_way: BTreeMap<Lane, Patching>,
-    /// Requests that follow from answers.
+    /// Requests that responses have caused.
     ready: Vec<(Lane, Ask)>,
     failed: usize,
     first_failure: Option<AttemptError>,
@@ -57,7 +55,7 @@ pub struct Attempt {
     outcome: Option<Outcome>,
 }
 
-/// The wait after a conflict: asked for, then slept.
+/// The wait after a conflict: requested, then slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Pause {
     None,
@@ -66,14 +64,14 @@ enum Pause {
 }
 
 impl Attempt {
-    /// Begins with a node of the graph. Whoever drives the attempt holds the node until it is done.
+    /// Starts with a node of the graph. The caller must retain the node until the attempt is done.
     #[must_use]
     pub const fn new(node: NodeId) -> Self {
         Self {
             node,
             owner: None,
             dependents: Vec::new(),
-            begun: 0,
+            started: 0,
             under_way: BTreeMap::new(),
             ready: Vec::new(),
             failed: 0,
@@ -90,9 +88,9 @@ impl Attempt {
         self.node
     }
 
-    /// What of the attempt decides how it goes on, without positions of nodes.
+    /// Hashes the state that determines the next steps, without positions of nodes.
     pub(crate) fn digest(&self, graph: &Graph, hasher: &mut impl std::hash::Hasher) {
-        for &dependent in &self.dependents[self.begun.min(self.dependents.len())..] {
+        for &dependent in &self.dependents[self.started.min(self.dependents.len())..] {
             graph.identity(dependent).hash(hasher);
         }
         (
@@ -105,14 +103,14 @@ impl Attempt {
             .hash(hasher);
     }
 
-    /// Says what to do next. Dependents are begun with one by one, so a driver that is busy simply stops asking.
+    /// Returns the next step. Dependents are started one by one, so a busy driver can stop calling.
     #[must_use]
     pub fn next(&mut self, context: &mut Context<'_>) -> Step {
         if let Some(outcome) = &self.outcome {
             return Step::Done(outcome.clone());
         }
         if self.owner.is_none() {
-            self.begin(context);
+            self.start(context);
         }
         if let Some((lane, ask)) = self.ready.pop() {
             return Step::Ask(lane, ask);
@@ -128,9 +126,9 @@ impl Attempt {
                 return self.finalize(context, None);
             }
         }
-        while let Some(&dependent) = self.dependents.get(self.begun) {
-            let lane = Lane(self.begun as u32);
-            self.begun += 1;
+        while let Some(&dependent) = self.dependents.get(self.started) {
+            let lane = Lane(self.started as u32);
+            self.started += 1;
             let identity = context.graph.identity(dependent);
             context.graph.release(dependent);
             if let Some(ask) = self.release(lane, &identity, context) {
@@ -170,13 +168,13 @@ impl Attempt {
         Step::Wait
     }
 
-    /// Takes the answer to one request. The next call of [`next`](Self::next) says what follows.
+    /// Processes the response to one request. The next call of [`next`](Self::next) returns what follows.
     pub fn answer(&mut self, context: &mut Context<'_>, lane: Lane, answer: Answer) {
         if lane == OWNER {
             match self.finalize(context, Some(answer)) {
                 Step::Ask(lane, ask) => self.ready.push((lane, ask)),
                 Step::Sleep(wait) => self.pause = Pause::Wanted(wait),
-                // Kept in the attempt: `next` shows it.
+                // The attempt keeps it; `next` returns it.
                 Step::Wait | Step::Done(_) => {}
             }
             return;
@@ -194,7 +192,9 @@ impl Attempt {
         }
     }
 
-    fn begin(&mut self, context: &mut Context<'_>) {
+    /// [O-1](crate::rules#o-1): the dependents are those that the graph has now. Dependents observed later
+    /// are not orphaned ([R-7](crate::rules#r-7)).
+    fn start(&mut self, context: &mut Context<'_>) {
         self.owner = Some(Arc::new(context.graph.identity(self.node)));
         self.dependents = context.graph.dependents(self.node).to_vec();
         for &dependent in &self.dependents {
@@ -202,6 +202,7 @@ impl Attempt {
         }
     }
 
+    /// [O-2](crate::rules#o-2). A dependent without references fails ([O-6](crate::rules#o-6)).
     fn release(&mut self, lane: Lane, dependent: &ObjectRef, context: &Context<'_>) -> Option<Ask> {
         let owner = Arc::clone(self.owner.as_ref()?);
         let target = match Target::of(context, dependent) {
@@ -218,7 +219,7 @@ impl Attempt {
                 self.under_way.insert(lane, patching);
                 Some(ask)
             }
-            // A patch always begins with a request.
+            // A patch always starts with a request.
             Patched::Done(answer) => {
                 self.fail(patching.error(answer));
                 None
@@ -226,11 +227,13 @@ impl Attempt {
         }
     }
 
+    /// [O-3](crate::rules#o-3): counts a failure.
     fn fail(&mut self, error: AttemptError) {
         self.failed += 1;
         self.first_failure.get_or_insert(error);
     }
 
+    /// [O-4](crate::rules#o-4) and [O-5](crate::rules#o-5).
     fn finalize(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Step {
         let Some(removing) = &mut self.removing else {
             return Step::Wait;

@@ -1,18 +1,21 @@
-//! Releases the dependents of an owner that is deleted without them (rules O-1 to O-6), then lets the owner go.
+//! The attempt to orphan the dependents of an owner ([O-1](crate::rules#o-1) to [O-6](crate::rules#o-6)), and
+//! then to remove the owner's finalizer.
 //!
-//! All dependents that the graph knows at the beginning are patched, side by side. If one fails, the owner keeps its finalizer and everything
-//! is tried again.
+//! All dependents that the graph has at the start are patched concurrently. If one patch fails, the owner
+//! keeps its finalizer and everything is retried.
 //!
-//! [`Attempt`] is the resumable face, for whoever performs requests as they are asked for. [`Rules`] is the same decision as a
-//! [`Planner`](kubegc_core::Planner), for callers that have the owner's live state at hand.
+//! [`Attempt`] is resumable: it returns requests and continues with the responses. [`Rules`] is the same
+//! decision as a [`Planner`](kubegc_core::Planner), for callers that have the owner's live state.
 //!
 //! # Upstream
-//! `attemptToOrphanWorker` and `orphanDependents` in `garbagecollector.go`, 1.13 to 1.36.
+//! `attemptToOrphanWorker` and `orphanDependents` in
+//! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
+//! 1.13 to 1.36.
 
 mod attempt;
 mod rules;
 
 pub use self::{
     attempt::{Attempt, Lane, Step},
-    rules::{Action, Facts, KeptBecause, Rules},
+    rules::{Action, Facts, KeptReason, Rules},
 };

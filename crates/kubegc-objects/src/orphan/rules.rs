@@ -1,4 +1,4 @@
-//! The release of dependents as a [`Planner`]: for callers that read the owner themselves.
+//! The orphaning of dependents as a [`Planner`], for callers that read the owner themselves.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{delete::expectation, reason::Reason};
 
-/// The rules that release the dependents of one owner.
+/// Planner for one owner whose dependents are orphaned ([O-1](crate::rules#o-1) to [O-4](crate::rules#o-4)).
 ///
 /// # Examples
 /// ```
@@ -21,7 +21,7 @@ use crate::{delete::expectation, reason::Reason};
 /// let mut live = ObjectMeta::new("shop", "web", "set");
 /// live.finalizers.push("orphan".into());
 /// let mut facts = Facts { owner, live: Some(live.clone().into()), dependents: vec![pod.clone()] };
-/// assert!(Rules.plan(&facts, Timestamp::EPOCH).actions.is_empty(), "nobody deletes the owner");
+/// assert!(Rules.plan(&facts, Timestamp::EPOCH).actions.is_empty(), "the owner is not being deleted");
 ///
 /// live.deletion_timestamp = Some(Timestamp::EPOCH);
 /// facts.live = Some(live.into());
@@ -33,43 +33,44 @@ use crate::{delete::expectation, reason::Reason};
 #[expect(clippy::exhaustive_structs, reason = "the rules have no parameters")]
 pub struct Rules;
 
-/// What [`Rules`] decides on.
+/// Input of [`Rules`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 pub struct Facts {
     /// The owner.
     pub owner: ObjectRef,
-    /// The live metadata of the object with the owner's name; `None` where it was not read.
+    /// The live metadata of the object with the owner's name; `None` if it was not read.
     pub live: Option<Arc<ObjectMeta>>,
-    /// The dependents that the owner graph knows, in any order.
+    /// The dependents in the owner graph, in any order.
     pub dependents: Vec<ObjectRef>,
 }
 
-/// What to do for one owner.
+/// An action for one owner.
 #[expect(
     clippy::exhaustive_enums,
     reason = "executors must perform each; a new one must break them"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Remove all references of a dependent that have the owner's uid. A dependent that is gone needs nothing.
+    /// Remove all references of a dependent that have the owner's uid. A dependent that no longer exists
+    /// needs nothing.
     RemoveOwner {
         /// The dependent.
         dependent: ObjectRef,
         /// The owner.
         owner: Arc<ObjectRef>,
-        /// What the action rests on.
+        /// The preconditions of the action.
         expect: Preconditions,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// Remove the finalizer `orphan` from the owner, once all dependents are released.
+    /// Remove the finalizer `orphan` from the owner after all dependents are orphaned.
     RemoveFinalizer {
         /// The owner.
         owner: ObjectRef,
-        /// What the action rests on.
+        /// The preconditions of the action.
         expect: Preconditions,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
@@ -88,7 +89,8 @@ impl PlannedAction for Action {
         false
     }
 
-    /// The owner keeps its finalizer until all dependents are released: otherwise they would be collected after it.
+    /// The owner keeps its finalizer until all dependents are orphaned. Otherwise they would be deleted after
+    /// it.
     fn blocks(&self) -> Option<ObjectRef> {
         match self {
             Self::RemoveOwner { owner, .. } => Some((**owner).clone()),
@@ -97,18 +99,18 @@ impl PlannedAction for Action {
     }
 }
 
-/// Why owner and dependents are left as they are.
+/// Why the owner and its dependents are kept.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KeptBecause {
+pub enum KeptReason {
     /// The owner was not read.
     OwnerNotRead,
-    /// The owner's name belongs to another object.
+    /// Another object has the owner's name.
     OwnerReplaced {
         /// The uid of that object.
         live: Uid,
     },
-    /// Nobody deletes the owner.
+    /// The owner is not being deleted.
     OwnerNotDeleted,
     /// The owner does not carry the finalizer `orphan`.
     OwnerDoesNotOrphan,
@@ -118,10 +120,11 @@ impl Planner for Rules {
     type Facts = Facts;
     type Action = Action;
     type Object = ObjectRef;
-    type Reason = KeptBecause;
+    type Reason = KeptReason;
     type Summary = ();
 
-    /// Decides. [`Attempt`](super::Attempt) begins only with owners that were seen deleting with the finalizer; here the live state must say so.
+    /// Plans the patches and the removal of the finalizer. [`Attempt`](super::Attempt) starts only with
+    /// owners that were observed terminating with the finalizer; here the live state must show it.
     ///
     /// # Complexity
     /// O(d log d) for d dependents.
@@ -147,7 +150,7 @@ impl Planner for Rules {
         };
         let mut expect = expectation(&owner.uid, live);
         if dependents.contains(owner) {
-            // The owner names itself: its release is a change of the owner, and what was read is then no longer so.
+            // The owner names itself: the patch changes the owner, so the version that was read is outdated.
             expect.resource_version = None;
         }
         let shared = Arc::new(owner.clone());
@@ -169,18 +172,18 @@ impl Planner for Rules {
     }
 }
 
-/// The live owner, where it is being deleted without its dependents.
-fn orphaning<'a>(owner: &ObjectRef, live: Option<&'a ObjectMeta>) -> Result<&'a ObjectMeta, KeptBecause> {
-    let live = live.ok_or(KeptBecause::OwnerNotRead)?;
+/// The live owner, if it is terminating with the finalizer `orphan`.
+fn orphaning<'a>(owner: &ObjectRef, live: Option<&'a ObjectMeta>) -> Result<&'a ObjectMeta, KeptReason> {
+    let live = live.ok_or(KeptReason::OwnerNotRead)?;
     if live.uid != owner.uid {
         let live = live.uid.clone();
-        return Err(KeptBecause::OwnerReplaced { live });
+        return Err(KeptReason::OwnerReplaced { live });
     }
     if !live.is_deleting() {
-        return Err(KeptBecause::OwnerNotDeleted);
+        return Err(KeptReason::OwnerNotDeleted);
     }
     if !live.has_finalizer(metadata::FINALIZER_ORPHAN) {
-        return Err(KeptBecause::OwnerDoesNotOrphan);
+        return Err(KeptReason::OwnerDoesNotOrphan);
     }
     Ok(live)
 }

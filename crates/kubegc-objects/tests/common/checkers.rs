@@ -1,4 +1,4 @@
-//! Judges traces: what must hold of every run, whatever the cluster and whatever went wrong.
+//! Checkers of traces: invariants of every run, for every cluster and every fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ use super::{
     world::{Seen, World},
 };
 
-/// Law 2: nothing is asked of the server before the version's start rule allows it, and up to 1.31 nothing is begun while new monitors sync.
+/// Law 2: no request is sent before the release's start rule allows it, and up to 1.31 no attempt starts
+/// while new monitors sync.
 pub(crate) fn starts_in_time(world: &World) {
     let late_start = world.settings.semantics.start_without_full_sync;
     let (mut wanted, mut synced) = (None, BTreeSet::new());
@@ -39,11 +40,11 @@ pub(crate) fn starts_in_time(world: &World) {
                     .as_ref()
                     .is_some_and(|all| all.iter().all(|monitor| synced.contains(monitor)));
                 started |= complete || (late_start && deadline.is_some_and(|deadline| *now >= deadline));
-                assert!(started, "asked before the start rule allows it: {call:?}");
+                assert!(started, "requested before the start rule allows it: {call:?}");
                 let begins = call.ask.reason == Reason::VerifyItem;
                 assert!(
                     complete || late_start || !begins,
-                    "begun while monitors sync: {call:?}"
+                    "started while monitors sync: {call:?}"
                 );
             }
             _ => {}
@@ -51,7 +52,7 @@ pub(crate) fn starts_in_time(world: &World) {
     }
 }
 
-/// A call as the trace shows it: when it was pulled, and when and how it was answered.
+/// A call in the trace: when it was pulled, and when and with which response it ended.
 struct Asked<'a> {
     at: usize,
     ask: &'a Ask,
@@ -69,7 +70,7 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
                 positions.clear();
             }
             Seen::Pulled(call) => {
-                let calls = lives.last_mut().expect("a trace begins with a collector");
+                let calls = lives.last_mut().expect("a trace starts with a collector");
                 positions.insert(call.id, calls.len());
                 calls.push(Asked {
                     at,
@@ -78,7 +79,7 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
                 });
             }
             Seen::Answered(call, answer) => {
-                let calls = lives.last_mut().expect("a trace begins with a collector");
+                let calls = lives.last_mut().expect("a trace starts with a collector");
                 calls[positions[call]].answered = Some((at, answer));
             }
             _ => {}
@@ -88,7 +89,7 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
 }
 
 impl<'a> Asked<'a> {
-    /// What a read showed, if it was answered before that position of the trace.
+    /// The result of a read, if its response arrived before that position of the trace.
     fn found(&self, before: usize) -> Option<(usize, Option<&'a ObjectMeta>)> {
         match self.answered {
             Some((at, Answer::Found(live))) if at < before => Some((at, Some(live))),
@@ -98,10 +99,12 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Law 3: a delete comes after a read of its object and a look at each of its owners, with the version's preconditions. Answers how many deletes
-/// there were.
+/// Law 3: a delete follows a read of its object and a lookup of each of its owners, with the release's
+/// preconditions. Returns the number of deletes.
 ///
-/// Where two nodes have one identity (G-3), which of the reads began the processing does not show: one of them must have.
+/// If two nodes have one identity (G-3), the trace does not show which of the reads belongs to which: one of
+/// them must fit. Where two nodes have one identity (G-3), which of the reads began the processing does not
+/// show: one of them must have.
 pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
     let mut deletes = 0;
     for calls in lives(world) {
@@ -113,7 +116,7 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
                 let rests = earlier.iter().any(|read| rests_on(world, earlier, read, delete));
                 assert!(
                     rests,
-                    "deleted without a read or a look at its owners: {:?}",
+                    "deleted without a read or a lookup of its owners: {:?}",
                     delete.ask
                 );
                 let sent = wire.resource_version.is_some();
@@ -125,7 +128,7 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
     deletes
 }
 
-/// Whether this read began a processing that may have led to the delete.
+/// Returns whether this read starts an attempt that could have led to the delete.
 fn rests_on(world: &World, earlier: &[Asked<'_>], read: &Asked<'_>, delete: &Asked<'_>) -> bool {
     if read.ask.reason != Reason::VerifyItem || read.ask.target != delete.ask.target {
         return false;
@@ -144,7 +147,7 @@ fn rests_on(world: &World, earlier: &[Asked<'_>], read: &Asked<'_>, delete: &Ask
             .all(|owner| looked_at(world, earlier, owner, begun, delete.at))
 }
 
-/// Whether an owner was looked up between two positions of the trace, or was found absent before.
+/// Returns whether an owner was looked up between two positions of the trace, or was found absent before.
 fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usize, before: usize) -> bool {
     let reference = &owner.reference;
     let names = |target: &ObjectRef| target.uid == reference.uid;
@@ -157,7 +160,7 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
             Seen::Told(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
             _ => false,
         };
-        // A list anew tells of deletions by what it does not show.
+        // A relist shows deletions by missing objects.
         return earlier.iter().any(read) || world.trace[..before].iter().any(told) || relisted(world, before);
     }
     earlier.iter().any(|call| {
@@ -174,7 +177,7 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
     })
 }
 
-/// Whether a monitor listed twice before a position of the trace.
+/// Returns whether a monitor listed twice before a position of the trace.
 fn relisted(world: &World, before: usize) -> bool {
     let mut listed = BTreeSet::new();
     world.trace[..before].iter().any(|(_, seen)| match seen {
@@ -187,7 +190,8 @@ fn relisted(world: &World, before: usize) -> bool {
     })
 }
 
-/// Rule A-12: the version goes along where the release sends it, but for the delete after a second read that showed the same owners.
+/// the resourceVersion is sent if the release does so, except for the delete after a second read with
+/// the same owners.
 fn sends_version_as_allowed(
     semantics: &Semantics,
     sent: bool,
@@ -205,11 +209,12 @@ fn sends_version_as_allowed(
     })
 }
 
-/// Law 4: a node is processed once at a time, the workers are not exceeded, and each dependent is released by one call at a time.
+/// Law 4: a node is processed by one worker at a time, the number of workers is not exceeded, and each
+/// dependent is orphaned by one call at a time.
 ///
-/// Nodes are told apart by identity. An identity may have a second node where the graph gave the first one up while somebody held it (G-3): after
-/// each deletion, and each lookup that found nothing, one more is allowed. A cluster-scoped object may have been guessed to be in either namespace,
-/// which its calls do not show.
+/// Nodes are distinguished by identity. An identity can have a second node if the graph removed the first one
+/// while it was retained (G-3): after each deletion, and each lookup that found nothing, one more is allowed.
+/// A cluster-scoped object can have been guessed to be in either namespace, which its calls do not show.
 pub(crate) fn works_one_at_a_time(world: &World) {
     let (mut begun, mut calls) = (BTreeMap::<ObjectRef, u32>::new(), BTreeMap::new());
     let mut absences: BTreeMap<String, u32> = BTreeMap::new();
@@ -264,7 +269,7 @@ pub(crate) fn works_one_at_a_time(world: &World) {
                 if *conclusion == Conclusion::Absent {
                     *absences.entry(object.uid.to_string()).or_default() += 1;
                 }
-                // These two end before anything is asked.
+                // These two end before any request.
                 if !matches!(conclusion, Conclusion::Stale | Conclusion::BeingDeleted)
                     && let Some(count) = begun.get_mut(&identity(object))
                 {
@@ -276,7 +281,7 @@ pub(crate) fn works_one_at_a_time(world: &World) {
     }
 }
 
-/// The identity of a node, its namespace dropped where its kind has none.
+/// The identity of a node, without a namespace if its kind has none.
 fn identity(object: &ObjectRef) -> ObjectRef {
     let mut object = object.clone();
     if is_cluster_scoped(&object.kind) {
@@ -285,7 +290,8 @@ fn identity(object: &ObjectRef) -> ObjectRef {
     object
 }
 
-/// Law 8: after a delete whose outcome is unknown, or that met a conflict, the object is read before it is deleted again.
+/// Law 8: after a delete with an unknown outcome or a conflict, the object is read before it is deleted
+/// again.
 pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
     for calls in lives(world) {
         for (position, delete) in calls.iter().enumerate() {
@@ -309,7 +315,7 @@ pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
             let read = calls[..position].iter().filter(same).any(|call| {
                 call.at > answered && call.ask.request == Request::Get && call.found(delete.at).is_some()
             });
-            assert!(read, "deleted again on an old belief: {:?}", delete.ask);
+            assert!(read, "deleted again without a read: {:?}", delete.ask);
         }
     }
 }

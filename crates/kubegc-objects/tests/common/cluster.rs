@@ -1,4 +1,4 @@
-//! Small clusters: which kinds they have, their objects, what clients do to them, and how they are drawn.
+//! Small clusters: their kinds, objects and client operations, and their generators.
 
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ pub(crate) const TENANT: Kind = kind("example.com/v1", "Tenant", "tenants", fals
 /// Served and never watched: the collector ignores it.
 pub(crate) const EVENT: Kind = kind("v1", "Event", "events", true, false);
 pub(crate) const KINDS: [Kind; 6] = [CONFIG_MAP, SECRET, WIDGET, NODE, TENANT, EVENT];
-/// How many of them are watched.
+/// Number of kinds that are watched.
 pub(crate) const WATCHED: usize = 5;
 
-/// The finalizer of somebody else.
+/// A finalizer that is not the collector's.
 pub(crate) const HOLD: &str = "example.com/hold";
 
 pub(crate) fn version(text: &str) -> KubernetesVersion {
@@ -68,7 +68,7 @@ pub(crate) fn catalog(kinds: &[Kind]) -> Catalog {
     catalog
 }
 
-/// An empty server of these kinds that asks for no namespaces.
+/// An empty server of these kinds that requires no namespaces.
 pub(crate) fn server(version: KubernetesVersion, kinds: &[Kind]) -> ApiServer {
     let settings = Settings {
         namespaces_must_exist: false,
@@ -93,7 +93,7 @@ pub(crate) struct Object {
     pub(crate) meta: ObjectMeta,
 }
 
-/// One line an object, so that a failing case can be read. Blocking owners are marked.
+/// One line for each object, so that a failing case can be read. Blocking owners are marked.
 impl std::fmt::Debug for Object {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, meta } = self;
@@ -171,7 +171,7 @@ impl Object {
     }
 }
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Delete(usize, Option<PropagationPolicy>),
@@ -183,7 +183,7 @@ pub(crate) enum Act {
     AddReference(usize, usize),
 }
 
-/// A drawn cluster and what clients do to it.
+/// A generated cluster and the operations of its clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) objects: Vec<Object>,
@@ -199,7 +199,7 @@ impl Cluster {
         server
     }
 
-    /// Carries an act out; acts on objects that are gone change nothing.
+    /// Executes an operation. Operations on objects that no longer exist change nothing.
     pub(crate) fn act(&self, server: &mut ApiServer, act: &Act) {
         let (&Act::Delete(at, _) | &Act::Unhold(at) | &Act::DropReference(at) | &Act::AddReference(at, _)) =
             act;
@@ -235,7 +235,7 @@ pub(crate) fn delete(server: &mut ApiServer, object: &Object, policy: Option<Pro
         .code
 }
 
-/// What is odd about a reference.
+/// A flaw of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -275,12 +275,12 @@ fn policy() -> impl Strategy<Value = Option<PropagationPolicy>> {
     ]
 }
 
-/// What the generator of well-formed clusters may draw beyond acyclic ownership.
+/// Features of the generator of well-formed clusters beyond acyclic ownership.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
-    /// Owners may come after their dependents, so that cycles arise.
+    /// Owners can come after their dependents, so that cycles arise.
     pub(crate) cycles: bool,
-    /// Some objects carry somebody else's finalizer.
+    /// Some objects have a finalizer that is not the collector's.
     pub(crate) finalizers: bool,
     /// Objects have several owners.
     pub(crate) several_owners: bool,
@@ -323,7 +323,8 @@ pub(crate) fn well_formed(features: Features) -> impl Strategy<Value = Cluster> 
                 };
                 objects[at].meta.owner_references.push(reference);
             }
-            // Held in two namespaces, the dependents of one cluster-scoped owner keep the collector guessing: see `laws_exceptions`.
+            // If dependents of one cluster-scoped owner in two namespaces have finalizers, the collector
+            // alternates between guesses; see `laws_exceptions`.
             let guessed = objects[at]
                 .meta
                 .owner_references
@@ -343,7 +344,8 @@ pub(crate) fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|known| known.kind == kind && !known.namespaced)
 }
 
-/// Clusters with references of every flaw, kinds that nobody watches, finalizers of the collector, and clients that change things.
+/// Clusters with references of every flaw, kinds that are not watched, finalizers of the collector, and
+/// clients that change objects.
 pub(crate) fn ill_formed() -> impl Strategy<Value = Cluster> {
     let act = (0..4u8, any::<u8>(), any::<u8>(), policy());
     (draws(), proptest::collection::vec(act, 1..=5)).prop_map(|(draws, acts)| {

@@ -1,4 +1,4 @@
-//! Runs one future on a simulated clock: where the future waits, time jumps to the next moment that somebody waits for.
+//! Runs one future on a simulated clock. If the future waits, time advances to the next wake-up.
 
 use std::{
     pin::pin,
@@ -22,7 +22,7 @@ impl Wake for Flag {
 /// Runs a future to its end.
 ///
 /// # Panics
-/// The future waits for something that never comes.
+/// The future waits for something that never happens.
 pub(crate) fn block_on<T>(clock: &SimClock, future: impl Future<Output = T>) -> T {
     let flag = Arc::new(Flag(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&flag));

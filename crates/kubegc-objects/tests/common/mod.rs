@@ -1,4 +1,4 @@
-//! The test world: clusters, the collector beside a simulated API server, orders of steps, and those who judge what happened.
+//! The test world: clusters, the collector and a simulated API server, schedules of steps, and checkers.
 
 pub(crate) mod checkers;
 pub(crate) mod cluster;
@@ -12,7 +12,8 @@ use proptest::test_runner::{Config, RngSeed};
 
 use self::{cluster::Cluster, oracle::Remains, world::World};
 
-/// The settings of a property: cases from a fixed seed. A failure prints the case and the seed of its schedule.
+/// The settings of a property: cases from a fixed seed. A failure prints the case and the seed of its
+/// schedule.
 pub(crate) fn config(cases: u32) -> Config {
     Config {
         cases,
@@ -29,7 +30,7 @@ pub(crate) fn latest() -> KubernetesVersion {
     KubernetesVersion::LATEST
 }
 
-/// What is left of a cluster.
+/// The remaining objects of a cluster.
 pub(crate) fn remains(cluster: &Cluster, world: &World) -> Remains {
     oracle::remains(&cluster.objects, |kind, meta| {
         let id = cluster::id(&world.server, kind);

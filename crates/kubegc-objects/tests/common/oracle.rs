@@ -1,4 +1,5 @@
-//! What background deletion must end in, said once more without graph, queues or calls: the rule itself, applied until nothing changes.
+//! The outcome of background deletion, restated without graph, queues or calls: the rule itself, applied
+//! until nothing changes.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +7,19 @@ use kubegc_core::ObjectMeta;
 
 use super::cluster::{Kind, Object};
 
-/// What is left: objects by uid, with their state.
+/// The remaining objects by uid, with their state.
 pub(crate) type Remains = BTreeMap<String, Remnant>;
 
-/// What is left of one object.
+/// The state of a remaining object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remnant {
-    /// It stays, owned by these.
+    /// It remains, with these owners.
     Lives(Vec<String>),
-    /// It is being deleted and held by a finalizer.
+    /// It is terminating and has a finalizer.
     Held,
 }
 
-/// The end that a background deletion of one object leads to.
+/// The outcome of the background deletion of one object.
 pub(crate) fn fixpoint(objects: &[Object], deleted: usize) -> Remains {
     let mut there: BTreeMap<usize, bool> = (0..objects.len()).map(|at| (at, false)).collect();
     delete(objects, &mut there, deleted);
@@ -64,7 +65,7 @@ fn delete(objects: &[Object], there: &mut BTreeMap<usize, bool>, at: usize) {
     }
 }
 
-/// The same view of what a server has.
+/// The same view of a server.
 pub(crate) fn remains(objects: &[Object], live: impl Fn(Kind, &ObjectMeta) -> Option<ObjectMeta>) -> Remains {
     let remnant = |object: &Object| {
         let meta = live(object.kind, &object.meta)?;

@@ -1,4 +1,4 @@
-//! Decides what happens next: one of all steps that could happen, drawn from a seed, with faults where they are asked for.
+//! Chooses the next step among all possible ones, from a seed, with optional faults.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use super::{
     world::{Seen, World},
 };
 
-/// What can go wrong with a call.
+/// A fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     NotFound,
     Conflict,
     UnsupportedMediaType,
     TooManyRequests,
-    /// 500, and nothing was done.
+    /// 500, and the call was not applied.
     Unknown,
-    /// 500, and all was done.
+    /// 500, and the call was applied.
     LoseAnswer,
 }
 
-/// All faults that a server may answer truthfully enough: no object is said to be absent that is there.
+/// All faults in which no existing object is reported as absent.
 pub(crate) const FAULTS: [Fault; 5] = [
     Fault::Conflict,
     Fault::UnsupportedMediaType,
@@ -34,7 +34,7 @@ pub(crate) const FAULTS: [Fault; 5] = [
     Fault::Unknown,
     Fault::LoseAnswer,
 ];
-/// The same with answers 404 for what is there.
+/// The same with 404 for existing objects.
 pub(crate) const LIES: [Fault; 6] = [
     Fault::NotFound,
     Fault::Conflict,
@@ -49,13 +49,13 @@ pub(crate) const LIES: [Fault; 6] = [
 pub(crate) struct Schedule {
     rng: Rng,
     pub(crate) faults: &'static [Fault],
-    /// How many faults may still happen.
+    /// Number of faults that can still happen.
     pub(crate) faults_left: u32,
     pub(crate) restarts_left: u32,
     pub(crate) relists_left: u32,
-    /// What clients have yet to do.
+    /// Pending operations of clients.
     pub(crate) acts: Vec<Act>,
-    /// For so long nothing may change before retries count as hopeless.
+    /// After this long without a change, retries count as endless.
     pub(crate) patience: Duration,
 }
 
@@ -75,15 +75,15 @@ enum Step {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Nothing is left to do.
+    /// No step is left.
     Quiet,
-    /// Retries go on, and for a long time nothing changed.
+    /// Retries continue, and nothing changed for a long time.
     Retrying,
 }
 
 /// More steps than any cluster of a dozen objects needs.
 const STEPS_MAX: usize = 100_000;
-/// Longer than any item waits for its next try.
+/// Longer than the retry delay of any item.
 const PATIENCE: Duration = Duration::from_secs(4_000);
 
 impl Schedule {
@@ -104,13 +104,14 @@ impl Schedule {
         self
     }
 
-    /// For clusters that are never done with: contradicting references are tried in turn for ever, ten times a second (G-35).
+    /// For clusters that never settle: contradicting references are looked up alternately forever, ten times
+    /// a second (G-35).
     pub(crate) fn impatient(mut self) -> Self {
         self.patience = Duration::from_secs(60);
         self
     }
 
-    /// Lets the world go on until it rests.
+    /// Runs the world until it rests.
     pub(crate) fn run(&mut self, world: &mut World, cluster: &Cluster) -> Rest {
         let (mut revision, mut changed_at) = (world.server.revision(), world.now);
         for _ in 0..STEPS_MAX {
@@ -131,7 +132,7 @@ impl Schedule {
         panic!("no rest after {STEPS_MAX} steps");
     }
 
-    /// Does one of the things that can be done now; false where only time helps.
+    /// Executes one of the possible steps. Returns false if only time helps.
     pub(crate) fn step(&mut self, world: &mut World, cluster: &Cluster) -> bool {
         let mut steps = Vec::new();
         if world.waiting.is_none() {
@@ -188,7 +189,7 @@ impl Schedule {
             }
             Step::Restart => {
                 self.restarts_left -= 1;
-                // Some of the calls under way still reach the server.
+                // Some of the running calls still reach the server.
                 for at in (0..world.asked.len()).rev() {
                     if self.rng.chance(500) {
                         world.commit(at);
@@ -205,7 +206,7 @@ impl Schedule {
     }
 }
 
-/// Answers a pulled call with a fault.
+/// Responds to a pulled call with a fault.
 pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
     if fault == Fault::LoseAnswer {
         world.commit(at);

@@ -1,7 +1,7 @@
-//! A collector and an API server, and between them everything that can be late: watches, calls, answers.
+//! A collector and an API server, with everything between them that can be late: watches, calls, responses.
 //!
-//! Nothing happens by itself. Each method is one step; who decides on their order is in `schedule`. All that passes between the two is kept in a
-//! trace, which checkers judge afterwards.
+//! Nothing happens on its own. Each method is one step; `schedule` chooses the order. All messages between
+//! the two are recorded in a trace, which checkers verify afterwards.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,16 +14,16 @@ use kubegc_objects::{
 };
 use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
 
-/// One thing that passed between collector and server.
+/// One message between collector and server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// A collector began, the first one or one after a restart, with so many resources to list.
+    /// A collector started, the first one or one after a restart, with this number of resources to list.
     Began,
     Discovered(Vec<MonitorId>),
     Pulled(Call),
-    /// The call reached the server, which answered so.
+    /// The call reached the server, with this response.
     Committed(CallId, Answer),
-    /// The collector was answered.
+    /// The collector received the response.
     Answered(CallId, Answer),
     Told(MonitorId, WatchEvent),
     Warned(Box<InvalidNamespace>),
@@ -31,7 +31,7 @@ pub(crate) enum Seen {
     Ticked,
 }
 
-/// A monitor's watch: how far it has been delivered.
+/// The watch of a monitor: the position up to which it has delivered.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     pub(crate) kind: KindId,
@@ -46,17 +46,17 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     pub(crate) now: Timestamp,
     pub(crate) lanes: BTreeMap<MonitorId, Lane>,
-    /// Pulled and not yet carried out.
+    /// Pulled and not executed.
     pub(crate) asked: Vec<Call>,
-    /// Carried out and not yet answered.
+    /// Executed and without a delivered response.
     pub(crate) answers: Vec<(CallId, Answer)>,
-    /// What the last poll waited for, if nothing happened since.
+    /// The last wait, if nothing happened since.
     pub(crate) waiting: Option<Wait>,
     pub(crate) trace: Vec<(Timestamp, Seen)>,
 }
 
 impl World {
-    /// A collector that behaves as the release, over a server, asking for the served kinds once.
+    /// A collector that emulates the release, over a server, with a single discovery.
     pub(crate) fn new(version: KubernetesVersion, server: ApiServer) -> Self {
         let mut settings = Settings::new(version).as_upstream();
         settings.discovery_period = None;
@@ -98,7 +98,7 @@ impl World {
         output
     }
 
-    /// Asks the server which kinds it serves and tells the collector.
+    /// Runs discovery on the server and passes the result to the collector.
     pub(crate) fn discover(&mut self) {
         let catalog = Arc::new(self.server.discover());
         self.tell(Input::Catalog {
@@ -130,7 +130,7 @@ impl World {
         *lane.expect("the kind is watched").0
     }
 
-    /// Whether this watch has something to deliver.
+    /// Returns whether this watch has something to deliver.
     pub(crate) fn has_news(&self, lane: &Lane) -> bool {
         let news = || {
             self.server
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Lists a resource, the first time or anew.
+    /// Lists a resource, the first time or again.
     pub(crate) fn list(&mut self, monitor: MonitorId) {
         let kind = self.lanes[&monitor].kind;
         self.watched(monitor, WatchEvent::Init);
@@ -184,7 +184,7 @@ impl World {
         self.tell(Input::Watch { monitor, event });
     }
 
-    /// Carries out a pulled call. Its answer waits to be handed in.
+    /// Executes a pulled call. Its response is delivered separately.
     pub(crate) fn commit(&mut self, at: usize) {
         let call = self.asked.remove(at);
         let answer = perform(&mut self.server, &self.collector, &call.ask);
@@ -192,7 +192,7 @@ impl World {
         self.answers.push((call.id, answer));
     }
 
-    /// Hands in the answer to a call that was carried out.
+    /// Delivers the response of an executed call.
     pub(crate) fn answer(&mut self, at: usize) {
         let (call, answer) = self.answers.remove(at);
         self.hand_in(call, answer);
@@ -210,7 +210,7 @@ impl World {
         self.tell(Input::Tick);
     }
 
-    /// Kills the collector and begins with a new one. Calls that were not carried out yet never are.
+    /// Stops the collector and starts a new one. Calls that were not executed are dropped.
     pub(crate) fn restart(&mut self) {
         self.collector = Collector::new(self.settings.clone());
         self.lanes.clear();
@@ -238,7 +238,8 @@ impl World {
         self.trace.push((self.now, seen));
     }
 
-    /// Performs everything at once and in order until only time would help: what changed is seen before the next call.
+    /// Executes everything at once and in order until only time helps: changes are delivered before the next
+    /// call.
     pub(crate) fn settle_now(&mut self) -> Wait {
         loop {
             let output = self.poll();
@@ -255,7 +256,8 @@ impl World {
         }
     }
 
-    /// Goes on in order until the collector asks for something that fits; it is pulled and not carried out. False where it never is.
+    /// Continues in order until the collector makes a matching call, which is pulled and not executed.
+    /// Returns false if it never does.
     pub(crate) fn run_to(&mut self, fits: impl Fn(&Ask) -> bool) -> bool {
         let end = self.now.saturating_add(Duration::from_secs(120));
         loop {
@@ -288,7 +290,7 @@ impl World {
         }
     }
 
-    /// Delivers all that watches have. Answers whether there was anything.
+    /// Delivers all pending watch events. Returns whether there were any.
     pub(crate) fn deliver_all(&mut self) -> bool {
         let mut any = false;
         loop {
@@ -310,7 +312,7 @@ impl World {
             .map(|(&monitor, _)| monitor)
     }
 
-    /// The same, letting time pass until nothing is left, or for so long that what is left is hopeless.
+    /// The same, with time passing until nothing is left or retries count as endless.
     pub(crate) fn settle(&mut self) -> Wait {
         let end = self.now.saturating_add(Duration::from_secs(120));
         loop {
@@ -322,7 +324,7 @@ impl World {
         }
     }
 
-    /// All writes that were carried out, with their answers, since a position of the trace.
+    /// All executed writes with their responses, since a position of the trace.
     pub(crate) fn writes(&self, since: usize) -> Vec<(&Ask, &Answer)> {
         self.calls(since)
             .into_iter()
@@ -330,7 +332,7 @@ impl World {
             .collect()
     }
 
-    /// All calls that were answered, since a position of the trace.
+    /// All calls with a response, since a position of the trace.
     pub(crate) fn calls(&self, since: usize) -> Vec<(&Ask, &Answer)> {
         let mut asked = BTreeMap::new();
         let mut calls = Vec::new();
@@ -356,7 +358,7 @@ impl World {
             .collect()
     }
 
-    /// How the attempts at an object ended.
+    /// The conclusions of the attempts at an object.
     pub(crate) fn conclusions(&self, uid: &str) -> Vec<&Conclusion> {
         self.trace
             .iter()
@@ -368,7 +370,7 @@ impl World {
     }
 }
 
-/// Carries a call out.
+/// Executes a call.
 pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) -> Answer {
     let resource = &collector.catalog()[ask.kind];
     let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {

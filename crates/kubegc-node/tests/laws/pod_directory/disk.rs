@@ -1,4 +1,5 @@
-//! A disk on which plans of pod directories are carried out: directories, files and mount points, and nothing that can be lost unnoticed.
+//! A disk on which plans of pod directories are executed: directories, files and mount points, with every
+//! loss detected.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,12 +9,12 @@ use std::{
 use kubegc_core::RuntimeError;
 use kubegc_node::pod_directory::{Directory, Means, Removal};
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Directory,
     File,
-    /// A directory on which something is mounted: what is below it belongs to that.
+    /// A directory with a mount: its content belongs to the mount.
     Mount,
 }
 
@@ -22,7 +23,7 @@ pub(super) enum Node {
 pub(super) struct Disk(pub(super) BTreeMap<String, Node>);
 
 impl Disk {
-    /// Puts something at a path, below directories that are made.
+    /// Puts an entry at a path, and creates its parents.
     pub(super) fn put(&mut self, path: &str, node: Node) {
         for (at, _) in path.match_indices('/') {
             self.0.entry(path[..at].to_owned()).or_insert(Node::Directory);
@@ -30,14 +31,14 @@ impl Disk {
         self.0.entry(path.to_owned()).or_insert(node);
     }
 
-    /// What is below a path, however deep.
+    /// The entries below a path, at any depth.
     fn below(&self, path: &str) -> impl Iterator<Item = (&str, Node)> {
         let prefix = format!("{path}/");
         let all = self.0.iter().map(|(path, node)| (&**path, *node));
         all.filter(move |(path, _)| path.starts_with(&prefix))
     }
 
-    /// What belongs to a mount: the mount points and all below.
+    /// The entries of mounts: the mount points and everything below.
     pub(super) fn mounted(&self) -> BTreeSet<&str> {
         let mounts = self.0.iter().filter(|(_, node)| **node == Node::Mount);
         let within = |(mount, _): (&'_ String, &Node)| {
@@ -52,13 +53,13 @@ impl Disk {
             .collect()
     }
 
-    /// What stands in or below an entry of the pods directory.
+    /// The entries in or below an entry of the pods directory.
     pub(super) fn within(&self, name: &str) -> BTreeMap<&str, Node> {
         let own = self.0.get_key_value(name).map(|(path, node)| (&**path, *node));
         self.below(name).chain(own).collect()
     }
 
-    /// What a kubelet finds in a pod's directory.
+    /// The facts that a kubelet finds in a pod's directory.
     pub(super) fn read(&self, name: &str) -> Directory {
         let prefix = format!("{name}/");
         let paths = |top: &str, depth: usize| {
@@ -86,7 +87,7 @@ impl Disk {
         names.filter(|path| !path.contains('/')).map(Arc::from).collect()
     }
 
-    /// Removes as asked, as far as that goes.
+    /// Performs a removal as far as possible.
     pub(super) fn remove(&mut self, removal: &Removal) -> Result<(), RuntimeError> {
         let path = &*removal.path;
         let node = *self.0.get(path).ok_or(RuntimeError::NotFound)?;
@@ -112,7 +113,7 @@ impl Disk {
         }
     }
 
-    /// The directories at and below a path that hold nothing but such directories.
+    /// The directories at and below a path that contain only such directories.
     fn directories(&self, path: &str) -> Vec<String> {
         let only_directories = |path: &str| self.below(path).all(|(_, node)| node == Node::Directory);
         let all = self.below(path).chain([(path, Node::Directory)]);
@@ -120,7 +121,7 @@ impl Disk {
         bare.map(|(path, _)| path.to_owned()).collect()
     }
 
-    /// What is at and below a path, but for mounts and what holds them.
+    /// The entries at and below a path, except for mounts and their parents.
     fn tree(&self, path: &str) -> Vec<String> {
         let mounted = self.mounted();
         let holds = |path: &str| self.below(path).any(|(path, _)| mounted.contains(path));

@@ -1,0 +1,109 @@
+//! Rule numbers in the source and the rules of `RULES.md` agree. Documentation comments link to the rules.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const NOT_COVERED: &str = "Not covered";
+
+#[test]
+fn each_rule_in_the_source_is_documented_and_each_documented_rule_is_used_or_not_covered() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rules = fs::read_to_string(root.join("RULES.md")).expect("RULES.md is in the crate");
+    let sections = rules.split("\n### ").skip(1).map(|section| {
+        let rule = section.split_whitespace().next().unwrap_or_default();
+        (rule.to_owned(), section.contains(NOT_COVERED))
+    });
+    let sections: Vec<(String, bool)> = sections.collect();
+    let documented: BTreeSet<&str> = sections.iter().map(|(rule, _)| rule.as_str()).collect();
+    assert_eq!(documented.len(), sections.len(), "a rule has one section");
+    let covered = sections.iter().filter(|(_, not_covered)| !not_covered);
+    let covered: BTreeSet<&str> = covered.map(|(rule, _)| rule.as_str()).collect();
+
+    let mut problems = Vec::new();
+    let mut used = BTreeSet::new();
+    let mut folders: Vec<PathBuf> = vec![root.join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the source can be read") {
+            let path = entry.expect("the source can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("the source is text");
+            for (at, line) in text.lines().enumerate() {
+                let comment = line.trim_start();
+                let is_doc = comment.starts_with("///") || comment.starts_with("//!");
+                for rule in numbers(line) {
+                    let link = format!("[{rule}](crate::rules#{})", rule.to_lowercase().replace('.', "-"));
+                    if is_doc && !line.contains(&link) {
+                        problems.push(format!("{}:{}: {rule} is no link", path.display(), at + 1));
+                    }
+                }
+            }
+            for rule in named(&text, &covered) {
+                if !documented.contains(rule) {
+                    problems.push(format!("{}: RULES.md has no {rule}", path.display()));
+                }
+                used.insert(rule.to_owned());
+            }
+        }
+    }
+    for (rule, not_covered) in &sections {
+        if used.contains(rule) == *not_covered {
+            problems.push(format!(
+                "{rule}: either the source names it or RULES.md says \"{NOT_COVERED}\""
+            ));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The rules that a text names, with the covered ones of ranges such as `A-8 to A-10`.
+fn named<'a>(text: &'a str, covered: &BTreeSet<&'a str>) -> Vec<&'a str> {
+    let mut named = Vec::new();
+    let (mut last, mut is_range) = (None, false);
+    for word in text
+        .split_whitespace()
+        .filter(|word| !matches!(*word, "//" | "///" | "//!"))
+    {
+        let Some(rule) = numbers(word).next() else {
+            is_range = word == "to" && last.is_some();
+            last = last.filter(|_| is_range);
+            continue;
+        };
+        if let (Some(first), true) = (last, is_range) {
+            let (chapter, range) = (parts(first).0, parts(first).1..parts(rule).1);
+            named.extend(covered.iter().filter(|other| {
+                let (of, number) = parts(other);
+                of == chapter && range.contains(&number)
+            }));
+        }
+        named.push(rule);
+        (last, is_range) = (Some(rule), false);
+    }
+    named
+}
+
+/// The chapter and the number of a rule.
+fn parts(rule: &str) -> (&str, u32) {
+    let (chapter, number) = rule.split_once(['-', '.']).unwrap_or((rule, ""));
+    (chapter, number.parse().unwrap_or(0))
+}
+
+/// The rule numbers in a text, such as `A-8`, `L1.12` and `CP-20`.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|char: char| !(char.is_ascii_alphanumeric() || matches!(char, '-' | '.' | '_')))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| {
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            word.split_once(['-', '.']).is_some_and(|(chapter, number)| {
+                chapter.starts_with(|first: char| first.is_ascii_uppercase())
+                    && (chapter == "CP" || is_number(&chapter[1..]))
+                    && !number.is_empty()
+                    && is_number(number)
+            })
+        })
+}
