@@ -11,20 +11,20 @@
 //! # Upstream
 //! `eviction/eviction_manager.go` and `eviction/helpers.go`. Ranking pods and evicting them is not part of it.
 
+mod amount;
 mod layout;
 mod observation;
 mod pass;
 mod plan;
-mod quantity;
 mod reason;
 mod signal;
 mod threshold;
 
+pub use amount::{Amount, Percent};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
 pub use pass::{Answer, FunctionFailed, Pass, PodsGo, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
-pub use quantity::{Amount, Percent, Quantity};
 pub use reason::{Reason, Subject};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};
