@@ -11,6 +11,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
+use kubegc_core::printable;
 use lzma_rust2::XzReader;
 use tar::EntryType;
 use zip::ZipArchive;
@@ -444,21 +445,6 @@ fn is_zip(head: &[u8]) -> bool {
 /// Archives from before 1988 have no magic bytes, and an empty one has only zeros.
 fn is_tar(head: &[u8], path: &str) -> bool {
     head.len() == HEAD_BYTES && (head[257..].starts_with(b"ustar") || layout::has_extension(path, &["tar"]))
-}
-
-/// A path of an archive as it may be printed.
-fn printable(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for character in path.chars() {
-        let is_direction =
-            matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || is_direction {
-            text.extend(character.escape_unicode());
-        } else {
-            text.push(character);
-        }
-    }
-    text
 }
 
 fn invalid(problem: &str) -> io::Error {
