@@ -1,6 +1,6 @@
 //! Label selectors of the API.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::ObjectMeta;
 
@@ -42,15 +42,158 @@ impl LabelSelector {
     /// Whether the labels of an object match.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
+        self.matches_labels(|key| meta.labels.get(key).map(|value| &**value))
+    }
+
+    /// Whether labels match, which are looked up by key.
+    pub fn matches_labels<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let holds = |requirement: &LabelRequirement| {
-            let value = meta.labels.get(&requirement.key);
-            let is_there = value.is_some_and(|value| {
+            let is_there = label(&requirement.key).is_some_and(|value| {
                 let values = requirement.values.as_ref();
-                values.is_none_or(|values| values.contains(value))
+                values.is_none_or(|values| values.iter().any(|one| **one == *value))
             });
             is_there == requirement.is_wanted
         };
-        let has = |(key, value): (&Arc<str>, &Arc<str>)| meta.labels.get(key) == Some(value);
+        let has = |(key, value): (&Arc<str>, &Arc<str>)| label(key) == Some(&**value);
         self.match_labels.iter().all(has) && self.match_expressions.iter().all(holds)
+    }
+}
+
+impl LabelRequirement {
+    /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` where there is no such operator.
+    #[must_use]
+    pub fn new(key: Arc<str>, operator: &str, values: Vec<Arc<str>>) -> Option<Self> {
+        let (is_wanted, values) = match operator {
+            "In" => (true, Some(values)),
+            "NotIn" => (false, Some(values)),
+            "Exists" => (true, None),
+            "DoesNotExist" => (false, None),
+            _ => return None,
+        };
+        Some(Self {
+            key,
+            is_wanted,
+            values,
+        })
+    }
+
+    /// The name of its operator.
+    #[must_use]
+    pub const fn operator(&self) -> &'static str {
+        match (self.is_wanted, &self.values) {
+            (true, Some(_)) => "In",
+            (false, Some(_)) => "NotIn",
+            (true, None) => "Exists",
+            (false, None) => "DoesNotExist",
+        }
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// The text form, sorted by key: `app=web,env in (a,b),!legacy`.
+    ///
+    /// # Upstream
+    /// [`FormatLabelSelector`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go), but
+    /// empty where it has no requirements.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.match_labels.iter();
+        let labels = labels.map(|(key, value)| (key, format!("{key}={value}")));
+        let expressions = self.match_expressions.iter().map(|requirement| {
+            let key = &requirement.key;
+            let mut values = requirement.values.clone().unwrap_or_default();
+            values.sort_unstable();
+            let values = values.join(",");
+            let text = match requirement.operator() {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_string(),
+            };
+            (key, text)
+        });
+        let mut parts: Vec<(&Arc<str>, String)> = labels.chain(expressions).collect();
+        parts.sort_unstable();
+        let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_match_and_are_written() {
+        let requirement = |key: &str, operator: &str, values: &[&str]| {
+            let values = values.iter().map(|value| Arc::from(*value)).collect();
+            LabelRequirement::new(key.into(), operator, values).expect("an operator")
+        };
+        let selector =
+            |label: Option<(&str, &str)>, match_expressions: Vec<LabelRequirement>| LabelSelector {
+                match_labels: label
+                    .map(|(key, value)| (key.into(), value.into()))
+                    .into_iter()
+                    .collect(),
+                match_expressions,
+            };
+        let labels = |key: &str| match key {
+            "app" => Some("web"),
+            "tier" => Some("db"),
+            _ => None,
+        };
+        for (selector, matches, text) in [
+            (selector(None, vec![]), true, ""),
+            (selector(Some(("app", "web")), vec![]), true, "app=web"),
+            (selector(Some(("app", "api")), vec![]), false, "app=api"),
+            (selector(Some(("none", "")), vec![]), false, "none="),
+            (
+                selector(None, vec![requirement("tier", "In", &["web", "db"])]),
+                true,
+                "tier in (db,web)",
+            ),
+            (
+                selector(None, vec![requirement("none", "In", &["db"])]),
+                false,
+                "none in (db)",
+            ),
+            (
+                selector(None, vec![requirement("tier", "NotIn", &["db"])]),
+                false,
+                "tier notin (db)",
+            ),
+            (
+                selector(None, vec![requirement("none", "NotIn", &["db"])]),
+                true,
+                "none notin (db)",
+            ),
+            (
+                selector(
+                    Some(("tier", "db")),
+                    vec![
+                        requirement("none", "DoesNotExist", &[]),
+                        requirement("app", "Exists", &[]),
+                    ],
+                ),
+                true,
+                "app,!none,tier=db",
+            ),
+            (
+                selector(None, vec![requirement("none", "Exists", &[])]),
+                false,
+                "none",
+            ),
+            (
+                selector(None, vec![requirement("app", "DoesNotExist", &["x"])]),
+                false,
+                "!app",
+            ),
+        ] {
+            assert_eq!(selector.matches_labels(labels), matches, "{text}");
+            assert_eq!(selector.to_string(), text);
+        }
+        for operator in ["In", "NotIn", "Exists", "DoesNotExist"] {
+            assert_eq!(requirement("a", operator, &[]).operator(), operator);
+        }
+        assert_eq!(LabelRequirement::new("a".into(), "Gt", vec![]), None);
     }
 }

@@ -37,7 +37,7 @@ pub use go::{json_kind, json_syntax_error};
 pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use schedule::Schedule;
-pub use selector::Selector;
+pub use selector::{Selector, label_selector};
 pub use shared::SharedApiServer;
 pub use status::{Cause, Details, Status};
 pub use types::has_type;

@@ -1,6 +1,9 @@
-//! Decides which objects a label selector means.
+//! Label selectors: the text form of URLs, and the fields of objects.
 
-use kubegc_core::{FieldError, KubernetesVersion, ObjectMeta};
+use std::sync::Arc;
+
+use kubegc_core::{FieldError, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta};
+use serde_json::Value;
 
 use crate::{formats, status::quoted};
 
@@ -82,6 +85,41 @@ impl std::str::FromStr for Selector {
             .map(Self)
             .map_err(|problem| FieldError::invalid("labelSelector", text, &problem))
     }
+}
+
+/// Reads a `metav1.LabelSelector` of an object. Labels and values that are no texts are skipped; `None` for an operator that does not
+/// exist.
+///
+/// # Examples
+/// ```
+/// let selector = serde_json::json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["web", "db"]}]});
+/// let selector = kubegc_sim::label_selector(&selector).expect("a known operator");
+/// assert_eq!(selector.to_string(), "tier in (db,web)");
+/// ```
+#[must_use]
+pub fn label_selector(selector: &Value) -> Option<LabelSelector> {
+    let list = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let labels = labels.into_iter().flatten();
+    let requirements = list(selector, "matchExpressions");
+    let requirements = requirements.iter().map(|requirement| {
+        let text = |key: &str| requirement.get(key).and_then(Value::as_str).unwrap_or_default();
+        let values = list(requirement, "values");
+        let values = values.iter().filter_map(Value::as_str).map(Arc::from).collect();
+        LabelRequirement::new(text("key").into(), text("operator"), values)
+    });
+    Some(LabelSelector {
+        match_labels: labels
+            .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
+            .collect(),
+        match_expressions: requirements.collect::<Option<_>>()?,
+    })
 }
 
 /// The tokens of a selector: symbols, and what stands between them and spaces.

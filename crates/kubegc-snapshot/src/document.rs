@@ -422,6 +422,12 @@ impl Reading<'_> {
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
+        if self.in_array
+            && says_nothing(object)
+            && let Some(wrapped) = wrapped(text)
+        {
+            return self.value(&wrapped, text, source, item);
+        }
         self.objects += u64::from(!says_nothing(object));
         let is_hinted = source.hint.is_some() && !(source.is_member && says_nothing(object));
         if item.is_none() && !object.is_of_the_api() && !is_hinted {
@@ -676,6 +682,24 @@ const NEITHER: &str = "it has neither apiVersion nor kind";
 /// Whether a map has nothing of an object.
 fn says_nothing(object: &Item<'_>) -> bool {
     object.meta.is_none() && object.kind.is_none() && object.api_version.is_none()
+}
+
+/// The object in an entry `object: {...}` of an array; `None` if the entry is anything else.
+///
+/// # Upstream
+/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go) of
+/// troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of a field of Go.
+fn wrapped(text: &str) -> Option<Value> {
+    let mut entry: Value = serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()?;
+    if let Value::Array(entries) = &mut entry {
+        // In YAML an entry has its dash.
+        entry = entries.pop()?;
+    }
+    let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
+    let object = fields.remove("object")?;
+    // An object that says nothing is not unwrapped, so nothing is unwrapped twice.
+    let is_object = loose::item(&object).is_some_and(|object| !says_nothing(&object));
+    is_object.then_some(object)
 }
 
 /// Whether an object says that it is a list.

@@ -27,6 +27,8 @@ pub(crate) struct Found {
 
 /// Why a member of a folder or archive is not read.
 pub(crate) const NO_DUMP: &str = "not JSON or YAML";
+/// The same of what macOS adds to archives.
+const METADATA: &str = "metadata of macOS";
 /// The same of links.
 pub(crate) const LINK: &str = "links and special files";
 
@@ -57,7 +59,7 @@ pub(crate) fn role(path: &str) -> Role {
     }
     if segments.contains(&"__MACOSX") || segments.last().is_some_and(|name| name.starts_with("._")) {
         // They have the name of the file beside them and hold its attributes.
-        return Role::Skipped(NO_DUMP);
+        return Role::Skipped(METADATA);
     }
     let plain = unpacked_name(path);
     let in_bundle = after(&segments, "cluster-resources");
@@ -252,7 +254,8 @@ const VELERO_REPORTS: [&str; 8] = [
 pub(crate) fn node_role(path: &str) -> Role {
     match role(path) {
         Role::Refused(looks_like, advice) => Role::Refused(looks_like, advice),
-        _ if has_extension(path, &["json", "yaml", "yml"]) => Role::Read,
+        Role::Skipped(reason) if reason == METADATA => Role::Skipped(reason),
+        _ if has_extension(&unpacked_name(path), &["json", "yaml", "yml", "tar", "zip"]) => Role::Read,
         _ => Role::Skipped("not a .json, .yaml or .yml file"),
     }
 }
@@ -265,11 +268,14 @@ fn after<'s, 'p>(segments: &'s [&'p str], name: &str) -> Option<&'s [&'p str]> {
 
 /// The name of a file without the suffix of its compression.
 pub(crate) fn unpacked_name(path: &str) -> Cow<'_, str> {
-    if has_extension(path, &["tgz"]) {
-        return format!("{}.tar", &path[..path.len() - 4]).into();
+    let Some((stem, _)) = path.rsplit_once('.') else {
+        return path.into();
+    };
+    if has_extension(path, &["tgz", "txz", "tzst"]) {
+        return format!("{stem}.tar").into();
     }
-    if has_extension(path, &["gz"]) {
-        return path[..path.len() - 3].into();
+    if has_extension(path, &["gz", "xz", "zst"]) {
+        return stem.into();
     }
     path.into()
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
 //! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
-//! | `.gz`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
+//! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
 //! | UTF-8 with or without a byte order mark, UTF-16 with one | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |
 //! | must-gather, Velero backups | as folders |
@@ -81,6 +81,7 @@ mod version;
 mod window;
 mod x509;
 mod yaml;
+mod zstd;
 
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use details::{ApiServiceDetails, CrdDetails, CrdVersion, Details};

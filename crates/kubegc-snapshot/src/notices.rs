@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use kubegc_core::printable;
 use memchr::memmem;
 
 use crate::{
@@ -74,10 +75,7 @@ pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, Wi
         return Ok(None);
     };
     let shown = &line[..line.len().min(MESSAGE_BYTES_MAX)];
-    let text = String::from_utf8_lossy(shown)
-        .trim_end()
-        .escape_debug()
-        .to_string();
+    let text = printable(String::from_utf8_lossy(shown).trim_end()).into_owned();
     window.consume(length);
     Ok(Some(Notice::Message { text, is_error }))
 }

@@ -13,10 +13,8 @@ use crate::{
     layout::{self, Found},
     progress::{Counted, Progress},
     settle,
-    unpack::{Stream, Unpacked, Unpacker},
+    unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
-
-type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
 
 /// Bytes that one object may have, unless [`Reader::object_bytes_max`] says otherwise.
 pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -306,7 +304,7 @@ impl Reader {
         root: &Arc<str>,
         open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
     ) -> Result<u64, SnapshotError> {
-        let mut unpacker = Unpacker::new(self.unpacked_bytes_max);
+        let mut unpacker = Unpacker::new(self.unpacked_bytes_max, layout::role);
         let mut texts = 0;
         let read = open(&mut unpacker, &mut |unpacked| match unpacked {
             Unpacked::Text(stream) => {
@@ -321,7 +319,7 @@ impl Reader {
         let error = match read {
             Ok(()) if texts == 0 && name == root => SnapshotError::Nothing {
                 file: Arc::clone(name),
-                problem: "no .json, .yaml or .yml file in this archive",
+                problem: unpack::NOTHING_IN_ARCHIVE,
             },
             Ok(()) => return Ok(texts),
             Err(error) => error,

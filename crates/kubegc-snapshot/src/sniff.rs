@@ -6,11 +6,7 @@ use crate::{Place, SnapshotError};
 pub(crate) const BYTES: usize = 4096;
 
 /// First bytes of formats that are not read: position, bytes, name, advice.
-const FORMATS: [(usize, &[u8], &str, &str); 9] = [
-    (0, b"\x1f\x8b", "gzip", UNPACK),
-    (0, b"PK\x03\x04", "a zip archive", UNPACK),
-    (0, b"\xfd7zXZ\0", "xz", UNPACK),
-    (0, b"\x28\xb5\x2f\xfd", "zstd", UNPACK),
+const FORMATS: [(usize, &[u8], &str, &str); 4] = [
     (0, b"BZh", "bzip2", UNPACK),
     (257, b"ustar", "a tar archive", UNPACK),
     (
@@ -25,7 +21,6 @@ const FORMATS: [(usize, &[u8], &str, &str); 9] = [
         "an object in protobuf",
         "export it as YAML with auger, or dump it with kubectl get -o json",
     ),
-    (0, b"\xff\xfe", "UTF-16 text", "convert it to UTF-8"),
 ];
 
 const UNPACK: &str = "unpack it and give the folder";

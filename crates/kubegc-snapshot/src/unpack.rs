@@ -11,6 +11,8 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
+use kubegc_core::printable;
+use lzma_rust2::XzReader;
 use tar::EntryType;
 use zip::ZipArchive;
 
@@ -18,6 +20,7 @@ use crate::{
     SnapshotError,
     layout::{self, Role},
     utf16::Utf16,
+    zstd::ZstdReader,
 };
 
 /// Members of all archives of one input.
@@ -26,6 +29,8 @@ const MEMBERS_MAX: usize = 1_000_000;
 const DEPTH_MAX: u8 = 4;
 /// Bytes of a zip archive that cannot be read from its end: standard input, or a member of another archive.
 const ZIP_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// KiB of memory for unpacking xz. Its highest level needs 65 MiB.
+const XZ_KIB_MAX: u32 = 128 * 1024;
 /// Bytes of a member's path.
 const PATH_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes by which formats are recognised: one header of a tar archive.
@@ -49,21 +54,28 @@ pub(crate) enum Unpacked<'a> {
     Skipped(&'static str),
 }
 
-type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
+/// The problem of an archive of which nothing is read.
+pub(crate) const NOTHING_IN_ARCHIVE: &str = "no .json, .yaml or .yml file in this archive";
+
+/// Called for each member.
+pub(crate) type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
 
 /// Unpacks one input, within limits.
 pub(crate) struct Unpacker {
     bytes_left: u64,
     bytes_max: u64,
     members: usize,
+    role: fn(&str) -> Role,
 }
 
 impl Unpacker {
-    pub(crate) fn new(bytes_max: u64) -> Self {
+    /// `role` says which members are read.
+    pub(crate) fn new(bytes_max: u64, role: fn(&str) -> Role) -> Self {
         Self {
             bytes_left: bytes_max,
             bytes_max,
             members: 0,
+            role,
         }
     }
 
@@ -122,7 +134,8 @@ impl Unpacker {
         } = stream;
         let head = head(input, HEAD_BYTES).map_err(|source| io_error(&name, source))?;
         let mut input = head.chain(input);
-        let is_packed = is_gzip(&head) || is_zip(&head) || is_tar(&head, path);
+        let compression = Compression::of(&head);
+        let is_packed = compression.is_some() || is_zip(&head) || is_tar(&head, path);
         if is_packed && depth >= DEPTH_MAX {
             return Err(SnapshotError::TooMany {
                 file: name,
@@ -130,10 +143,10 @@ impl Unpacker {
                 what: "compressions and archives within each other",
             });
         }
-        if is_gzip(&head) {
+        if let Some(compression) = compression {
             let (bytes_left, bytes_max) = (self.bytes_left, self.bytes_max);
             let mut plain = Counted {
-                input: MultiGzDecoder::new(input),
+                input: compression.decoder(input),
                 bytes_left,
                 bytes_max,
             };
@@ -297,7 +310,7 @@ impl Unpacker {
     ) -> Result<(), SnapshotError> {
         let path = path.replace('\\', "/");
         let path = path.trim_start_matches("./").trim_start_matches('/');
-        match layout::role(path) {
+        match (self.role)(path) {
             Role::Skipped(reason) => visit(Unpacked::Skipped(reason)),
             Role::Refused(looks_like, advice) => Err(SnapshotError::Refused {
                 file: archive.into(),
@@ -395,8 +408,33 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn is_gzip(head: &[u8]) -> bool {
-    head.starts_with(b"\x1f\x8b")
+/// How a stream is compressed.
+#[derive(Clone, Copy)]
+enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Option<Self> {
+        let starts: [(&[u8], Self); 3] = [
+            (b"\x1f\x8b", Self::Gzip),
+            (b"\xfd7zXZ\0", Self::Xz),
+            (b"\x28\xb5\x2f\xfd", Self::Zstd),
+        ];
+        let found = starts.into_iter().find(|(start, _)| head.starts_with(start));
+        found.map(|(_, compression)| compression)
+    }
+
+    /// Unpacks all members, streams or frames of the input, one after the other.
+    fn decoder<'r>(self, input: impl Read + 'r) -> Box<dyn Read + 'r> {
+        match self {
+            Self::Gzip => Box::new(MultiGzDecoder::new(input)),
+            Self::Xz => Box::new(XzReader::new_mem_limit(input, true, XZ_KIB_MAX)),
+            Self::Zstd => Box::new(ZstdReader::new(input)),
+        }
+    }
 }
 
 fn is_zip(head: &[u8]) -> bool {
@@ -407,21 +445,6 @@ fn is_zip(head: &[u8]) -> bool {
 /// Archives from before 1988 have no magic bytes, and an empty one has only zeros.
 fn is_tar(head: &[u8], path: &str) -> bool {
     head.len() == HEAD_BYTES && (head[257..].starts_with(b"ustar") || layout::has_extension(path, &["tar"]))
-}
-
-/// A path of an archive as it may be printed.
-fn printable(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for character in path.chars() {
-        let is_direction =
-            matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || is_direction {
-            text.extend(character.escape_unicode());
-        } else {
-            text.push(character);
-        }
-    }
-    text
 }
 
 fn invalid(problem: &str) -> io::Error {

@@ -1,12 +1,11 @@
 //! What a sync reads and what it gives: the view of the server, and the writes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    ApiResource, KindId, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta, OwnerReference,
-    Timestamp,
+    ApiResource, KindId, KubernetesVersion, LabelSelector, ObjectMeta, OwnerReference, Timestamp,
 };
-use kubegc_sim::{ApiServer, StoredObject};
+use kubegc_sim::{ApiServer, StoredObject, label_selector};
 use serde_json::{Map, Value, json};
 
 use super::{Subject, Workloads};
@@ -379,29 +378,10 @@ pub(super) fn counts(required: &[&str], counts: &[(&str, usize)]) -> Map<String,
         .collect()
 }
 
-/// `spec.selector`. One that cannot be read matches nothing.
+/// `spec.selector`. One that cannot be read is empty, and an empty one selects nothing.
 pub(super) fn selector_of(object: &StoredObject) -> LabelSelector {
-    let mut match_labels = BTreeMap::new();
-    if let Some(Value::Object(labels)) = object.at(&["spec", "selector", "matchLabels"]) {
-        let pairs = labels.iter();
-        match_labels
-            .extend(pairs.map(|(key, value)| (Arc::from(&**key), value.as_str().unwrap_or_default().into())));
-    }
-    let expressions = items(object, &["spec", "selector", "matchExpressions"]).iter();
-    let match_expressions = expressions.map(|expression| {
-        let operator = expression["operator"].as_str().unwrap_or_default();
-        let values = expression["values"].as_array().into_iter().flatten();
-        let values = values.filter_map(Value::as_str).map(Arc::from).collect();
-        LabelRequirement {
-            key: expression["key"].as_str().unwrap_or_default().into(),
-            is_wanted: matches!(operator, "In" | "Exists"),
-            values: matches!(operator, "In" | "NotIn").then_some(values),
-        }
-    });
-    LabelSelector {
-        match_labels,
-        match_expressions: match_expressions.collect(),
-    }
+    let selector = object.at(&["spec", "selector"]);
+    selector.and_then(label_selector).unwrap_or_default()
 }
 
 /// Whether the selector of an owner of pods matches the labels of its template. The API server demands it where it

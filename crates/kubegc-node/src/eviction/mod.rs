@@ -14,20 +14,20 @@
 //! [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go).
 //! Ranking and evicting pods is not included.
 
+mod amount;
 mod layout;
 mod observation;
 mod pass;
 mod plan;
-mod quantity;
 mod reason;
 mod signal;
 mod threshold;
 
+pub use amount::{Amount, Percent};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
 pub use pass::{Answer, EvictionReason, FunctionFailed, Pass, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
-pub use quantity::{Amount, Percent, Quantity};
 pub use reason::{Reason, Subject};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

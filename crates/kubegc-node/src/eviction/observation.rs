@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{Timestamp, node_facts::FileSystem};
+use kubegc_core::{Quantity, Timestamp, node_facts::FileSystem};
 
-use super::{Quantity, Signal, Threshold};
+use super::{Signal, Threshold};
 
 /// A measurement of one signal: bytes, inodes or process ids.
 #[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
@@ -117,8 +117,8 @@ impl Threshold {
         let observation = observations.measured(self.signal)?;
         let mut asked = self.value.of(observation.capacity);
         if let (MinimumReclaim::Enforced, Some(amount)) = (reclaim, self.minimum_reclaim) {
-            asked = asked.saturating_add(amount.of(observation.capacity));
+            asked = asked.plus(amount.of(observation.capacity));
         }
-        Some(asked > Quantity::whole(observation.available))
+        Some(asked > Quantity::binary_si(observation.available))
     }
 }

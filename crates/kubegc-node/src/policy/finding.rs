@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use kubegc_core::node_facts::FileSystem;
+use kubegc_core::{Quantity, node_facts::FileSystem};
 
 use super::{Policy, PolicySpec, SwitchReason};
 use crate::{
     GoDuration,
-    eviction::{Amount, Quantity, Signal, Threshold},
+    eviction::{Amount, Signal, Threshold},
 };
 
 /// A deprecated flag of container collection.
@@ -156,7 +156,7 @@ pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSys
         Amount::Absolute(value) => capacity.is_some_and(|bytes| {
             let left = u128::from(bytes) * u128::from(left_percent) / 100;
             // At most the capacity, which 64 bits hold.
-            value >= Quantity::whole(u64::try_from(left).unwrap_or(u64::MAX))
+            value >= Quantity::binary_si(u64::try_from(left).unwrap_or(u64::MAX))
         }),
     };
     policy

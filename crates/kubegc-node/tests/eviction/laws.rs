@@ -71,10 +71,14 @@ fn is_short(threshold: &Threshold, observations: &Observations, with_reclaim: bo
                 let share = percent.parse::<f32>().expect("a number") / 100.0;
                 (observation.capacity as f64 * f64::from(share)) as u64
             }
-            None => match text.strip_suffix("Ki") {
-                Some(kibi) => kibi.parse::<u64>().expect("a number") * 1_024,
-                None => text.parse().expect("a number"),
-            },
+            None => {
+                let units = [("Ki", 1_024), ("k", 1_000), ("", 1)];
+                let (number, unit) = units
+                    .iter()
+                    .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, unit)))
+                    .expect("the last suffix fits");
+                number.parse::<u64>().expect("a number") * unit
+            }
         }
     };
     let reclaim = threshold

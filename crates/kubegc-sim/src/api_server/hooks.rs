@@ -6,14 +6,14 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::{
-    KindId, LabelRequirement, LabelSelector, Scope,
+    KindId, LabelSelector, Scope,
     admission::{Webhook, WebhookRule},
 };
 use serde_json::{Value, json};
 
 use super::{ApiServer, patch::Operations, update::Part};
 use crate::{
-    StoredObject,
+    StoredObject, label_selector,
     status::{self, Refusal},
 };
 
@@ -231,33 +231,5 @@ fn read(entry: &Value) -> Webhook {
 }
 
 fn selector(entry: &Value, key: &str) -> LabelSelector {
-    let Some(selector) = entry.get(key) else {
-        return LabelSelector::default();
-    };
-    let labels = selector
-        .get("matchLabels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let requirements = selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    LabelSelector {
-        match_labels: labels
-            .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
-            .collect(),
-        match_expressions: requirements
-            .map(|requirement| {
-                let text = |key: &str| requirement.get(key).and_then(Value::as_str).unwrap_or_default();
-                let operator = text("operator");
-                LabelRequirement {
-                    key: text("key").into(),
-                    is_wanted: matches!(operator, "In" | "Exists"),
-                    values: matches!(operator, "In" | "NotIn").then(|| texts(requirement, "values")),
-                }
-            })
-            .collect(),
-    }
+    entry.get(key).and_then(label_selector).unwrap_or_default()
 }

@@ -6,14 +6,13 @@
 
 use std::sync::Arc;
 
-use kubegc_core::ApiResource;
+use kubegc_core::{ApiResource, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::{
     annotations,
     defaults::{is_nil, object_mut},
     limits,
-    quantity::Quantity,
 };
 use crate::{
     ApiServer, StoredObject,
@@ -369,7 +368,7 @@ impl Classes {
 fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option<String> {
     let size = |claim: &StoredObject| {
         let size = claim.text_at(&["spec", "resources", "requests", "storage"]);
-        Quantity::parse(size).unwrap_or_else(|| Quantity::whole(0))
+        Quantity::parse(size).unwrap_or_else(|| Quantity::decimal_si(0))
     };
     if size(new) <= size(old) {
         return None;

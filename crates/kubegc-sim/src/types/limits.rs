@@ -5,9 +5,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::{admission::all, defaults::object_mut, quantity::Quantity};
+use super::{admission::all, defaults::object_mut};
 use crate::{ApiServer, StoredObject};
 
 fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {

@@ -3,7 +3,7 @@
 //! An object is decoded as its version defines it, gets that version's defaults and is brought in the one shape that is stored.
 //! Strategies prepare and validate it in that shape, and responses show it in the version that was asked for.
 //!
-//! - [`schema`]: the structs, from a table; [`value`]: decoding; [`quantity`].
+//! - [`schema`]: the structs, from a table; [`value`]: decoding.
 //! - [`defaults`], [`convert`].
 
 pub(crate) mod admission;
@@ -14,7 +14,6 @@ mod hpa;
 mod limits;
 pub(crate) mod prepare;
 mod qos;
-pub(crate) mod quantity;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod validate;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use kubegc_core::Quantity;
 use serde_json::Value;
 
-use super::quantity::Quantity;
 use crate::StoredObject;
 
 pub(crate) fn class(pod: &StoredObject) -> &'static str {
@@ -24,9 +24,9 @@ pub(crate) fn class(pod: &StoredObject) -> &'static str {
                 .and_then(|resources| resources.get(kind)?.as_object());
             for (name, amount) in resources.into_iter().flatten() {
                 let amount = amount.as_str().and_then(Quantity::parse);
-                let Some(amount) = amount
-                    .filter(|amount| matches!(&**name, "cpu" | "memory") && *amount > Quantity::whole(0))
-                else {
+                let Some(amount) = amount.filter(|amount| {
+                    matches!(&**name, "cpu" | "memory") && *amount > Quantity::decimal_si(0)
+                }) else {
                     continue;
                 };
                 limited += usize::from(kind == "limits");

@@ -5,13 +5,10 @@
 //! Decoding and encoding of the versioned types, and the protobuf form in between, in which an empty list or map is none.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubegc_core::{KubernetesVersion, Timestamp};
+use kubegc_core::{KubernetesVersion, Quantity, Timestamp};
 use serde_json::{Map, Value};
 
-use super::{
-    quantity::Quantity,
-    schema::{StructId, Type},
-};
+use super::schema::{StructId, Type};
 
 /// A value that is not of its type.
 #[derive(Debug, PartialEq, Eq)]

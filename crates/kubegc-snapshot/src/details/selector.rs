@@ -33,16 +33,6 @@ fn requirement(
     let values = reading.all_texts(&requirement.values, path.field("values"))?;
     let operator_path = path.field("operator");
     let operator = reading.text_or_empty(&requirement.operator, operator_path)?;
-    let (is_wanted, values) = match &*operator {
-        "In" => (true, Some(values)),
-        "NotIn" => (false, Some(values)),
-        "Exists" => (true, None),
-        "DoesNotExist" => (false, None),
-        _ => return Err(reading.bad(operator_path, "not an operator of label selectors")),
-    };
-    Ok(LabelRequirement {
-        key,
-        is_wanted,
-        values,
-    })
+    LabelRequirement::new(key, &operator, values)
+        .ok_or_else(|| reading.bad(operator_path, "not an operator of label selectors"))
 }

@@ -261,15 +261,7 @@ fn of_daemon_set(set: &DaemonSet) -> Object {
 }
 
 fn selector(field: &Field<LabelSelector>) -> Value {
-    let requirement = |requirement: &LabelRequirement| {
-        let operator = match (requirement.is_wanted, &requirement.values) {
-            (true, Some(_)) => "In",
-            (false, Some(_)) => "NotIn",
-            (true, None) => "Exists",
-            (false, None) => "DoesNotExist",
-        };
-        json!({ "key": requirement.key, "operator": operator, "values": requirement.values })
-    };
+    let requirement = |requirement: &LabelRequirement| json!({ "key": requirement.key, "operator": requirement.operator(), "values": requirement.values });
     known(field, |selector| {
         let expressions: Value = selector.match_expressions.iter().map(requirement).collect();
         json!({ "matchLabels": selector.match_labels, "matchExpressions": expressions })

@@ -12,7 +12,11 @@ use super::{
     parts::{Part, Parts},
     records, settle, stats,
 };
-use crate::{Place, SnapshotError, layout, reader::OBJECT_BYTES_MAX};
+use crate::{
+    Place, SnapshotError, layout,
+    reader::{OBJECT_BYTES_MAX, UNPACKED_BYTES_MAX},
+    unpack::{self, Stream, Unpacked, Unpacker, Visit},
+};
 
 /// Where the knowledge of pods comes from.
 #[expect(
@@ -184,7 +188,11 @@ impl NodeReader {
         self
     }
 
-    /// Reads a file, or all `.json`, `.yaml` and `.yml` files of a folder, in the order of their paths.
+    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
+    ///
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
+    /// `.tar`, `.zip` and their compressed forms are read, and other files are findings. An input may unpack to
+    /// [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
     /// A file cannot be read, is no document of a node, or there is none.
@@ -198,22 +206,24 @@ impl NodeReader {
         for path in found.files {
             let name: Arc<str> = path.to_string_lossy().into();
             match File::open(&path) {
-                Ok(file) => self.input(name, None, file)?,
+                Ok(file) => self.unpack(&name, None, |unpacker, visit| {
+                    unpacker.file(file, Arc::clone(&name), &name, found.is_folder, visit)
+                })?,
                 Err(source) => self.settle_failure(SnapshotError::Io { path: name, source }, None)?,
             }
         }
         Ok(())
     }
 
-    /// Reads one or several documents; `name` stands for the input in findings and errors.
+    /// Reads one or several documents, compressed or not, or an archive of them; `name` stands for the input in findings and errors.
     ///
     /// # Errors
     /// The input fails, is no JSON or YAML, or holds what is no document of a node.
     ///
     /// # Complexity
-    /// O(n log n) for n entries; the input and its tree are held while it is read.
+    /// O(n log n) for n entries; one file and its tree are held while it is read.
     pub fn read(&mut self, name: &str, input: impl Read) -> Result<(), SnapshotError> {
-        self.input(name.into(), None, input)
+        self.stream(name, None, input)
     }
 
     /// Reads documents that are known to be of this kind.
@@ -226,7 +236,7 @@ impl NodeReader {
         name: &str,
         input: impl Read,
     ) -> Result<(), SnapshotError> {
-        self.input(name.into(), Some(document), input)
+        self.stream(name, Some(document), input)
     }
 
     /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are passed over; one that a kubelet would
@@ -252,6 +262,58 @@ impl NodeReader {
         match self.failed {
             Some(place) => Err(SnapshotError::ReadFailed { place }),
             None => Ok(settle::settle(self.parts, &self.declared, self.notes)),
+        }
+    }
+
+    fn stream(
+        &mut self,
+        name: &str,
+        asked: Option<NodeDocument>,
+        mut input: impl Read,
+    ) -> Result<(), SnapshotError> {
+        let name: Arc<str> = name.into();
+        self.unpack(&name, asked, |unpacker, visit| {
+            let stream = Stream {
+                name: Arc::clone(&name),
+                path: &name,
+                is_member: false,
+                input: &mut input,
+            };
+            unpacker.stream(stream, 0, visit)
+        })
+    }
+
+    /// Reads all texts of one input.
+    fn unpack(
+        &mut self,
+        name: &Arc<str>,
+        asked: Option<NodeDocument>,
+        open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
+    ) -> Result<(), SnapshotError> {
+        let mut unpacker = Unpacker::new(UNPACKED_BYTES_MAX, layout::node_role);
+        let mut texts = 0_u64;
+        let read = open(&mut unpacker, &mut |unpacked| match unpacked {
+            Unpacked::Text(stream) => {
+                texts += 1;
+                self.input(stream.name, asked, stream.input)
+            }
+            Unpacked::Skipped(reason) => {
+                let place = Place::new(Arc::clone(name));
+                self.notes
+                    .add(NodeProblem::PassedOver, Some(&place), "", "", reason);
+                Ok(())
+            }
+        });
+        match read {
+            Ok(()) if texts > 0 => Ok(()),
+            Ok(()) => self.settle_failure(
+                SnapshotError::Nothing {
+                    file: Arc::clone(name),
+                    problem: unpack::NOTHING_IN_ARCHIVE,
+                },
+                asked,
+            ),
+            Err(error) => self.settle_failure(error, asked),
         }
     }
 

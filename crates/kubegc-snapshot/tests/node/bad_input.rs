@@ -78,9 +78,9 @@ fn inputs_that_cannot_be_read_are_refused() {
             "f: line 1: not text: a NUL byte",
         ),
         (
-            "gzip",
-            b"\x1f\x8brest",
-            "f: looks like gzip, which is not read; unpack it and give the folder",
+            "bzip2",
+            b"BZh9rest",
+            "f: looks like bzip2, which is not read; unpack it and give the folder",
         ),
         (
             "a table",

@@ -1,5 +1,6 @@
-//! What the readers make of a node's documents: listings, settings, pods, bad input, laws, the bundled node.
+//! What the readers make of a node's documents: listings, settings, pods, archives, bad input, laws, the bundled node.
 
+mod archives;
 mod bad_input;
 mod bundled;
 mod common;

@@ -102,9 +102,9 @@ fn certificate() -> impl Strategy<Value = Certificate> {
     prop_oneof![
         select(vec![Certificate::Absent, Certificate::Empty]),
         malformed.prop_map(|text| Certificate::Malformed(text.into())),
-        time().prop_map(|time| Certificate::NotAfter(time.truncate_to_secs())),
-        select(vec![i64::MIN, i64::MAX])
-            .prop_map(|nanos| Certificate::NotAfter(Timestamp::from_nanos(nanos))),
+        // X.509 is written from 1970 on.
+        time().prop_map(|time| Certificate::NotAfter(time.truncate_to_secs().max(Timestamp::from_nanos(0)))),
+        Just(Certificate::NotAfter(Timestamp::from_nanos(i64::MAX))),
     ]
 }
 

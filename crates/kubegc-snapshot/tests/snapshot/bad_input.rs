@@ -125,9 +125,9 @@ fn documents_that_cannot_be_read_are_refused() {
             "f: cannot be read: invalid Zip archive: Could not find EOCD",
         ),
         (
-            "xz",
-            b"\xfd7zXZ\0rest",
-            "f: looks like xz, which is not read; unpack it and give the folder",
+            "bzip2",
+            b"BZh9rest",
+            "f: looks like bzip2, which is not read; unpack it and give the folder",
         ),
         (
             "protobuf",

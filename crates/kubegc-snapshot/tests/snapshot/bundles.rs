@@ -156,6 +156,51 @@ fn a_support_bundle_is_read() {
     assert!(snapshot.catalog[preferred].preferred && !snapshot.catalog[other].preferred);
 }
 
+/// Cluster-scoped custom resources in a support bundle of a cluster with apiextensions.k8s.io/v1beta1.
+#[test]
+fn custom_resources_in_a_wrapper_are_read() {
+    let widget = |name: &str| {
+        format!(
+            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n    metadata:\n      name: {name}\n      uid: {name}-1\n"
+        )
+    };
+    let path = "cluster-resources/custom-resources/widgets.example.com.yaml";
+    let json = format!(
+        r#"[{{"object":{}}},{{"object":{}}}]"#,
+        object("example.com/v1", "Widget", "", "blue"),
+        object("example.com/v1", "Widget", "", "red")
+    );
+    let yaml = widget("blue") + &widget("red");
+    for (path, text) in [(path, yaml), (&*path.replace("yaml", "json"), json)] {
+        let snapshot = both(&[(path, &text)]);
+        let names: Vec<String> = snapshot.objects().map(|object| self::path(&object)).collect();
+        assert_eq!(names, ["Widget/blue", "Widget/red"], "{text}");
+        assert_eq!(snapshot.finding_counts.len(), 1, "only its kind is inferred");
+    }
+    // What a wrapper is not: beside it, in it, or around it something else.
+    for (entry, expected) in [
+        ("- object: {}\n", "NotAnObject: "),
+        ("- object:\n    object:\n      kind: Widget\n", "NotAnObject: "),
+        ("- object: 7\n", "NotAnObject: "),
+        (
+            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n    metadata: {}\n",
+            "Unreadable: ",
+        ),
+        (
+            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n  other: 1\n",
+            "NotAnObject: ",
+        ),
+    ] {
+        let snapshot = both(&[(path, &(widget("blue") + entry))]);
+        assert_eq!(snapshot.len(), 1, "{entry}");
+        let found = findings(&snapshot);
+        assert!(
+            found.iter().any(|finding| finding.starts_with(expected)),
+            "{entry}: {found:?}"
+        );
+    }
+}
+
 #[test]
 fn bad_parts_of_a_support_bundle_are_refused() {
     for (path, text, expected) in [

@@ -124,10 +124,9 @@ fn messages_of_kubectl_are_findings() {
                 } else {
                     "KubectlMessage"
                 };
-                let shown = message.escape_debug();
                 assert_eq!(
                     findings(&snapshot),
-                    [format!("{problem}: {name}{document}: {shown}")]
+                    [format!("{problem}: {name}{document}: {message}")]
                 );
                 assert_eq!(
                     snapshot.completeness.of("", "Node").is_complete(),

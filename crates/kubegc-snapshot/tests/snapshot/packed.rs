@@ -5,11 +5,22 @@ use std::io::{Cursor, Write};
 use crate::common::{bytes, data, findings, read, reader, render};
 use flate2::{Compression, write::GzEncoder};
 use kubegc_snapshot::Problem;
+use lzma_rust2::{XzOptions, XzWriter};
 
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).expect("memory");
     encoder.finish().expect("memory")
+}
+
+pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = XzWriter::new(Vec::new(), XzOptions::with_preset(1)).expect("memory");
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
 /// A tar archive of these paths and contents.
@@ -80,6 +91,23 @@ fn a_stream_is_read_as_what_it_holds() {
         ("tar", tar(one)),
         ("tar.gz", gzip(&tar(one))),
         ("zip", zip(one)),
+        ("xz", xz(&text)),
+        ("two xz streams", [xz(&text[..900]), xz(&text[900..])].concat()),
+        ("tar.xz", xz(&tar(one))),
+        ("xz in tar", tar(&[("a/list.json.xz", &xz(&text))])),
+        ("zstd", zstd(&text)),
+        (
+            "two zstd frames around a skippable one",
+            [
+                zstd(&text[..900]),
+                b"\x50\x2a\x4d\x18\x02\0\0\0ab".to_vec(),
+                zstd(&text[900..]),
+            ]
+            .concat(),
+        ),
+        ("tar.zst", zstd(&tar(one))),
+        ("tar.zst in zip", zip(&[("inner.tzst", &zstd(&tar(one)))])),
+        ("tar.xz in tar", tar(&[("inner.txz", &xz(&tar(one)))])),
         ("gzip in tar", tar(&[("./list.json.gz", &gzip(&text))])),
         ("tar.gz in tar.gz", gzip(&tar(&[("inner.tgz", &gzip(&tar(one)))]))),
         ("zip in tar", tar(&[("inner.zip", &zip(one))])),
@@ -177,14 +205,17 @@ fn other_files_are_counted_and_not_listed() {
     ] {
         assert_eq!(snapshot.len(), 1);
         let found = findings(&snapshot);
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         assert!(
             found[0].starts_with(&format!("NotAnObject: {root}: 8 documents skipped: it ")),
             "{found:?}"
         );
         assert_eq!(
-            found[1],
-            format!("PassedOver: {root}: 5 files skipped: not JSON or YAML")
+            found[1..],
+            [
+                format!("PassedOver: {root}: 1 file skipped: metadata of macOS"),
+                format!("PassedOver: {root}: 4 files skipped: not JSON or YAML"),
+            ]
         );
         assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 5);
         assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 8);
@@ -222,6 +253,19 @@ fn damaged_archives_are_refused() {
         .append_link(&mut header, "a.json", "/etc/passwd")
         .expect("memory");
     let deep = (0..5).fold(text.clone(), |bytes, _| gzip(&bytes));
+    let deep_mixed = [xz, zstd, xz, zstd, gzip]
+        .iter()
+        .fold(text.clone(), |bytes, pack| pack(&bytes));
+    let flipped = |mut bytes: Vec<u8>, from_end: usize| {
+        let at = bytes.len() - from_end;
+        bytes[at] ^= 1;
+        bytes
+    };
+    // 4 GiB of dictionary, in a header with its checksum.
+    let greedy_xz =
+        b"\xfd\x37\x7a\x58\x5a\x00\x00\x01\x69\x22\xde\x36\x02\x00\x21\x01\x28\x00\x00\x00\xe6\xa0\x11\xb3"
+            .to_vec();
+    let greedy_zstd = b"\x28\xb5\x2f\xfd\0\xa0\x01\0\0".to_vec();
     let end = 512 + text.len().next_multiple_of(512);
     for (name, bytes, expected) in [
         ("no gzip", b"\x1f\x8b\x08rest".to_vec(), "f: cannot be read: "),
@@ -230,6 +274,58 @@ fn damaged_archives_are_refused() {
             "a wrong checksum",
             wrong_sum,
             "f: cannot be read: corrupt gzip stream does not have a matching checksum",
+        ),
+        ("no xz", b"\xfd7zXZ\0rest of it".to_vec(), "f: cannot be read: "),
+        ("a cut xz", xz(&text)[..200].to_vec(), "f: cannot be read: "),
+        (
+            "an xz without its index",
+            xz(&text)[..xz(&text).len() - 12].to_vec(),
+            "f: cannot be read: ",
+        ),
+        (
+            "a wrong checksum of xz",
+            flipped(xz(&text), 36),
+            "f: cannot be read: ",
+        ),
+        (
+            "an xz that needs gigabytes",
+            greedy_xz,
+            "f: cannot be read: needed memory too big",
+        ),
+        (
+            "no zstd",
+            b"\x28\xb5\x2f\xfdrest of it".to_vec(),
+            "f: cannot be read: corrupt zstd stream: ",
+        ),
+        (
+            "a cut zstd",
+            zstd(&text)[..200].to_vec(),
+            "f: cannot be read: corrupt zstd stream: ",
+        ),
+        (
+            "a wrong checksum of zstd",
+            flipped(zstd(&text), 1),
+            "f: cannot be read: corrupt zstd stream: its checksum does not match",
+        ),
+        (
+            "a zstd that needs gigabytes",
+            greedy_zstd,
+            "f: cannot be read: corrupt zstd stream: Specified window_size is too big",
+        ),
+        (
+            "other bytes behind zstd",
+            [zstd(&text), b"rest".to_vec()].concat(),
+            "f: cannot be read: corrupt zstd stream: ",
+        ),
+        (
+            "a cut skippable frame",
+            [zstd(&text), b"\x50\x2a\x4d\x18\x02\0\0\0a".to_vec()].concat(),
+            "f: cannot be read: unexpected end of file",
+        ),
+        (
+            "packed too often by several",
+            deep_mixed,
+            "f: more than 4 compressions and archives within each other",
         ),
         ("no zip", b"PK\x03\x04rest".to_vec(), "f: cannot be read: "),
         ("a cut zip", zip(members)[..200].to_vec(), "f: cannot be read: "),
@@ -332,6 +428,9 @@ fn what_unpacks_to_too_much_is_refused() {
         ("tar.gz", gzip(&tar(&[("a.json", &zeros)]))),
         ("a skipped member", gzip(&tar(&[("a.log", &zeros)]))),
         ("zip", zip(&[("a.json", &zeros)])),
+        ("xz", xz(&zeros)),
+        ("zstd", zstd(&zeros)),
+        ("tar.xz in zstd", zstd(&xz(&tar(&[("a.json", &zeros)])))),
         (
             "zip of many",
             zip(&[("a.json", &zeros[..90_000]), ("b.json", &zeros[..90_000])]),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::Timestamp;
-use kubegc_sim::StoredObject;
+use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Map, Value, json};
 
 use super::table::human_duration;
@@ -246,30 +246,7 @@ fn labels(map: &Value) -> String {
 
 /// A label selector as requirements; empty where it means all or, missing, nothing.
 fn selector(selector: &Value) -> String {
-    let labels = selector["matchLabels"].as_object();
-    let mut terms: Vec<(String, String)> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| (key.clone(), format!("{key}={}", plain(value))))
-        .collect();
-    for expression in items(selector, "/matchExpressions") {
-        let key = plain(&expression["key"]);
-        let values: BTreeSet<String> = items(expression, "/values").iter().map(plain).collect();
-        let values = values.into_iter().collect::<Vec<_>>().join(",");
-        let term = match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.clone(),
-        };
-        terms.push((key, term));
-    }
-    terms.sort_by(|a, b| a.0.cmp(&b.0));
-    terms
-        .into_iter()
-        .map(|(_, term)| term)
-        .collect::<Vec<_>>()
-        .join(",")
+    label_selector(selector).unwrap_or_default().to_string()
 }
 
 /// The first values of a list, and how many more there are.

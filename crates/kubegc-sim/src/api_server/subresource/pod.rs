@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, put};
 use crate::{
-    Manifest, Selector, StoredObject,
+    Manifest, StoredObject,
     api_server::{
         EventType, Response, ResponseBody,
         update::{Author, Part, check_names},
     },
+    label_selector,
     status::{self, Cause, Refusal},
 };
 
@@ -255,13 +256,14 @@ fn set_scheduled(pod: &mut StoredObject, now: &str) {
 
 /// Whether a budget means a pod. Without a selector it means none; an empty one means all, but for `policy/v1beta1` none.
 fn selects(budget: &StoredObject, pod: &StoredObject, old: bool) -> bool {
-    let Some(Value::Object(selector)) = budget.at(&["spec", "selector"]) else {
-        return false;
-    };
-    let text = super::scale::selector_text(budget.at(&["spec", "selector"]));
-    if selector.is_empty() || text.is_empty() {
-        return !old;
-    }
-    text.parse::<Selector>()
-        .is_ok_and(|selector| selector.matches(&pod.meta))
+    let selector = budget
+        .at(&["spec", "selector"])
+        .filter(|selector| selector.is_object());
+    selector.and_then(label_selector).is_some_and(|selector| {
+        if selector.is_empty() {
+            !old
+        } else {
+            selector.matches(&pod.meta)
+        }
+    })
 }

@@ -17,6 +17,7 @@ use crate::{
         crd,
         update::{Author, Part, check_names},
     },
+    label_selector,
     object::put_meta,
     status::{self, Cause, Refusal},
 };
@@ -317,43 +318,16 @@ fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
 
 /// A selector in the text form: of a map, or of `matchLabels` and `matchExpressions`.
 pub(super) fn selector_text(selector: Option<&Value>) -> String {
-    let Some(Value::Object(selector)) = selector else {
+    let Some(selector) = selector else {
         return String::new();
     };
-    let structured = ["matchLabels", "matchExpressions"]
+    let is_structured = ["matchLabels", "matchExpressions"]
         .iter()
-        .any(|key| selector.contains_key(*key));
-    let labels = if structured {
-        selector.get("matchLabels").and_then(Value::as_object)
+        .any(|key| selector.get(key).is_some());
+    let read = if is_structured {
+        label_selector(selector)
     } else {
-        Some(selector)
+        label_selector(&json!({ "matchLabels": selector }))
     };
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut parts: Vec<(String, String)> = labels
-        .into_iter()
-        .flatten()
-        .map(|(label, value)| (label.clone(), format!("{label}={}", text(Some(value)))))
-        .collect();
-    let expressions = selector
-        .get("matchExpressions")
-        .filter(|_| structured)
-        .and_then(Value::as_array);
-    for expression in expressions.into_iter().flatten() {
-        let key = text(expression.get("key"));
-        let values = expression.get("values").and_then(Value::as_array);
-        let mut values: Vec<&str> = values.into_iter().flatten().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        let values = values.join(",");
-        let part = match text(expression.get("operator")).as_str() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.clone(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => continue,
-        };
-        parts.push((key, part));
-    }
-    parts.sort_unstable();
-    let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
-    parts.join(",")
+    read.unwrap_or_default().to_string()
 }

@@ -3,13 +3,11 @@
 //! # Upstream
 //! [`pkg/apis/autoscaling/validation`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/apis/autoscaling/validation/validation.go).
 
+use kubegc_core::Quantity;
 use serde_json::{Map, Value};
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
-use super::container::container_resource;
+use super::super::field::{At, Check};
+use super::{container::container_resource, go_syntax};
 use crate::formats;
 
 type Object = Map<String, Value>;
@@ -223,7 +221,7 @@ fn metric_target(target: &At<'_>, c: &mut Check) {
         if let Some(value) = Quantity::parse(amount.text())
             && (value.is_negative() || value.is_zero())
         {
-            amount.invalid_as(c, &value.go_value(true), "must be positive");
+            amount.invalid_as(c, &go_syntax::quantity(value), "must be positive");
         }
     }
     let utilization = target.get("averageUtilization");

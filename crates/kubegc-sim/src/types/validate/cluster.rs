@@ -5,12 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use kubegc_core::Quantity;
 use serde_json::{Map, Value};
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
+use super::super::field::{At, Check};
 use super::{
     container::{STANDARD_RESOURCES, quantity, resource_name},
     go_syntax,
@@ -202,7 +200,7 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     let (default, request) = (amount("default"), amount("defaultRequest"));
     let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
         // The API server formatted the quantity before, so the dump of it contains the text.
-        let shown = shown.map(|shown| shown.go_value(true)).unwrap_or_default();
+        let shown = shown.map(go_syntax::quantity).unwrap_or_default();
         limit.get(list).key(name).invalid_as(c, &shown, &problem);
     };
     let (min, max) = (("min value", min), ("max value", max));
@@ -232,7 +230,7 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     let Some(ratio) = amount("maxLimitRequestRatio") else {
         return;
     };
-    if ratio < Quantity::whole(1) {
+    if ratio < Quantity::decimal_si(1) {
         invalid(
             "maxLimitRequestRatio",
             Some(ratio),

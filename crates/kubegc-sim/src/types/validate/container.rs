@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
+use kubegc_core::Quantity;
+
+use super::super::field::{At, Check};
 use super::{
-    references,
+    go_syntax, references,
     volumes::{Volumes, descending, has_backsteps},
 };
 use crate::{formats, status::quoted};
@@ -41,7 +40,7 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
             if field.is_set() {
                 field.invalid_as(
                     c,
-                    &super::go_syntax::value(field.value, shown),
+                    &go_syntax::value(field.value, shown),
                     "must not be set for init containers",
                 );
             }
@@ -494,7 +493,7 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
             | "services.loadbalancers"
     ) || !is_native(name);
     if is_integer && !value.is_whole() {
-        amount.invalid_as(c, &value.go_value(true), "must be an integer");
+        amount.invalid_as(c, &go_syntax::quantity(value), "must be an integer");
     }
 }
 
@@ -582,7 +581,7 @@ pub(super) fn seccomp(at: &At<'_>, c: &mut Check) {
             profile.required(c, "must be set when seccomp type is Localhost");
         }
     } else if profile.is_set() {
-        let shown = super::go_syntax::value(at.value, "core.SeccompProfile");
+        let shown = go_syntax::value(at.value, "core.SeccompProfile");
         profile.invalid_as(c, &shown, "can only be set when seccomp type is Localhost");
     }
 }
@@ -598,7 +597,7 @@ fn security_context(at: &At<'_>, c: &mut Check) {
     seccomp(&at.get("seccompProfile"), c);
     let escalation = at.get("allowPrivilegeEscalation");
     if escalation.is_set() && !escalation.flag() {
-        let shown = || super::go_syntax::value(at.value, "core.SecurityContext");
+        let shown = || go_syntax::value(at.value, "core.SecurityContext");
         if at.get("privileged").flag() {
             at.invalid_as(
                 c,

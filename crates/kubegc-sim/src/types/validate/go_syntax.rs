@@ -1,5 +1,6 @@
 //! Values as Go's `%#v` prints them, for the structs that upstream shows in refusals.
 
+use kubegc_core::{Quantity, QuantityFormat};
 use serde_json::Value;
 
 use crate::status::{POINTER, quoted};
@@ -113,6 +114,27 @@ pub(super) fn value(value: &Value, ty: &str) -> String {
             None => quoted(value.as_str().unwrap_or_default()),
         },
     }
+}
+
+/// A quantity whose text was asked for before.
+pub(super) fn quantity(of: Quantity) -> String {
+    let (mantissa, scale) = of.parts();
+    let (value, scale) = if scale >= 0 {
+        let factor = 10_i128.saturating_pow(scale.unsigned_abs());
+        (mantissa.saturating_mul(factor), 0)
+    } else {
+        let shift = scale.rem_euclid(3);
+        (mantissa * 10_i128.pow(shift.unsigned_abs()), scale - shift)
+    };
+    let format = match of.format() {
+        QuantityFormat::DecimalSi => "DecimalSI",
+        QuantityFormat::BinarySi => "BinarySI",
+        QuantityFormat::DecimalExponent => "DecimalExponent",
+    };
+    format!(
+        "resource.Quantity{{i:resource.int64Amount{{value:{value}, scale:{scale}}}, \
+         d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}}, s:\"{of}\", Format:\"{format}\"}}"
+    )
 }
 
 fn list(of: &Value, ty: &str) -> String {

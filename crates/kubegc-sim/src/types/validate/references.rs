@@ -4,10 +4,9 @@
 //! `validateObjectFieldSelector`, `validateContainerResourceFieldSelector` and their kin in
 //! `pkg/apis/core/validation/validation.go`, 1.20.2.
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
+use kubegc_core::Quantity;
+
+use super::super::field::{At, Check};
 use crate::formats;
 
 /// `validateObjectFieldSelector`.

@@ -56,25 +56,7 @@ pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
 /// Whether a valid selector matches these labels. An invalid one gives no answer.
 pub(super) fn matches(selector: &At<'_>, labels: &Value) -> Option<bool> {
     let of = |key: &str| labels.get(key).and_then(Value::as_str);
-    let mut fits = selector
-        .get("matchLabels")
-        .entries()
-        .all(|(key, value)| of(key) == Some(value.text()));
-    for expression in selector.get("matchExpressions").items() {
-        let value = of(expression.get("key").text());
-        let listed = expression
-            .get("values")
-            .items()
-            .any(|item| Some(item.text()) == value);
-        fits &= match expression.get("operator").text() {
-            "In" => listed,
-            "NotIn" => !listed,
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            _ => return None,
-        };
-    }
-    Some(fits)
+    crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))
 }
 
 /// `ValidateNodeSelector`.

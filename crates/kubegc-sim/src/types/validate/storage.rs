@@ -3,12 +3,10 @@
 //! # Upstream
 //! `ValidatePersistentVolume*` in `pkg/apis/core/validation`, and `pkg/apis/storage/validation`, 1.20.2.
 
+use kubegc_core::Quantity;
 use serde_json::{Map, Value};
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
+use super::super::field::{At, Check};
 use super::{
     go_syntax,
     selector::{label_selector, node_selector},
@@ -95,12 +93,7 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
     if !capacity.key("storage").is_set() || capacity.len() > 1 {
         let before = c.causes.len();
         let amounts = capacity.value.as_object().map(|amounts| {
-            let amount = |amount: &Value| {
-                amount
-                    .as_str()
-                    .and_then(Quantity::parse)
-                    .map(|value| value.go_value(true))
-            };
+            let amount = |amount: &Value| amount.as_str().and_then(Quantity::parse).map(go_syntax::quantity);
             let amounts = amounts
                 .iter()
                 .map(|(name, value)| format!("{}:{}", quoted(name), amount(value).unwrap_or_default()));
@@ -366,8 +359,8 @@ pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
     }
     let size = |spec: &At<'_>| Quantity::parse(spec.get("resources").get("requests").key("storage").text());
     let requests = spec.get("resources").get("requests").get("storage");
-    if size(&spec).unwrap_or_else(|| Quantity::whole(0))
-        < size(&old_spec).unwrap_or_else(|| Quantity::whole(0))
+    if size(&spec).unwrap_or_else(|| Quantity::decimal_si(0))
+        < size(&old_spec).unwrap_or_else(|| Quantity::decimal_si(0))
     {
         requests.forbidden(c, "field can not be less than previous value");
     }

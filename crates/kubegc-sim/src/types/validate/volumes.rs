@@ -3,12 +3,10 @@
 //! # Upstream
 //! `ValidateVolumes` and what it calls in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
+use kubegc_core::Quantity;
 use serde_json::Value;
 
-use super::super::{
-    field::{At, Check},
-    quantity::Quantity,
-};
+use super::super::field::{At, Check};
 use super::references;
 
 /// The sources, in the order in which they are looked at: the field, the name in paths, the name where there are several, and

@@ -13,9 +13,8 @@ use cel::{
         value::{CowVal, StaticVal, Val},
     },
 };
+use kubegc_core::Quantity;
 use regex::Regex;
-
-use crate::types::quantity::Quantity;
 
 type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -281,7 +280,7 @@ fn add(one: &Amount, other: &Amount) -> Amount {
 }
 
 fn add_int(one: &Amount, other: &CelInt) -> Amount {
-    Amount(one.0.plus(Quantity::whole(*other.inner())))
+    Amount(one.0.plus(Quantity::decimal_si(*other.inner())))
 }
 
 fn sub(one: &Amount, other: &Amount) -> Amount {
@@ -289,7 +288,7 @@ fn sub(one: &Amount, other: &Amount) -> Amount {
 }
 
 fn sub_int(one: &Amount, other: &CelInt) -> Amount {
-    Amount(one.0.plus(Quantity::whole(*other.inner()).negated()))
+    Amount(one.0.plus(Quantity::decimal_si(*other.inner()).negated()))
 }
 
 fn is_less_than(one: &Amount, other: &Amount) -> CelBool {

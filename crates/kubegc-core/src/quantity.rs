@@ -1,0 +1,535 @@
+//! Resource quantities of the API: parsing, the canonical form, comparison.
+
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+/// An amount as `resource.Quantity` has it, such as `100Mi`, `1.5Gi`, `500m` or `2e9`. Amounts are compared whatever their format.
+///
+/// # Upstream
+/// [`ParseQuantity` and `CanonicalizeBytes`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go).
+/// Deviation: an amount with more than 36 significant digits is refused; upstream has no limit.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::Quantity;
+/// assert_eq!(Quantity::parse("1.5Gi"), Some(Quantity::binary_si(1_610_612_736)));
+/// assert_eq!(Quantity::binary_si(104_857_600).to_string(), "100Mi");
+/// assert_eq!(Quantity::parse("0.5").map(|half| half.to_string()).as_deref(), Some("500m"));
+/// assert_eq!(Quantity::parse("100MB"), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quantity {
+    /// The amount is `mantissa * 10^scale`; the mantissa has no trailing zeros.
+    mantissa: i128,
+    scale: i32,
+    format: QuantityFormat,
+}
+
+/// The suffixes of a quantity's canonical form.
+#[expect(clippy::exhaustive_enums, reason = "fixed by the API")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QuantityFormat {
+    /// `n u m k M G T P E`.
+    #[default]
+    DecimalSi,
+    /// `Ki Mi Gi Ti Pi Ei`.
+    BinarySi,
+    /// `e3`.
+    DecimalExponent,
+}
+
+/// Digits of a mantissa.
+const DIGITS_MAX: usize = 36;
+/// The smallest amount is `10^NANO`.
+const NANO: i32 = -9;
+/// Billionths in the largest amount of the binary format.
+const BINARY_NANOS_MAX: i128 = i64::MAX as i128 * 1_000_000_000;
+
+const DECIMAL: [(i32, &str); 10] = [
+    (-9, "n"),
+    (-6, "u"),
+    (-3, "m"),
+    (0, ""),
+    (3, "k"),
+    (6, "M"),
+    (9, "G"),
+    (12, "T"),
+    (15, "P"),
+    (18, "E"),
+];
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// The parts of a quantity's text.
+struct Parts<'t> {
+    is_negative: bool,
+    /// Digits before the point.
+    whole: &'t str,
+    /// Digits behind the point.
+    fraction: &'t str,
+    suffix: &'t str,
+}
+
+impl<'t> Parts<'t> {
+    fn of(text: &'t str) -> Option<Self> {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let is_in_number = |c: char| c.is_ascii_digit() || c == '.';
+        let end = unsigned.find(|c| !is_in_number(c)).unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let has_digits = !whole.is_empty() || !fraction.is_empty();
+        (has_digits && !fraction.contains('.')).then_some(Parts {
+            is_negative: text.starts_with('-'),
+            whole,
+            fraction,
+            suffix,
+        })
+    }
+
+    /// What the suffix stands for: a power of ten, or of two for the binary format.
+    fn unit(&self) -> Option<(QuantityFormat, i32)> {
+        if let Some((exponent, _)) = DECIMAL.iter().find(|(_, known)| *known == self.suffix) {
+            return Some((QuantityFormat::DecimalSi, *exponent));
+        }
+        if let Some(power) = BINARY.iter().position(|known| *known == self.suffix) {
+            return Some((QuantityFormat::BinarySi, 10 * i32::try_from(power).ok()?));
+        }
+        let exponent = self.suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+        Some((QuantityFormat::DecimalExponent, exponent))
+    }
+}
+
+impl Quantity {
+    /// A whole number without suffix, or with a decimal one.
+    #[must_use]
+    pub fn decimal_si(amount: i64) -> Self {
+        Self::new(amount.into(), 0, QuantityFormat::DecimalSi)
+    }
+
+    /// A whole number in the binary format, such as bytes.
+    #[must_use]
+    pub fn binary_si(amount: u64) -> Self {
+        Self::new(amount.into(), 0, QuantityFormat::BinarySi)
+    }
+
+    /// Reads a quantity; `None` where the text is none. An amount is rounded away from zero to billionths, and one of the
+    /// binary format is at most 2^63 - 1.
+    ///
+    /// # Complexity
+    /// Linear in the text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts = Parts::of(text)?;
+        let (format, exponent) = parts.unit()?;
+        let (mantissa, scale, format) = if format == QuantityFormat::BinarySi {
+            let nanos = binary_nanos(&parts, exponent);
+            let is_below_one = nanos > 0 && nanos < 1_000_000_000;
+            // As upstream: less than one has no binary form.
+            let format = if is_below_one {
+                QuantityFormat::DecimalSi
+            } else {
+                format
+            };
+            (nanos, NANO, format)
+        } else {
+            let (mantissa, scale) = decimal(&parts, exponent)?;
+            (mantissa, scale, format)
+        };
+        let mantissa = if parts.is_negative { -mantissa } else { mantissa };
+        Some(Self::new(mantissa, scale, format))
+    }
+
+    /// The form in which the API server stores and shows a text: the text itself where the parser keeps it, else the canonical
+    /// form. `None` where the text is no quantity.
+    #[must_use]
+    pub fn shown(text: &str) -> Option<String> {
+        let parsed = Self::parse(text)?;
+        Some(if parsed.keeps(text) {
+            text.to_owned()
+        } else {
+            parsed.to_string()
+        })
+    }
+
+    /// Whether the parser takes the text for canonical, which it finds by other means than it writes the canonical form.
+    ///
+    /// # Upstream
+    /// The fast path of `ParseQuantity`.
+    fn keeps(self, text: &str) -> bool {
+        if text == "0" {
+            return true;
+        }
+        let Some((parts, (format, exponent))) = Parts::of(text).and_then(|parts| {
+            let unit = parts.unit()?;
+            Some((parts, unit))
+        }) else {
+            return false;
+        };
+        // Without its leading zeros, a number below one has one digit before the point.
+        let whole = match parts.whole.trim_start_matches('0') {
+            "" => "0",
+            digits => digits,
+        };
+        let digits = format!("{whole}{}", parts.fraction);
+        if format == QuantityFormat::BinarySi {
+            let value: i64 = digits.parse().unwrap_or_default();
+            let power = usize::try_from(exponent / 10).unwrap_or_default();
+            return parts.fraction.is_empty() && digits.len() + power * 3 < 15 && value & 7 != 0;
+        }
+        let places = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
+        let scale = i64::from(exponent).saturating_sub(places);
+        scale >= NANO.into()
+            && scale % 3 == 0
+            && digits.len() <= 18
+            && !digits.ends_with("000")
+            && !digits.starts_with('0')
+    }
+
+    fn new(mut mantissa: i128, mut scale: i32, format: QuantityFormat) -> Self {
+        if mantissa == 0 {
+            scale = 0;
+        }
+        while mantissa != 0 && mantissa % 10 == 0 {
+            mantissa /= 10;
+            scale = scale.saturating_add(1);
+        }
+        Self {
+            mantissa,
+            scale,
+            format,
+        }
+    }
+
+    /// The mantissa without trailing zeros and the power of ten that it is multiplied by.
+    #[must_use]
+    pub const fn parts(self) -> (i128, i32) {
+        (self.mantissa, self.scale)
+    }
+
+    /// The suffixes of its canonical form.
+    #[must_use]
+    pub const fn format(self) -> QuantityFormat {
+        self.format
+    }
+
+    /// Rounded away from zero to a multiple of `10^scale`.
+    #[must_use]
+    pub fn rounded_up(self, scale: i32) -> Self {
+        let mut mantissa = self.mantissa.abs();
+        // A mantissa of 39 digits is one after as many steps.
+        for _ in 0..i64::from(scale).saturating_sub(self.scale.into()).clamp(0, 40) {
+            mantissa = mantissa / 10 + i128::from(mantissa % 10 != 0);
+        }
+        let scale = scale.max(self.scale);
+        Self::new(mantissa * self.mantissa.signum(), scale, self.format)
+    }
+
+    /// The sum, in the format of the first; the first itself where the sum has too many digits.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let scale = self.scale.min(other.scale);
+        let sum = self.at_scale(scale).zip(other.at_scale(scale));
+        let sum = sum.and_then(|(one, two)| one.checked_add(two));
+        sum.map_or(self, |mantissa| Self::new(mantissa, scale, self.format))
+    }
+
+    /// The same amount with the other sign.
+    #[must_use]
+    pub const fn negated(self) -> Self {
+        Self {
+            mantissa: -self.mantissa,
+            ..self
+        }
+    }
+
+    /// The amount as a number that may be rounded.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.mantissa as f64 * 10_f64.powi(self.scale)
+    }
+
+    /// The amount, where it is a whole number that fits.
+    #[must_use]
+    pub fn as_i64(self) -> Option<i64> {
+        self.at_scale(0).and_then(|amount| amount.try_into().ok())
+    }
+
+    /// Whether it lies below zero.
+    #[must_use]
+    pub const fn is_negative(self) -> bool {
+        self.mantissa < 0
+    }
+
+    /// Whether it is zero.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.mantissa == 0
+    }
+
+    /// Whether it is a whole number.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.scale >= 0
+    }
+
+    /// The amount as a multiple of `10^scale`, if it fits.
+    fn at_scale(self, scale: i32) -> Option<i128> {
+        let factor = u32::try_from(i64::from(self.scale) - i64::from(scale)).ok()?;
+        self.mantissa.checked_mul(10_i128.checked_pow(factor)?)
+    }
+}
+
+/// Mantissa and scale of an unsigned decimal number, rounded up to billionths; `None` where it has too many digits.
+fn decimal(parts: &Parts<'_>, exponent: i32) -> Option<(i128, i32)> {
+    let digits = [parts.whole, parts.fraction].concat();
+    let places = i64::try_from(parts.fraction.len()).ok()?;
+    let mut scale = i64::from(exponent).checked_sub(places)?;
+    let mut kept = digits.as_str();
+    let mut is_inexact = false;
+    if scale < NANO.into() {
+        let below = usize::try_from(i64::from(NANO) - scale).ok()?.min(digits.len());
+        let (before, behind) = digits.split_at(digits.len() - below);
+        (kept, scale) = (before, NANO.into());
+        is_inexact = behind.bytes().any(|digit| digit != b'0');
+    }
+    let significant = kept.trim_start_matches('0').trim_end_matches('0');
+    let zeros = kept.len() - kept.trim_end_matches('0').len();
+    if is_inexact {
+        // The last digit counts, whatever it is.
+        let significant = kept.trim_start_matches('0');
+        let amount = (significant.len() <= DIGITS_MAX).then(|| number(significant))??;
+        return Some((amount + 1, NANO));
+    }
+    if significant.len() > DIGITS_MAX {
+        return None;
+    }
+    let scale = scale.checked_add(i64::try_from(zeros).ok()?)?;
+    Some((number(significant)?, i32::try_from(scale).ok()?))
+}
+
+fn number(digits: &str) -> Option<i128> {
+    if digits.is_empty() {
+        Some(0)
+    } else {
+        digits.parse().ok()
+    }
+}
+
+/// Billionths of an unsigned number times a power of two, rounded up and capped.
+fn binary_nanos(parts: &Parts<'_>, power: i32) -> i128 {
+    let unit = 1_000_000_000_i128 << power;
+    let digit = |digit: u8| i128::from(digit - b'0');
+    let mut whole: i128 = 0;
+    for one in parts.whole.bytes() {
+        whole = (whole * 10 + digit(one)).min(BINARY_NANOS_MAX);
+    }
+    if whole > BINARY_NANOS_MAX / unit {
+        return BINARY_NANOS_MAX;
+    }
+    // From the last digit to the first, each step divides all behind it by ten. Rounding down step by step ends where rounding
+    // down once does.
+    let (mut part, mut is_inexact) = (0, false);
+    for one in parts.fraction.bytes().rev() {
+        let sum = digit(one) * unit + part;
+        is_inexact |= sum % 10 != 0;
+        part = sum / 10;
+    }
+    (whole * unit + part + i128::from(is_inexact)).min(BINARY_NANOS_MAX)
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.mantissa == other.mantissa && self.scale == other.scale
+    }
+}
+
+impl Eq for Quantity {}
+
+impl Hash for Quantity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.mantissa, self.scale).hash(state);
+    }
+}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.is_zero() || other.is_zero() {
+            return self.mantissa.cmp(&other.mantissa);
+        }
+        let scale = self.scale.min(other.scale);
+        match (self.at_scale(scale), other.at_scale(scale)) {
+            (Some(one), Some(two)) => one.cmp(&two),
+            // One of them is farther from zero than any mantissa.
+            (None, _) => self.mantissa.cmp(&0),
+            (_, None) => 0.cmp(&other.mantissa),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    /// The canonical form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.format == QuantityFormat::BinarySi
+            && self.is_whole()
+            && let Some(mut amount) = self.at_scale(0)
+            && amount.abs() >= 1024
+        {
+            let mut power = 0;
+            while amount % 1024 == 0 && power < BINARY.len() - 1 {
+                amount /= 1024;
+                power += 1;
+            }
+            return write!(f, "{amount}{}", BINARY[power]);
+        }
+        let shift = self.scale.rem_euclid(3);
+        let zeros = ["", "0", "00"][shift.unsigned_abs() as usize];
+        let (mantissa, exponent) = (self.mantissa, i64::from(self.scale) - i64::from(shift));
+        let suffix = DECIMAL.iter().find(|(known, _)| i64::from(*known) == exponent);
+        match suffix {
+            Some((_, suffix)) if self.format != QuantityFormat::DecimalExponent => {
+                write!(f, "{mantissa}{zeros}{suffix}")
+            }
+            _ if exponent == 0 => write!(f, "{mantissa}{zeros}"),
+            _ => write!(f, "{mantissa}{zeros}e{exponent}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_one_form() {
+        for (text, canonical) in [
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("0.5", "500m"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1000Ki", "1000Ki"),
+            ("512", "512"),
+            ("1000", "1k"),
+            ("0.5Ki", "512"),
+            ("1e3", "1e3"),
+            ("12e2", "1200"),
+            ("100000", "100k"),
+            ("-1.0", "-1"),
+            (".5", "500m"),
+            ("0.1n", "1n"),
+            ("0", "0"),
+            ("010", "10"),
+            ("16.5Ei", "9223372036854775807"),
+            ("-16Ei", "-9223372036854775807"),
+            ("0.0005Ki", "512m"),
+            ("1e100", "10e99"),
+            ("1.25e1", "12500e-3"),
+            ("125e-12", "1e-9"),
+            ("125e-2000000000", "1e-9"),
+            ("0e2000000000", "0"),
+            ("1e+2", "100"),
+            ("0.1n", "1n"),
+            ("-0.1n", "-1n"),
+            ("999999999999999999.9999999999", "1E"),
+        ] {
+            let parsed = Quantity::parse(text).expect(text);
+            assert_eq!(parsed.to_string(), canonical, "{text}");
+        }
+        for (text, shown) in [
+            ("5.", "5."),
+            ("+1", "+1"),
+            ("01", "01"),
+            ("1E3", "1E3"),
+            ("1.1Ki", "1126400m"),
+            ("16Ei", "9223372036854775807"),
+            ("1000m", "1"),
+            ("1.0", "1"),
+        ] {
+            assert_eq!(Quantity::shown(text).as_deref(), Some(shown), "{text}");
+        }
+        for text in [
+            "",
+            "-",
+            ".",
+            "x",
+            "1K",
+            "1.2.3",
+            "1 Gi",
+            " 1",
+            "--1",
+            "1e",
+            "1e1.5",
+            "e3",
+            "Mi",
+            "1ki",
+            "1MB",
+            "1Mi1",
+            "\u{bd}",
+            "1e99999999999",
+            "1234567890123456789012345678901234567",
+        ] {
+            assert!(Quantity::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_compared_by_amount() {
+        let ordered = ["-1", "0", "999m", "1", "1Ki"];
+        let parsed: Vec<_> = ordered.iter().filter_map(|text| Quantity::parse(text)).collect();
+        assert!(parsed.is_sorted());
+        assert!(Quantity::parse("1Ki") > Quantity::parse("1k"));
+        assert_eq!(Quantity::parse("1"), Quantity::parse("1000m"));
+        assert!(Quantity::parse("1e60") > Quantity::parse("1n"));
+        assert!(Quantity::parse("1e2000000000") > Quantity::parse("8Ei"));
+        assert!(Quantity::parse("-1e2000000000") < Quantity::parse("0"));
+        assert!(Quantity::parse("0") < Quantity::parse("1n"));
+    }
+
+    #[test]
+    fn binary_amounts_are_exact_to_a_billionth() {
+        const MAX: i128 = i64::MAX as i128 * 1_000_000_000;
+        for (text, nanos) in [
+            ("100Mi", 104_857_600_000_000_000),
+            ("0.1Ki", 102_400_000_000),
+            ("7Ei", (7 << 60) * 1_000_000_000),
+            ("8Ei", MAX),
+            ("99999999999999999999999999999999999999999999999999Ki", MAX),
+            (
+                "0000000000000000000000000000000000000000000000000001Ki",
+                1_024_000_000_000,
+            ),
+            (
+                "1.000000000000000000000000000000000000000000000000001Ei",
+                (1 << 60) * 1_000_000_000 + 1,
+            ),
+        ] {
+            let parsed = Quantity::parse(text).expect(text);
+            assert_eq!(parsed.at_scale(NANO), Some(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_rounded_and_added() {
+        let parse = |text: &str| Quantity::parse(text).expect(text);
+        assert_eq!(parse("1.5m").rounded_up(-3), parse("2m"));
+        assert_eq!(parse("-1.5m").rounded_up(-3), parse("-2m"));
+        assert_eq!(parse("5").rounded_up(-3), parse("5"));
+        assert_eq!(parse("0").rounded_up(3), parse("0"));
+        assert_eq!(
+            parse("1n").rounded_up(i32::MAX),
+            Quantity::new(1, i32::MAX, QuantityFormat::DecimalSi)
+        );
+        assert_eq!(parse("1Ki").plus(parse("976")).to_string(), "2000");
+        assert_eq!(parse("1e2000000000").plus(parse("1n")), parse("1e2000000000"));
+        assert_eq!(parse("8Ei").as_i64(), Some(i64::MAX));
+        assert_eq!((parse("1500m").as_i64(), parse("1500m").as_f64()), (None, 1.5));
+    }
+}

@@ -1,0 +1,164 @@
+//! A node's documents in archives and compressed files.
+
+use std::io::{Cursor, Write};
+
+use flate2::{Compression, write::GzEncoder};
+use kubegc_snapshot::{NodeReader, NodeSnapshot, SnapshotError};
+
+use crate::common::{bundled, findings, now};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn tar(members: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, &**bytes).expect("memory");
+    }
+    archive.into_inner().expect("memory")
+}
+
+fn zip(members: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (path, bytes) in members {
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(path, options).expect("memory");
+        archive.write_all(bytes).expect("memory");
+    }
+    archive.finish().expect("memory").into_inner()
+}
+
+/// The files of the bundled node, in the order of their names.
+fn members() -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(bundled()).expect("the folder is in the repository");
+    let mut members: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+            (name, std::fs::read(path).expect("a file"))
+        })
+        .collect();
+    members.sort();
+    members
+}
+
+fn reader() -> NodeReader {
+    NodeReader::new().now(now()).pods_are_whole().no_image_volumes()
+}
+
+fn stream(bytes: &[u8]) -> Result<NodeSnapshot, SnapshotError> {
+    let mut reader = reader();
+    reader.read("node", bytes)?;
+    reader.finish()
+}
+
+#[test]
+fn an_archive_is_read_as_its_folder() {
+    let mut of_folder = reader();
+    of_folder.read_path(&bundled()).expect("the bundled node");
+    let of_folder = of_folder.finish().expect("nothing was refused");
+    let plain = members();
+    let packed: Vec<(String, Vec<u8>)> = plain
+        .iter()
+        .map(|(name, bytes)| (format!("node/{name}.gz"), gzip(bytes)))
+        .collect();
+    for (name, archive) in [
+        ("tar.gz", gzip(&tar(&plain))),
+        ("zip", zip(&plain)),
+        ("tar of compressed files", tar(&packed)),
+        (
+            "archive in an archive",
+            zip(&[("inner.tgz".to_owned(), gzip(&tar(&plain)))]),
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("node");
+        std::fs::write(&path, &archive).expect("a file");
+        let mut of_file = reader();
+        of_file
+            .read_path(&path)
+            .unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
+        let of_file = of_file.finish().expect(name);
+        let of_stream = stream(&archive).unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
+        for node in [of_file, of_stream] {
+            assert_eq!(node.inventory, of_folder.inventory, "{name}");
+            assert_eq!(node.policy, of_folder.policy, "{name}");
+            assert_eq!(node.stats, of_folder.stats, "{name}");
+            assert_eq!(node.usage, of_folder.usage, "{name}");
+            assert_eq!(node.statuses, of_folder.statuses, "{name}");
+            assert_eq!(node.finding_counts, of_folder.finding_counts, "{name}");
+        }
+    }
+}
+
+#[test]
+fn members_are_named_by_their_archive_and_path() {
+    let member = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
+    let archive = tar(&[
+        member("notes.log", "x"),
+        member("__MACOSX/ps.json", "x"),
+        member("node/ps.json", r#"{"containers":[{"id":7}]}"#),
+    ]);
+    let node = stream(&gzip(&archive)).expect("a listing");
+    assert!(node.inventory.containers.is_err());
+    let found = findings(&node);
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.contains("node:node/ps.json, document 1: container ?: containers[0].id")),
+        "{found:?}"
+    );
+    for skipped in [
+        "PassedOver: node: metadata of macOS",
+        "PassedOver: node: not a .json, .yaml or .yml file",
+    ] {
+        assert!(found.iter().any(|finding| finding == skipped), "{found:?}");
+    }
+}
+
+#[test]
+fn bad_archives_are_refused() {
+    let member = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
+    let whole = gzip(&tar(&members()));
+    for (name, bytes, expected) in [
+        ("a cut archive", whole[..whole.len() / 2].to_vec(), "node"),
+        ("no gzip", b"\x1f\x8b\x08rest".to_vec(), "node: cannot be read: "),
+        (
+            "nothing of a node",
+            tar(&[member("a.log", "x")]),
+            "node: no .json, .yaml or .yml file in this archive",
+        ),
+        (
+            "another document",
+            zip(&[member("a.json", r#"{"name":"x"}"#)]),
+            "node:a.json: looks like no document of a node",
+        ),
+        (
+            "a member that is cut off",
+            zip(&[member("ps.json", r#"{"containers":["#)]),
+            "node:ps.json, document 1: the input ends in the middle of the document",
+        ),
+        (
+            "a chart",
+            tar(&[member("Chart.yaml", "name: web\n")]),
+            "node: looks like a Helm chart",
+        ),
+    ] {
+        let error = stream(&bytes).expect_err(name).full_text();
+        assert!(error.starts_with(expected), "{name}: {error}");
+        let mut lenient = reader().lenient(true);
+        lenient.read("node", &*bytes).expect("a finding instead");
+        let node = lenient.finish().expect(name);
+        assert!(!node.findings.is_empty(), "{name}");
+        // A part that could not be read leaves nothing that could be taken for a whole.
+        if name != "another document" {
+            assert!(node.inventory.containers.is_err(), "{name}");
+        }
+    }
+}
