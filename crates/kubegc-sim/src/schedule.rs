@@ -1,4 +1,4 @@
-//! Decides in which order and how late a watcher sees changes: in order within a resource, reordered between resources.
+//! The order and the delay of changes in watches: in order within a resource, reordered between resources.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,7 +9,7 @@ use kubegc_core::{KindId, Timestamp};
 
 use crate::rng::mix;
 
-/// How late changes are delivered. The same seed gives the same delays.
+/// The delays of changes. The same seed gives the same delays.
 ///
 /// # Examples
 /// ```
@@ -22,14 +22,15 @@ use crate::rng::mix;
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schedule {
-    /// What the delays are drawn from.
+    /// The seed of the delays.
     pub seed: u64,
-    /// The longest delay after the commit. Zero delivers everything at once, in the order of revisions.
+    /// The maximum delay after the commit. Zero delivers everything immediately, in the order of revisions.
     pub delay_max: Duration,
 }
 
 impl Schedule {
-    /// The delay of one change: between zero and `delay_max`, in whole microseconds. `lane` tells resources apart.
+    /// The delay of one change: between zero and `delay_max`, in whole microseconds. `lane` identifies the
+    /// resource.
     #[must_use]
     pub fn delay(&self, lane: u64, revision: u64) -> Duration {
         let choices = u64::try_from(self.delay_max.as_micros())
@@ -43,11 +44,12 @@ impl Schedule {
 /// Changes that are committed and not yet delivered.
 ///
 /// # Guarantees
-/// Changes of one resource leave in the order they entered, each between its commit and `delay_max` later, or as soon as the one
-/// before it has left. Changes of different resources leave in the order of their delays.
+/// Changes of one resource are delivered in their order. Each is delivered at most `delay_max` after its
+/// commit, or as soon as the change before it was delivered. Changes of different resources are delivered in
+/// the order of their delays.
 ///
 /// # Complexity
-/// O(1) to enter, O(k) to leave, k the number of resources with changes under way.
+/// O(1) per commit, O(k) per delivery, k the number of resources with undelivered changes.
 ///
 /// # Examples
 /// ```
@@ -78,13 +80,13 @@ pub struct Deliveries<T> {
 
 #[derive(Clone, Debug)]
 struct Lane<T> {
-    /// When the last change that entered is due.
+    /// The due time of the last committed change.
     last: Timestamp,
     changes: VecDeque<(Timestamp, u64, T)>,
 }
 
 impl<T> Deliveries<T> {
-    /// Nothing is under way yet.
+    /// No undelivered changes.
     #[must_use]
     pub const fn new(schedule: Schedule) -> Self {
         Self {
@@ -93,7 +95,7 @@ impl<T> Deliveries<T> {
         }
     }
 
-    /// Takes a change that was committed just now.
+    /// Adds a change that was just committed.
     pub fn commit(&mut self, kind: KindId, revision: u64, now: Timestamp, change: T) {
         let lane = self.lanes.entry(kind).or_insert_with(|| Lane {
             last: now,
@@ -105,26 +107,27 @@ impl<T> Deliveries<T> {
         lane.changes.push_back((due, revision, change));
     }
 
-    /// When the next change is due.
+    /// The due time of the next change.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         self.first().map(|(due, _, _)| due)
     }
 
-    /// Delivers the next change, if it is due by `now`. Changes that are due at one time leave in an order that the seed draws.
+    /// Delivers the next change, if it is due by `now`. Changes with the same due time are delivered in an
+    /// order that the seed determines.
     pub fn deliver(&mut self, now: Timestamp) -> Option<(KindId, u64, T)> {
         let (_, _, kind) = self.first().filter(|(due, _, _)| *due <= now)?;
         let (_, revision, change) = self.lanes.get_mut(&kind)?.changes.pop_front()?;
         Some((kind, revision, change))
     }
 
-    /// How many changes are under way.
+    /// The number of undelivered changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lanes.values().map(|lane| lane.changes.len()).sum()
     }
 
-    /// Whether nothing is under way.
+    /// Whether there are no undelivered changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes.values().all(|lane| lane.changes.is_empty())
@@ -133,7 +136,7 @@ impl<T> Deliveries<T> {
     fn first(&self) -> Option<(Timestamp, u64, KindId)> {
         let fronts = self.lanes.iter().filter_map(|(&kind, lane)| {
             let (due, revision, _) = lane.changes.front()?;
-            // Without delays nothing is reordered; with them, ties are broken by draw.
+            // Without delays nothing is reordered; with them, ties are broken at random.
             let rank = if self.schedule.delay_max.is_zero() {
                 *revision
             } else {

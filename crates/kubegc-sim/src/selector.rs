@@ -9,7 +9,7 @@ use crate::{formats, status::quoted};
 
 /// A label selector, in the text form of URLs: `app=web,tier!=db,env in (a, b),!legacy,generation>5`.
 ///
-/// Keys must be qualified names, values such as labels have; what a label is greater or less than is a whole number.
+/// Keys must be qualified names, values must be label values. The operand of greater and less is an integer.
 ///
 /// # Examples
 /// ```
@@ -49,7 +49,7 @@ impl Selector {
         Self(Vec::new())
     }
 
-    /// Whether the object is meant. A label that is missing is in no set.
+    /// Whether the selector matches the object. A missing label is in no set.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         let number = |value: &str| value.parse::<i64>().ok();
@@ -87,8 +87,8 @@ impl std::str::FromStr for Selector {
     }
 }
 
-/// Reads a `metav1.LabelSelector` of an object. Labels and values that are no texts are skipped; `None` for an operator that does not
-/// exist.
+/// Reads a `metav1.LabelSelector` of an object. Labels and values that are not strings are skipped; `None`
+/// for an operator that does not exist.
 ///
 /// # Examples
 /// ```
@@ -122,7 +122,7 @@ pub fn label_selector(selector: &Value) -> Option<LabelSelector> {
     })
 }
 
-/// The tokens of a selector: symbols, and what stands between them and spaces.
+/// The tokens of a selector: symbols, and the text between them and spaces.
 fn tokens(text: &str) -> Vec<&str> {
     const SYMBOLS: [&str; 8] = ["==", "!=", "=", "!", "(", ")", ",", ">"];
     let mut tokens = Vec::new();
@@ -154,7 +154,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// The token to come; empty at the end.
+    /// The next token; empty at the end.
     fn next(&self) -> &'t str {
         self.tokens.get(self.place).copied().unwrap_or_default()
     }
@@ -260,7 +260,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The values between parentheses; an empty one stands beside a comma that has none.
+    /// The values between parentheses. A comma without a value next to it adds an empty value.
     fn values(&mut self) -> Result<Vec<String>, String> {
         let token = self.take();
         if token != "(" {
@@ -304,7 +304,7 @@ impl<'t> Parser<'t> {
                 token => return Err(format!("found '{token}', expected: ',', or identifier")),
             }
         }
-        // The closing one.
+        // The closing parenthesis.
         self.take();
         Ok(values)
     }

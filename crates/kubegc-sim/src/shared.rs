@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::{ApiServer, EventType, Response, ResponseBody, Selector, StoredObject};
 
-/// An [`ApiServer`] that many hold at once. Clones are the same server.
+/// An [`ApiServer`] with shared ownership. Clones are the same server.
 ///
 /// # Examples
 /// ```
@@ -37,7 +37,7 @@ pub struct SharedApiServer(Arc<Inner>);
 
 struct Inner {
     server: Mutex<ApiServer>,
-    /// Who waits for the next change.
+    /// The tasks that wait for the next change.
     watchers: Mutex<Vec<Waker>>,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -49,13 +49,13 @@ impl std::fmt::Debug for SharedApiServer {
 }
 
 impl SharedApiServer {
-    /// Shares a server. Its time stays as it is set.
+    /// Shares a server. Its time changes only when it is set.
     #[must_use]
     pub fn new(server: ApiServer) -> Self {
         Self::build(server, None)
     }
 
-    /// Shares a server whose time is that of a clock.
+    /// Shares a server with the time of a clock.
     #[must_use]
     pub fn with_clock(server: ApiServer, clock: Arc<dyn Clock>) -> Self {
         Self::build(server, Some(clock))
@@ -69,7 +69,8 @@ impl SharedApiServer {
         }))
     }
 
-    /// Works on the server while nobody else does, and wakes the watchers afterwards if something changed.
+    /// Calls a function with exclusive access to the server, and wakes the watches afterwards if something
+    /// changed.
     pub fn with<T>(&self, work: impl FnOnce(&mut ApiServer) -> T) -> T {
         let (result, changed) = {
             let mut server = self.0.server.lock();
@@ -88,10 +89,10 @@ impl SharedApiServer {
         result
     }
 
-    /// Waits until the server is at another revision than this one, and answers with that. Cancel safe.
+    /// Waits until the server's revision differs from this one, and returns it. Cancel safe.
     pub async fn changed(&self, since: u64) -> u64 {
         poll_fn(|context| {
-            // Registered first: a change between the look and the registration would be missed.
+            // Registered first: a change between the check and the registration would be missed.
             self.register(context.waker());
             match self.0.server.lock().revision() {
                 revision if revision != since => Poll::Ready(revision),
@@ -108,7 +109,7 @@ impl SharedApiServer {
         }
     }
 
-    /// Works on the kind that a resource addresses.
+    /// Calls a function with the kind that a resource addresses.
     fn on<T>(
         &self,
         resource: &ApiResource,
@@ -140,7 +141,8 @@ fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
 
 #[async_trait]
 impl ObjectStore for SharedApiServer {
-    /// Watches from a version. Without a version (or from `0`) the objects that exist are delivered first, as added.
+    /// Watches from a resourceVersion. Without one (or from `0`), existing objects are delivered first, as
+    /// added.
     async fn watch(
         &self,
         resource: &ApiResource,
@@ -193,7 +195,8 @@ impl ObjectStore for SharedApiServer {
             }
             match answer.body {
                 ResponseBody::Object(object) => Ok(Deleted::Terminating(Box::new(object.meta.clone()))),
-                // A graceful deletion under way of a kind that answers with a status: the object is still there.
+                // A graceful deletion in progress of a kind whose response is a status: the object still
+                // exists.
                 _ => meta(server.read(kind, address.namespace, address.name))
                     .map(|meta| Deleted::Terminating(Box::new(meta))),
             }
@@ -304,7 +307,7 @@ impl ObjectStore for SharedApiServer {
 }
 
 impl SharedApiServer {
-    /// Opens a watch that delivers what `view` makes of each object.
+    /// Opens a watch that delivers the `view` of each object.
     fn open_watch<T>(
         &self,
         resource: &ApiResource,
@@ -349,11 +352,11 @@ struct Watch<T> {
     view: Box<dyn Fn(&StoredObject) -> T + Send>,
 }
 
-/// How many changes are taken from the server at once.
+/// How many changes are read from the server at a time.
 const BATCH: usize = 64;
 
 impl<T> Watch<T> {
-    /// Takes changes from the server. Gives whether the watch goes on.
+    /// Reads changes from the server. Returns whether the watch continues.
     fn fill(&mut self) -> Result<bool, StoreError> {
         let server = self.shared.0.server.lock();
         match server.events_since(self.kind, self.cursor) {
@@ -379,7 +382,7 @@ impl<T: Send> WatchStream<T> for Watch<T> {
     async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         poll_fn(|context| {
             if self.ready.is_empty() {
-                // Registered first: a change between the look and the registration would be missed.
+                // Registered first: a change between the check and the registration would be missed.
                 self.shared.register(context.waker());
                 match self.fill() {
                     Ok(true) => {}

@@ -1,11 +1,11 @@
-//! Decides how a refusal reads: code, reason, message and causes, in the API server's own words.
+//! Statuses of errors: code, reason, message and causes, in the API server's own words.
 
 use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 
 use kubegc_core::{ApiResource, FieldError, StoreError, Uid};
 use serde_json::{Map, Value, json};
 
-/// What the server answers where it does not answer with an object: `metav1.Status`.
+/// The body of a response without an object: `metav1.Status`.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
@@ -15,11 +15,11 @@ pub struct Status {
     pub reason: &'static str,
     /// The message; empty on success.
     pub message: String,
-    /// The object that the answer is about.
+    /// The object of the request.
     pub details: Option<Details>,
 }
 
-/// What a [`Status`] is about.
+/// The object of a [`Status`].
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Details {
@@ -27,13 +27,14 @@ pub struct Details {
     pub name: Arc<str>,
     /// API group.
     pub group: Arc<str>,
-    /// The *resource* in most answers (`configmaps`), the kind in those on invalid objects and preconditions.
+    /// The *resource* in most responses (`configmaps`), the kind in those about invalid objects and
+    /// preconditions.
     pub kind: Arc<str>,
     /// Uid of an object that was deleted.
     pub uid: Option<Uid>,
     /// The single problems of an invalid object.
     pub causes: Vec<Cause>,
-    /// After how many seconds to try again, where it may help.
+    /// The delay in seconds before a retry, if a retry may help.
     pub retry_after_seconds: Option<u32>,
 }
 
@@ -45,18 +46,18 @@ pub struct Cause {
     pub reason: &'static str,
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
 impl Status {
-    /// Whether the request was carried out.
+    /// Whether the request succeeded.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code < 300
     }
 
-    /// The single problems, where the server named them.
+    /// The single problems, if the server reported them.
     #[must_use]
     pub fn causes(&self) -> &[Cause] {
         self.details
@@ -64,7 +65,7 @@ impl Status {
             .map_or(&[], |details| details.causes.as_slice())
     }
 
-    /// The status of a failure as an error of an object store.
+    /// The status of an error as an error of an object store.
     #[must_use]
     pub fn to_error(&self) -> StoreError {
         let seconds = self
@@ -75,7 +76,7 @@ impl Status {
         StoreError::from_status(self.code, self.message.as_str(), retry_after)
     }
 
-    /// The answer in its JSON form, as it goes over the wire.
+    /// The response in its JSON form on the wire.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut fields = Map::new();
@@ -144,7 +145,7 @@ impl fmt::Display for Status {
 }
 
 impl Cause {
-    /// A value of the right form that is not allowed; `shown` is the value as the server prints it.
+    /// A value of the right type that is not allowed; `shown` is the value as the server prints it.
     pub(crate) fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
@@ -162,7 +163,7 @@ impl Cause {
         }
     }
 
-    /// A field that must be there.
+    /// A required field is missing.
     pub(crate) fn required(field: impl Into<String>, problem: &str) -> Self {
         Self {
             reason: "FieldValueRequired",
@@ -175,7 +176,7 @@ impl Cause {
         }
     }
 
-    /// A value that is none of those that are allowed; `shown` is the value as the server prints it.
+    /// A value that is not one of the allowed values; `shown` is the value as the server prints it.
     pub(crate) fn not_supported(
         field: impl Into<String>,
         shown: &str,
@@ -193,7 +194,7 @@ impl Cause {
         }
     }
 
-    /// A value that another one has already.
+    /// A value that another field or item already has.
     pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Self {
         Self {
             reason: "FieldValueDuplicate",
@@ -221,7 +222,7 @@ impl Cause {
     }
 }
 
-/// A refusal on its way to the caller.
+/// An error that is returned to the client.
 pub(crate) type Refusal = Box<Status>;
 
 fn refusal(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Refusal {
@@ -233,7 +234,7 @@ fn refusal(code: u16, reason: &'static str, message: String, details: Option<Det
     })
 }
 
-/// The group that stored objects of a resource are named by, where several groups serve them.
+/// The group in the names of stored objects of a resource, where several groups serve it.
 ///
 /// # Upstream
 /// `DefaultQualifiedResource` of the stores in `pkg/registry`, 1.20.2.
@@ -244,8 +245,8 @@ fn storage_group(resource: &ApiResource) -> Arc<str> {
     }
 }
 
-/// The group of the kind that refusals of invalid objects name: the first one, in the alphabet, that the kind's
-/// internal form is registered in.
+/// The group of the kind in errors about invalid objects: the alphabetically first one in which the kind's
+/// internal form is registered.
 ///
 /// # Upstream
 /// `objectMetaAndKind` in `apiserver/pkg/registry/rest/create.go`, and `pkg/apis/extensions/register.go`, 1.20.2.
@@ -268,7 +269,7 @@ fn qualified(name: &str, group: &str) -> String {
     }
 }
 
-/// What a refusal of the storage is about.
+/// The object of an error of the storage layer.
 fn stored(resource: &ApiResource, name: &str) -> (String, Details) {
     let details = Details {
         group: storage_group(resource),
@@ -286,7 +287,7 @@ fn about(resource: &ApiResource, name: &str) -> Details {
     }
 }
 
-/// A finished deletion, for resources that do not answer with the object.
+/// A finished deletion, for resources whose response has no object.
 pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Refusal {
     let details = Details {
         name: Arc::clone(name),
@@ -298,12 +299,12 @@ pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Ref
     refusal(200, "", String::new(), Some(details))
 }
 
-/// Something was done that no object tells of.
+/// A successful creation without an object in the response.
 pub(crate) fn created() -> Refusal {
     refusal(201, "", String::new(), None)
 }
 
-/// Not now.
+/// The request must be retried later.
 pub(crate) fn too_many_requests(message: &str, cause: Cause, retry_after_seconds: Option<u32>) -> Refusal {
     let details = Details {
         causes: vec![cause],
@@ -313,7 +314,7 @@ pub(crate) fn too_many_requests(message: &str, cause: Cause, retry_after_seconds
     refusal(429, "TooManyRequests", message.to_owned(), Some(details))
 }
 
-/// The server failed in a way that it has words for.
+/// The server failed with a known problem.
 pub(crate) fn internal_error(problem: &str) -> Refusal {
     let details = Details {
         causes: vec![Cause {
@@ -361,7 +362,7 @@ pub(crate) fn namespace_not_found(name: &str) -> Refusal {
     refusal(404, "NotFound", message, Some(details))
 }
 
-/// The name is taken, maybe by an object that is on its way out.
+/// The name is taken, possibly by a terminating object.
 pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool) -> Refusal {
     let prefix = if deleting { "object is being deleted: " } else { "" };
     let (subject, details) = stored(resource, name);
@@ -369,7 +370,7 @@ pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool)
     refusal(409, "AlreadyExists", message, Some(details))
 }
 
-/// The stored object is not the one that was expected.
+/// The stored object does not meet the precondition.
 pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
     let (subject, details) = stored(resource, name);
     let message = format!(
@@ -379,7 +380,7 @@ pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal
     refusal(409, "Conflict", message, Some(details))
 }
 
-/// Others own the fields that would be changed.
+/// Other managers own fields that would be changed.
 pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
     let details = Details {
         causes,
@@ -429,7 +430,7 @@ fn invalid_kind(
     refusal(422, "Invalid", message, Some(details))
 }
 
-/// The options of a deletion do not hold together.
+/// The options of a deletion are inconsistent.
 pub(crate) fn invalid_delete_options(errors: &[FieldError]) -> Refusal {
     let causes: Vec<Cause> = errors.iter().map(Cause::from_field_error).collect();
     let problems = aggregate(&causes, false);
@@ -442,7 +443,7 @@ pub(crate) fn invalid_delete_options(errors: &[FieldError]) -> Refusal {
     )
 }
 
-/// The options of a patch do not hold together.
+/// The options of a patch are inconsistent.
 pub(crate) fn invalid_patch_options(causes: Vec<Cause>) -> Refusal {
     let problems = aggregate(&causes, false);
     invalid_kind(
@@ -454,7 +455,7 @@ pub(crate) fn invalid_patch_options(causes: Vec<Cause>) -> Refusal {
     )
 }
 
-/// The request itself makes no sense.
+/// The request is malformed.
 pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
     refusal(400, "BadRequest", message.into(), None)
 }
@@ -471,7 +472,7 @@ pub(crate) fn cannot_be_handled(resource: &ApiResource, sent: &str, problem: &st
     ))
 }
 
-/// The server failed in a way that it has no words for.
+/// The server failed with an unknown problem.
 pub(crate) fn internal(message: &str) -> Refusal {
     refusal(500, "", message.to_owned(), None)
 }
@@ -491,7 +492,7 @@ pub(crate) fn forbidden(resource: &ApiResource, name: &str, why: &str, causes: V
     refusal(403, "Forbidden", message, Some(details))
 }
 
-/// The resource does not take this request.
+/// The resource does not support this request.
 pub(crate) fn method_not_allowed(resource: &ApiResource, message: Option<&str>) -> Refusal {
     let message = message.unwrap_or("the server does not allow this method on the requested resource");
     refusal(
@@ -502,7 +503,7 @@ pub(crate) fn method_not_allowed(resource: &ApiResource, message: Option<&str>) 
     )
 }
 
-/// The patch is not of a form that the resource takes.
+/// The resource does not support the format of the patch.
 pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
@@ -511,40 +512,41 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
     refusal(415, "UnsupportedMediaType", message, None)
 }
 
-/// No route takes a request with a body of this form.
+/// No route accepts a request with this content type.
 pub(crate) fn unrouted_media_type() -> Refusal {
     let message = "415: Unsupported Media Type".to_owned();
     refusal(415, "UnsupportedMediaType", message, Some(Details::default()))
 }
 
-/// The request asks for more than the server does at once.
+/// The request exceeds a limit of the server.
 pub(crate) fn too_large(problem: &str) -> Refusal {
     let message = format!("Request entity too large: {problem}");
     refusal(413, "RequestEntityTooLarge", message, None)
 }
 
-/// The patched object cannot be read.
+/// The patched object cannot be decoded.
 pub(crate) fn invalid_patch(patch: &str, problem: &str) -> Refusal {
     let causes = vec![Cause::invalid("patch", &quoted(patch), problem)];
     let problems = aggregate(&causes, false);
     invalid_kind(&"".into(), &"".into(), "", causes, &problems)
 }
 
-/// The operations of a JSON patch do not fit the object.
+/// The operations of a JSON patch do not apply to the object.
 pub(crate) fn rejected_patch() -> Refusal {
     let message = "the server rejected our request due to an error in our request";
     refusal(422, "Invalid", message.to_owned(), Some(Details::default()))
 }
 
-/// The watch begins before what is still known.
+/// The watch begins before the oldest retained change.
 pub(crate) fn expired(since: u64, oldest: u64) -> Refusal {
     let message = format!("too old resource version: {since} ({oldest})");
     refusal(410, "Expired", message, None)
 }
 
-/// Joins problems as upstream does: equal texts once, more than one in brackets.
+/// Joins problems as upstream does: equal messages once, more than one in brackets.
 ///
-/// Where every reading of the object yields new pointers (custom resources), texts that print one are never equal.
+/// Where every decoding of the object creates new pointers (custom resources), messages that print one are
+/// never equal.
 fn aggregate(causes: &[Cause], pointers_differ: bool) -> String {
     let mut texts: Vec<String> = Vec::new();
     for cause in causes {
@@ -559,10 +561,10 @@ fn aggregate(causes: &[Cause], pointers_differ: bool) -> String {
     }
 }
 
-/// Stands for an address that the server prints.
+/// Replaces an address that the server prints.
 pub(crate) const POINTER: &str = "<ptr>";
 
-/// A text as Go's `%q` prints it.
+/// A string as Go's `%q` prints it.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Decides what happens to pods, sandboxes and containers when they are run, ended and removed.
+//! Running, ending and removing pods, sandboxes and containers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -102,7 +102,7 @@ impl World {
         })
     }
 
-    /// Ends all that a pod runs.
+    /// Ends all containers of a pod.
     pub(super) fn end_pod(&mut self, uid: &Uid) {
         let sandboxes = self.sandboxes_of.get(uid).cloned().unwrap_or_default();
         for sandbox in sandboxes {
@@ -141,7 +141,7 @@ impl World {
         Ok(key)
     }
 
-    /// Stops a sandbox and all that runs in it.
+    /// Stops a sandbox and all its containers.
     pub(super) fn stop_sandbox(&mut self, key: u64) {
         let Some(row) = self.sandboxes.get_mut(key) else {
             return;
@@ -175,7 +175,7 @@ impl World {
 
     // Containers.
 
-    /// The images that a container is made from and mounts.
+    /// The images that a container runs and mounts.
     fn images_of(&self, spec: &ContainerSpec) -> Result<(Option<ImageKey>, Vec<Arc<str>>), NodeError> {
         let image = (!spec.image.is_empty()).then(|| self.image_of(&spec.image, &spec.runtime_handler));
         let volumes = spec.image_volumes.iter().map(|reference| {
@@ -185,7 +185,8 @@ impl World {
         Ok((image.transpose()?, volumes.collect::<Result<_, _>>()?))
     }
 
-    /// Makes a container in a ready sandbox. `attempt`: `None` counts on from the containers of that name in the sandbox.
+    /// Creates a container in a ready sandbox. `attempt`: `None` continues the count of the containers of
+    /// that name in the sandbox.
     pub(super) fn create_container(
         &mut self,
         sandbox: u64,
@@ -249,7 +250,7 @@ impl World {
         added.map(|key| (id, key))
     }
 
-    /// Adds a container that has its bytes already, and holds the layers of its image.
+    /// Adds a container whose bytes are already allocated, and retains the layers of its image.
     pub(super) fn add_container(&mut self, mut row: ContainerRow) -> Result<u64, NodeError> {
         let image = row.image.as_ref().and_then(|key| self.images.get(key));
         row.layers = image.map(|image| image.layers.clone()).unwrap_or_default();
@@ -270,7 +271,7 @@ impl World {
         Ok(key)
     }
 
-    /// Starts a created container: its log and the link to it come to be.
+    /// Starts a created container, and creates its log and the link to it.
     pub(super) fn start_container(&mut self, key: u64) -> Result<(), NodeError> {
         let Some(row) = self.containers.get(key) else {
             return Err(not_found(CONTAINER, ""));
@@ -302,7 +303,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends a container that runs or may run; others stay as they are.
+    /// Ends a container that is running or may be running; other containers do not change.
     pub(super) fn stop_container(&mut self, key: u64) {
         let state = self.containers.get(key).map(|row| row.facts.state);
         if let Some(ContainerState::Running | ContainerState::Unknown) = state {
@@ -310,7 +311,7 @@ impl World {
         }
     }
 
-    /// Removes a container in any state. Its log stays: logs are not the runtime's.
+    /// Removes a container in any state. Its log remains: the runtime does not own logs.
     pub(super) fn remove_container(&mut self, key: u64) {
         let Some(id) = self.containers.get(key).map(|row| Arc::clone(&row.facts.id)) else {
             return;

@@ -1,4 +1,4 @@
-//! Decides what lies in the log directories of a simulated node: entries, files, and links that may lead nowhere.
+//! Log directories of a simulated node: entries, files, and links that may be dangling.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ pub const POD_LOG_DIRECTORY: &str = "/var/log/pods";
 /// The folder of links to the logs of containers.
 pub const CONTAINER_LOG_DIRECTORY: &str = "/var/log/containers";
 
-/// Bytes that a file name may have.
+/// The maximum length of a file name in bytes.
 const FILE_NAME_BYTES: usize = 255;
 const LINK_SUFFIX: &str = ".log";
 
@@ -24,8 +24,8 @@ pub fn pod_log_entry(pod: &PodIdentity) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
-/// The path of the link to a container's log: `<pod>_<namespace>_<container>-<id>.log`, cut before `.log` so that the file name
-/// has at most 255 bytes (rule N2.49). A character is never cut in two.
+/// The path of the link to a container's log: `<pod>_<namespace>_<container>-<id>.log`, truncated before
+/// `.log` so that the file name has at most 255 bytes (rule N2.49). Truncation respects character boundaries.
 #[must_use]
 pub fn container_log_link(pod: &PodIdentity, container: &str, id: &str) -> String {
     let stem = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
@@ -35,7 +35,7 @@ pub fn container_log_link(pod: &PodIdentity, container: &str, id: &str) -> Strin
     format!("{CONTAINER_LOG_DIRECTORY}/{stem}{LINK_SUFFIX}")
 }
 
-/// Whose logs an entry holds, as the kubelet reads its name: all after the last `_`.
+/// The uid in the name of an entry, as the kubelet reads it: everything after the last `_`.
 pub(super) fn entry_uid(entry: &str) -> &str {
     entry.rsplit_once('_').map_or(entry, |(_, uid)| uid)
 }
@@ -43,14 +43,14 @@ pub(super) fn entry_uid(entry: &str) -> &str {
 #[derive(Clone, Debug)]
 pub(super) enum LinkTo {
     Path(Arc<str>),
-    /// Following it always finds this.
+    /// Following the link always has this result.
     Fixed(LogTarget),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) to: LinkTo,
-    /// Whose log it leads to.
+    /// The container of the log.
     pub(super) container_id: Option<Arc<str>>,
 }
 
@@ -84,7 +84,7 @@ impl LogTree {
         file.saturating_add(self.remove_files(&format!("{path}/")))
     }
 
-    /// Whether a file can be made there: its pod's entry exists, or it lies elsewhere.
+    /// Whether a file can be created at this path: the entry of its pod exists, or the path is elsewhere.
     pub(super) fn has_folder_of(&self, path: &str) -> bool {
         path.strip_prefix(POD_LOG_DIRECTORY)
             .and_then(|rest| rest.strip_prefix('/'))
@@ -101,7 +101,7 @@ impl LogTree {
         self.files.contains_key(path)
     }
 
-    /// Moves a file's bytes to another file; whether there was one.
+    /// Moves a file's bytes to another file; returns whether the file existed.
     pub(super) fn rename(&mut self, path: &str, to: Arc<str>) -> bool {
         let moved = self.files.remove(path);
         if let Some(bytes) = moved {
@@ -115,7 +115,8 @@ impl LogTree {
         self.files.remove(path)
     }
 
-    /// Removes all files whose path begins like that; returns their bytes. No path begins with nothing.
+    /// Removes all files whose paths begin with a prefix; returns their bytes. An empty prefix matches no
+    /// path.
     pub(super) fn remove_files(&mut self, prefix: &str) -> u64 {
         if prefix.is_empty() {
             return 0;
@@ -128,7 +129,7 @@ impl LogTree {
         freed
     }
 
-    /// Adds a link; one that is there is replaced.
+    /// Adds a link, or replaces the existing one.
     pub(super) fn add_link(&mut self, path: &str, link: Link) {
         self.links.insert(path.into(), link);
     }
@@ -149,7 +150,7 @@ impl LogTree {
         }
     }
 
-    /// What `/var/log/containers/*.log` finds, by path.
+    /// The matches of `/var/log/containers/*.log`, by path.
     pub(super) fn links(&self) -> Vec<LogLink> {
         let listed = self.links.iter().filter(|(path, _)| {
             path.strip_prefix(CONTAINER_LOG_DIRECTORY)

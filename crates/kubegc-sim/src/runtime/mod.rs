@@ -1,8 +1,9 @@
-//! Decides what a node in memory answers a collector: containers, sandboxes, images on shared layers, logs, and disks that fill.
+//! A node in memory: containers, sandboxes, images on shared layers, logs, and limited disks.
 //!
-//! [`SimNode`] is met through the traits of `kubegc-core` ([`Runtime`](kubegc_core::Runtime), [`LogDirectory`](kubegc_core::LogDirectory),
-//! [`PodSource`](kubegc_core::PodSource)) and told by its own methods what happens on it. Calls through the traits are a collector's:
-//! each is carried out as containerd carries it out, written down, and judged. The node protects nothing.
+//! A collector uses [`SimNode`] through the traits of `kubegc-core` ([`Runtime`](kubegc_core::Runtime),
+//! [`LogDirectory`](kubegc_core::LogDirectory), [`PodSource`](kubegc_core::PodSource)). A test changes the
+//! node by its own methods. The node performs each call through the traits as containerd does, records it,
+//! and checks it for harm. It prevents no harm.
 //!
 //! [`FaultyRuntime`] puts faults between a collector and any runtime.
 

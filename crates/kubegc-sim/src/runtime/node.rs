@@ -1,4 +1,4 @@
-//! Decides how a simulated node is held and looked at: by many at once, as one world.
+//! The handle of a simulated node: shared by many users, with a consistent state.
 
 use std::sync::Arc;
 
@@ -20,19 +20,20 @@ use crate::SimClock;
 /// A node in memory. Clones are the same node.
 ///
 /// # Guarantees
-/// As containerd does it: what is gone is removed again without an error; a running container, an image in use and a pinned image are
-/// removed when asked; a sandbox takes its containers with it; an image goes with all its names; a container holds the layers it was made
-/// from, so removing its image frees only the rest. Ids may be cut to a beginning that is theirs alone, and an empty id is an error.
-/// Listings come in no order ([`ListingOrder`](super::ListingOrder)). Bytes in use never exceed a capacity.
-/// The same settings, told the same things at the same times, give the same ids, listings and bytes.
+/// Calls behave as in containerd. Removing a missing thing again is not an error. A running container, an
+/// image in use and a pinned image are removed on request. Removing a sandbox removes its containers, and
+/// removing an image removes all its names. A container retains the layers of its image, so removing the
+/// image frees only the other layers. Ids may be abbreviated to a unique prefix; an empty id is an error.
+/// Listings have no order ([`ListingOrder`](super::ListingOrder)). Bytes in use never exceed a capacity. The
+/// same settings and the same calls at the same times give the same ids, listings and bytes.
 ///
 /// # Assumptions
-/// Containers end at once when stopped, whatever their grace. Who gets the last bytes of a disk that fills up by several writers
-/// depends on when the node is looked at; how many there are does not.
+/// Containers end immediately when stopped, regardless of their grace period. If several writers fill a disk,
+/// the time of the reads determines which writer gets the last bytes; the sum does not depend on it.
 ///
 /// # Complexity
-/// A call on one thing takes a few tree lookups, and one step for each thing that happened since the last call; a listing of n things O(n),
-/// of images O(n log n). Removing an image looks at all containers, to judge it.
+/// A call for one thing needs a few tree lookups, and one step for each event since the last call. A listing
+/// of n things is O(n), of images O(n log n). Removing an image checks all containers for harm.
 ///
 /// # Examples
 /// ```
@@ -65,7 +66,8 @@ struct Shared {
 }
 
 impl SimNode {
-    /// An empty node, whose time is that of a clock. Whoever asks for its pods learns at first that there are none, and that this is all.
+    /// An empty node with the time of a clock. Its source of pods initially reports that there are no pods
+    /// and that the list is complete.
     #[must_use]
     pub fn new(clock: SimClock, settings: NodeSettings) -> Self {
         let world = World::new(settings, clock.now());
@@ -79,7 +81,7 @@ impl SimNode {
         }))
     }
 
-    /// Another node that is now as this one is, and from now on goes its own way by another clock.
+    /// A copy of this node with another clock. The two nodes are independent from now on.
     #[must_use]
     pub fn fork(&self, clock: SimClock) -> Self {
         let mut world = self.lock().clone();
@@ -93,7 +95,7 @@ impl SimNode {
         &self.0.clock
     }
 
-    /// The world as it is at the present.
+    /// The current state.
     pub(super) fn lock(&self) -> MutexGuard<'_, World> {
         let now = self.0.clock.now();
         let mut world = self.0.world.lock();
@@ -109,15 +111,15 @@ impl SimNode {
         self.lock().answer(request, work)
     }
 
-    // What it is like: looks that are not written down.
+    // Reads that are not recorded.
 
-    /// How it was set up.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> NodeSettings {
         self.lock().settings.clone()
     }
 
-    /// All containers, in the order of their arrival.
+    /// All containers, in the order of their creation.
     #[must_use]
     pub fn all_containers(&self) -> Vec<Arc<Container>> {
         let world = self.lock();
@@ -125,7 +127,7 @@ impl SimNode {
         rows.map(|(_, row)| Arc::clone(&row.facts)).collect()
     }
 
-    /// All sandboxes, in the order of their arrival.
+    /// All sandboxes, in the order of their creation.
     #[must_use]
     pub fn all_sandboxes(&self) -> Vec<Arc<Sandbox>> {
         let world = self.lock();
@@ -133,7 +135,7 @@ impl SimNode {
         rows.map(|(_, row)| Arc::clone(&row.facts)).collect()
     }
 
-    /// All images, in the order of their arrival.
+    /// All images, in the order in which they were added.
     #[must_use]
     pub fn all_images(&self) -> Vec<Arc<Image>> {
         self.lock().images.list()
@@ -151,13 +153,13 @@ impl SimNode {
         self.lock().logs.links()
     }
 
-    /// The pods that the node knows.
+    /// The pods that the node's source of pods reports.
     #[must_use]
     pub fn known_pods(&self) -> Pods {
         self.lock().pods.clone()
     }
 
-    /// One container, by its id or a beginning that is its alone.
+    /// One container, by its id or a unique prefix of it.
     #[must_use]
     pub fn container(&self, id: &str) -> Option<Arc<Container>> {
         let world = self.lock();
@@ -165,7 +167,7 @@ impl SimNode {
         world.containers.get(key).map(|row| Arc::clone(&row.facts))
     }
 
-    /// One sandbox, by its id or a beginning that is its alone.
+    /// One sandbox, by its id or a unique prefix of it.
     #[must_use]
     pub fn sandbox(&self, id: &str) -> Option<Arc<Sandbox>> {
         let world = self.lock();
@@ -189,13 +191,14 @@ impl SimNode {
         world.containers.get(key).map(|row| Arc::clone(&row.log_path))
     }
 
-    /// How full a file system is. For [`FileSystemRole::Node`] `used_bytes` counts everything on it; for the others what the runtime has there.
+    /// The usage of a file system. For [`FileSystemRole::Node`] `used_bytes` counts all bytes on it; for
+    /// others, the bytes that the runtime reports.
     #[must_use]
     pub fn file_system(&self, role: FileSystemRole) -> FileSystem {
         self.lock().disks.file_system(role)
     }
 
-    /// What the bytes in use are used for, on all file systems together.
+    /// Used bytes by purpose, on all file systems together.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let world = self.lock();
@@ -209,9 +212,9 @@ impl SimNode {
         }
     }
 
-    // What was asked of it.
+    // Recorded calls.
 
-    /// All calls through the traits so far, in their order, with what came of them.
+    /// All calls through the traits so far, in their order, with their results.
     #[must_use]
     pub fn calls(&self) -> Vec<CallRecord> {
         self.lock().calls.clone()
@@ -225,13 +228,13 @@ impl SimNode {
         changes.cloned().collect()
     }
 
-    /// The calls since they were last taken. They are not kept any longer.
+    /// Takes the calls since the last call of this method. The node no longer retains them.
     #[must_use]
     pub fn take_calls(&self) -> Vec<CallRecord> {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// The harm that calls through the traits did so far, in their order. Calls that failed did none.
+    /// The harm of the calls through the traits so far, in their order. Failed calls do no harm.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations.clone()

@@ -1,27 +1,29 @@
-//! Decides how a simulated node is set up: its disks, how its runtime lists and frees, what it tells.
+//! Settings of a simulated node: its disks, how its runtime lists and frees, and which fields it reports.
 
 use std::time::Duration;
 
-/// Which file systems a node has, and what lies on which.
+/// The file systems of a node, and the contents of each.
 #[expect(clippy::exhaustive_enums, reason = "the layouts that eviction tells apart")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// One file system holds everything.
+    /// One file system for everything.
     #[default]
     Shared,
-    /// A file system of their own for images and writable layers; logs and the rest stay on the node's.
+    /// A separate file system for images and writable layers. Logs and everything else are on the node's file
+    /// system.
     DedicatedImages {
-        /// Bytes that the file system for images holds in all.
+        /// Capacity of the file system for images in bytes.
         capacity_bytes: u64,
     },
-    /// A file system of their own for images only; writable layers, logs and the rest stay on the node's.
+    /// A separate file system for images only. Writable layers, logs and everything else are on the node's
+    /// file system.
     SplitImages {
-        /// Bytes that the file system for images holds in all.
+        /// Capacity of the file system for images in bytes.
         capacity_bytes: u64,
     },
 }
 
-/// A file system by what it is for. In some layouts several are the same.
+/// A file system by its role. In some layouts several roles share a file system.
 #[expect(clippy::exhaustive_enums, reason = "the three that eviction has signals for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
@@ -33,34 +35,36 @@ pub enum FileSystemRole {
     Containers,
 }
 
-/// In which order the runtime lists.
+/// The order of the runtime's listings.
 #[expect(clippy::exhaustive_enums, reason = "an order that means something, or none")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ListingOrder {
-    /// In another order each time, drawn from the seed: nobody can rely on it.
+    /// A different order each time, drawn from the seed, so that a caller cannot depend on it.
     #[default]
     Shuffled,
-    /// In the order in which things came to the node.
+    /// The order in which things were added to the node.
     Arrival,
 }
 
-/// How a node is set up.
+/// Settings of a node.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
-    /// Bytes that the node's file system holds in all. Default: 100 GiB.
+    /// Capacity of the node's file system in bytes. Default: 100 GiB.
     pub capacity_bytes: u64,
-    /// Which other file systems there are. Default: none.
+    /// The other file systems. Default: none.
     pub layout: Layout,
-    /// In which order the runtime lists. Default: shuffled.
+    /// The order of the runtime's listings. Default: shuffled.
     pub listing_order: ListingOrder,
-    /// How long after a removal the bytes of layers become free: containerd frees lazily. Default: at once.
+    /// The delay between a removal and the release of the layers' bytes: containerd frees lazily. Default:
+    /// none.
     pub frees_after: Duration,
-    /// Whether the image file system comes with its capacity and its free bytes, which CRI alone does not tell. Default: true.
+    /// Whether the image file system has its capacity and its free bytes, which are not part of CRI. Default:
+    /// true.
     pub tells_capacity: bool,
     /// Whether containers are listed with `image_id`, as CRI has it since 1.30. Default: true.
     pub tells_image_ids: bool,
-    /// What ids and the order of listings are drawn from. Default: 0.
+    /// The seed of ids and of the order of listings. Default: 0.
     pub seed: u64,
 }
 

@@ -1,37 +1,37 @@
-//! What a caller says of images, containers and pods that come to a simulated node.
+//! Specs of images, containers and pods for a simulated node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{Uid, node_facts::PodIdentity};
 
-/// One layer of an image. Images that name the same digest share it.
+/// One layer of an image. Images with the same digest share it.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer {
-    /// Digest; any text will do.
+    /// Digest; any string is valid.
     pub digest: Arc<str>,
-    /// Bytes that it takes on disk.
+    /// Size on disk in bytes.
     pub size_bytes: u64,
 }
 
-/// An image as a registry has it.
+/// An image in a registry.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ImageSpec {
-    /// The tag that it is pulled by; empty for an image without one.
+    /// The tag; empty for an image without one.
     pub tag: Arc<str>,
-    /// Its layers. A digest that is named again counts once.
+    /// Its layers. A repeated digest counts once.
     pub layers: Vec<Layer>,
-    /// Id that it gets. `None`: one that follows from the layers, so that the same content has the same id under every tag.
+    /// Its id. `None`: derived from the layers, so that the same content has the same id under every tag.
     pub id: Option<Arc<str>>,
-    /// Whether the runtime wants it kept.
+    /// Whether the runtime reports it as pinned.
     pub pinned: bool,
-    /// Handler that it is pulled for; empty for the default.
+    /// Handler of the pull; empty for the default.
     pub runtime_handler: Arc<str>,
 }
 
 impl ImageSpec {
-    /// An image of this tag, without layers as yet.
+    /// An image with this tag, without layers.
     #[must_use]
     pub fn new(tag: &str) -> Self {
         Self {
@@ -58,32 +58,32 @@ impl ImageSpec {
     }
 }
 
-/// A container as a pod asks for it.
+/// A container in the spec of a pod.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
     /// Name in the pod.
     pub name: Arc<str>,
-    /// Tag, digest or id of an image that is there; empty for a container without an image.
+    /// Tag, digest or id of an existing image; empty for a container without an image.
     pub image: Arc<str>,
-    /// Handler that the image was pulled for; empty for the default.
+    /// Handler of the image; empty for the default.
     pub runtime_handler: Arc<str>,
-    /// Tags, digests or ids of images that are mounted into it as volumes.
+    /// Tags, digests or ids of images that it mounts as volumes.
     pub image_volumes: Vec<Arc<str>>,
-    /// Bytes of its writable layer when it is created.
+    /// Bytes of its writable layer at its creation.
     pub writable_bytes: u64,
-    /// Bytes that it writes into that layer each hour while it runs.
+    /// Bytes that it writes to that layer per hour while it runs.
     pub writable_bytes_per_hour: u64,
-    /// Bytes of its log when it starts.
+    /// Bytes of its log at its start.
     pub log_bytes: u64,
-    /// Bytes that it logs each hour while it runs.
+    /// Bytes that it logs per hour while it runs.
     pub log_bytes_per_hour: u64,
     /// Annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl ContainerSpec {
-    /// A container of this name, made from this image.
+    /// A container with this name and image.
     #[must_use]
     pub fn new(name: &str, image: &str) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl ContainerSpec {
     }
 }
 
-/// A pod as the node is told to run it.
+/// The spec of a pod for the node.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
@@ -102,14 +102,14 @@ pub struct PodSpec {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Uid; `None`: one is drawn.
+    /// Uid; `None`: a random one.
     pub uid: Option<Uid>,
     /// Its containers.
     pub containers: Vec<ContainerSpec>,
 }
 
 impl PodSpec {
-    /// A pod of this name, without containers as yet.
+    /// A pod with this name, without containers.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl PodSpec {
     }
 }
 
-/// A pod that was started on a node.
+/// A pod that is running on a node.
 #[expect(clippy::exhaustive_structs, reason = "an answer that callers take apart")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {

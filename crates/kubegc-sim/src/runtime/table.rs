@@ -1,10 +1,10 @@
-//! Decides which row an id stands for: rows in the order of their arrival, found by id or by the beginning of one.
+//! Rows in the order of their creation, found by id or by a prefix of it.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use super::error::BadId;
 
-/// Rows by arrival.
+/// Rows by creation.
 #[derive(Clone, Debug)]
 pub(super) struct Table<T> {
     rows: BTreeMap<u64, T>,
@@ -23,7 +23,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Adds a row under an id that is not there; else returns the row.
+    /// Adds a row under a new id; returns the row if the id exists.
     pub(super) fn insert(&mut self, id: Arc<str>, row: T) -> Result<u64, T> {
         if self.ids.contains_key(&id) {
             return Err(row);
@@ -38,7 +38,7 @@ impl<T> Table<T> {
         self.ids.remove(id).and_then(|key| self.rows.remove(&key))
     }
 
-    /// The row of exactly this id.
+    /// The row with exactly this id.
     pub(super) fn key(&self, id: &str) -> Option<u64> {
         self.ids.get(id).copied()
     }
@@ -55,10 +55,10 @@ impl<T> Table<T> {
         self.rows.iter().map(|(key, row)| (*key, row))
     }
 
-    /// The row of this id, or the only one whose id begins like that.
+    /// The row with this id, or the only row whose id has this prefix.
     ///
     /// # Upstream
-    /// containerd looks ids up in an index of their beginnings, so that `crictl rm 3f2` works.
+    /// containerd uses a prefix index for ids, so that `crictl rm 3f2` works.
     pub(super) fn find(&self, id: &str) -> Result<Option<u64>, BadId> {
         if id.is_empty() {
             return Err(BadId::Empty);
@@ -74,7 +74,7 @@ impl<T> Table<T> {
     }
 }
 
-/// All that is kept under a text that begins like that.
+/// All entries whose keys have this prefix.
 pub(super) fn beginning_with<'a, V>(
     map: &'a BTreeMap<Arc<str>, V>,
     beginning: &'a str,

@@ -1,4 +1,4 @@
-//! Decides what can be told to happen on a simulated node, apart from what a collector asks of it.
+//! Events on a simulated node that tests trigger, in contrast to calls of a collector.
 
 use std::sync::Arc;
 
@@ -45,19 +45,19 @@ impl World {
 
 /// Images.
 impl SimNode {
-    /// Pulls an image; returns its id. The same content under another tag is the same image with one tag more; a tag leaves the image
-    /// that had it before.
+    /// Pulls an image; returns its id. The same content under another tag is the same image with one more
+    /// tag. A tag is moved from its previous image.
     ///
     /// # Errors
-    /// The layers that are not there do not fit; a layer has another size on disk; the id that was given belongs to other layers.
+    /// The missing layers do not fit; a layer has another size on disk; the given id belongs to other layers.
     pub fn pull(&self, spec: &ImageSpec) -> Result<Arc<str>, NodeError> {
         self.lock().pull(spec)
     }
 
-    /// Adds an image as a runtime lists it, on a layer of its own.
+    /// Adds an image in the form of a listing, on a layer of its own.
     ///
     /// # Errors
-    /// It does not fit, or is there already.
+    /// It does not fit, or exists already.
     pub fn insert_image(&self, image: Image) -> Result<(), NodeError> {
         let mut world = self.lock();
         let key = ImageKey {
@@ -90,7 +90,8 @@ impl SimNode {
         Ok(())
     }
 
-    /// Removes an image by its id, tag or digest, as an administrator does: not written down, not judged.
+    /// Removes an image by its id, tag or digest, as an administrator does: not recorded, and not checked for
+    /// harm.
     ///
     /// # Errors
     /// There is no such image.
@@ -104,20 +105,21 @@ impl SimNode {
 
 /// Pods.
 impl SimNode {
-    /// Runs a pod: it becomes known as living, gets a sandbox, and its containers are created and started.
+    /// Runs a pod: adds it as a living pod, runs a sandbox, and creates and starts its containers.
     ///
     /// # Errors
-    /// An image is not there: nothing changed. The disk is full: what was started before stays, as it does on a real node.
+    /// An image is missing: nothing changed. The disk is full: containers that were already started remain,
+    /// as on a real node.
     pub fn run_pod(&self, spec: &PodSpec) -> Result<RunningPod, NodeError> {
         self.lock().run_pod(spec)
     }
 
-    /// Says how far a pod has come, known or not before. Its containers stay as they are.
+    /// Sets the state of a pod, which may be new. Its containers do not change.
     pub fn set_pod(&self, uid: &Uid, state: PodState) {
         self.lock().pods.known.insert(uid.clone(), state);
     }
 
-    /// A pod runs to its end: all it runs ends, and it stays known.
+    /// Completes a pod: all its containers end, and it remains known.
     ///
     /// # Errors
     /// The pod is not known.
@@ -125,7 +127,7 @@ impl SimNode {
         self.lock().change_pod(uid, |state| state.terminated = true)
     }
 
-    /// A pod is evicted: all it runs ends, and it stays known.
+    /// Evicts a pod: all its containers end, and it remains known.
     ///
     /// # Errors
     /// The pod is not known.
@@ -136,7 +138,7 @@ impl SimNode {
         })
     }
 
-    /// A pod is deleted: all it runs ends, and it stays known until it is [forgotten](Self::forget_pod).
+    /// Deletes a pod: all its containers end, and it remains known until it is [forgotten](Self::forget_pod).
     ///
     /// # Errors
     /// The pod is not known.
@@ -150,14 +152,15 @@ impl SimNode {
         })
     }
 
-    /// A pod is known no more. What it still runs ends.
+    /// Removes a pod from the source of pods. Its remaining containers end.
     pub fn forget_pod(&self, uid: &Uid) {
         let mut world = self.lock();
         world.end_pod(uid);
         world.pods.known.remove(uid);
     }
 
-    /// Whether the pods that are known are all there are: every source delivered, and what runs was compared with it.
+    /// Sets whether the known pods are complete: whether every source delivered, and whether the running pods
+    /// were compared with them.
     pub fn set_pods_known(&self, sources_ready: bool, synced: bool) {
         let mut world = self.lock();
         world.pods.sources_ready = sources_ready;
@@ -167,15 +170,16 @@ impl SimNode {
 
 /// Sandboxes and containers.
 impl SimNode {
-    /// Runs a sandbox for a pod; returns its id. Whether the pod is known does not matter, and does not change.
+    /// Runs a sandbox for a pod; returns its id. The source of pods need not know the pod, and does not
+    /// change.
     ///
     /// # Errors
-    /// The id drawn for it is taken by one that was inserted.
+    /// An inserted sandbox already has the generated id.
     pub fn run_sandbox(&self, pod: &PodIdentity) -> Result<Arc<str>, NodeError> {
         self.lock().run_sandbox(pod).map(|(id, _)| id)
     }
 
-    /// A sandbox ends, with all that runs in it.
+    /// Ends a sandbox, with all its containers.
     ///
     /// # Errors
     /// There is no such sandbox.
@@ -186,7 +190,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Makes a container in a ready sandbox; returns its id.
+    /// Creates a container in a ready sandbox; returns its id.
     ///
     /// # Errors
     /// There is no such sandbox or image, the sandbox is not ready, or the writable layer does not fit.
@@ -196,7 +200,8 @@ impl SimNode {
         world.create_container(sandbox, spec, None).map(|(id, _)| id)
     }
 
-    /// Starts a created container. Its log and the link to it come to be; of its first bytes as many as fit.
+    /// Starts a created container, and creates its log and the link to it. Of the log's initial bytes, as
+    /// many are written as fit.
     ///
     /// # Errors
     /// There is no such container, or it was started before.
@@ -206,10 +211,10 @@ impl SimNode {
         world.start_container(key)
     }
 
-    /// A container ends.
+    /// Ends a container.
     ///
     /// # Errors
-    /// There is no such container, or it does not run.
+    /// There is no such container, or it is not running.
     pub fn exit_container(&self, id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
         let key = world.container_key(id)?;
@@ -225,17 +230,19 @@ impl SimNode {
         Err(NodeError::State { noun, id, state })
     }
 
-    /// A container ends, if it has not, and its next attempt is created and started in the same sandbox; returns the new id.
+    /// Ends a container, if it is running, and creates and starts its next attempt in the same sandbox;
+    /// returns the new id.
     ///
     /// # Errors
-    /// There is no such container; its sandbox is gone or not ready; its image is gone; the writable layer does not fit.
+    /// There is no such container; its sandbox is missing or not ready; its image is missing; the writable
+    /// layer does not fit.
     pub fn restart_container(&self, id: &str) -> Result<Arc<str>, NodeError> {
         let mut world = self.lock();
         let key = world.container_key(id)?;
         world.restart_container(key)
     }
 
-    /// Sets the state of a container, whatever it was: so the runtime comes to not know one.
+    /// Sets the state of a container from any state, such as to unknown.
     ///
     /// # Errors
     /// There is no such container.
@@ -246,7 +253,8 @@ impl SimNode {
         Ok(())
     }
 
-    /// Changes what the runtime says of a container: odd names, labels, times. Its id and sandbox stay, and so do its bytes.
+    /// Changes the reported fields of a container, such as names, labels and times. Its id, sandbox and bytes
+    /// do not change.
     ///
     /// # Errors
     /// There is no such container.
@@ -263,7 +271,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Changes what the runtime says of a sandbox. Its id stays.
+    /// Changes the reported fields of a sandbox. Its id does not change.
     ///
     /// # Errors
     /// There is no such sandbox.
@@ -283,20 +291,20 @@ impl SimNode {
         Ok(())
     }
 
-    /// Adds a sandbox as a runtime lists it, without a log entry.
+    /// Adds a sandbox in the form of a listing, without a log entry.
     ///
     /// # Errors
-    /// There is one of that id.
+    /// The id exists already.
     pub fn insert_sandbox(&self, sandbox: Sandbox) -> Result<(), NodeError> {
         self.lock().add_sandbox(sandbox).map(|_| ())
     }
 
-    /// Adds a container as a runtime lists it. Its sandbox may be missing; the image of its `image_id`, else
-    /// `image_ref`, is in use from now on if it is there already.
-    /// `log_path`: where its status says that its log is; empty for none. No file and no link comes to be.
+    /// Adds a container in the form of a listing. Its sandbox may be missing. The image of its `image_id`,
+    /// else `image_ref`, is in use from now on if it exists already. `log_path`: the path of its log in its
+    /// status; empty for none. No file and no link is created.
     ///
     /// # Errors
-    /// There is one of that id.
+    /// The id exists already.
     pub fn insert_container(&self, container: Container, log_path: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
         let told = &container.image;
@@ -330,26 +338,26 @@ impl SimNode {
 
 /// Disks and logs.
 impl SimNode {
-    /// Others write on a file system; returns how many of these bytes fitted.
+    /// Writes bytes of other processes to a file system; returns how many of them fitted.
     pub fn fill(&self, role: FileSystemRole, bytes: u64) -> u64 {
         let mut world = self.lock();
         let purpose = world.disks.others_on(role);
         world.disks.take_some(purpose, bytes)
     }
 
-    /// Others remove what they wrote on a file system; returns how many bytes that freed.
+    /// Removes bytes of other processes from a file system; returns how many bytes were freed.
     pub fn clear(&self, role: FileSystemRole, bytes: u64) -> u64 {
         let mut world = self.lock();
         let purpose = world.disks.others_on(role);
         world.disks.give(purpose, bytes)
     }
 
-    /// From now on others write so much on the node's file system each hour, while there is room.
+    /// Sets how many bytes other processes write to the node's file system per hour, while there is space.
     pub fn set_growth(&self, bytes_per_hour: u64) {
         self.lock().other_growth = Growth::new(bytes_per_hour);
     }
 
-    /// A container writes into its writable layer; returns how many of these bytes fitted.
+    /// Writes to the writable layer of a container; returns how many of these bytes fitted.
     ///
     /// # Errors
     /// There is no such container.
@@ -363,7 +371,7 @@ impl SimNode {
         Ok(taken)
     }
 
-    /// A container logs; returns how many of these bytes fitted: none where its log is gone.
+    /// Writes to the log of a container; returns how many of these bytes fitted: none if its log is missing.
     ///
     /// # Errors
     /// There is no such container.
@@ -378,10 +386,11 @@ impl SimNode {
         Ok(taken)
     }
 
-    /// The kubelet rotates a log: its bytes move to a copy named by the time, and an empty log takes its place.
+    /// Rotates a log, as the kubelet does: its bytes move to a copy with the time in its name, and an empty
+    /// log replaces it.
     ///
     /// # Errors
-    /// There is no such container, or its log is gone.
+    /// There is no such container, or its log is missing.
     pub fn rotate_log(&self, container_id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
         let path = world.log_path_of(container_id)?;
@@ -393,10 +402,10 @@ impl SimNode {
         Ok(())
     }
 
-    /// A container's log disappears, and not its rotated copies: the link to it dangles.
+    /// Removes a container's log, but not its rotated copies: the link to it dangles.
     ///
     /// # Errors
-    /// There is no such container, or its log is gone.
+    /// There is no such container, or its log is missing.
     pub fn lose_log(&self, container_id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
         let path = world.log_path_of(container_id)?;
@@ -406,7 +415,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Adds an entry of any name to the pod log directory, with so many bytes in one file below it.
+    /// Adds an entry with any name to the pod log directory, with this many bytes in one file below it.
     ///
     /// # Errors
     /// The bytes do not fit.
@@ -421,7 +430,8 @@ impl SimNode {
         Ok(())
     }
 
-    /// Adds a link of any path, and what following it finds from now on. Those outside `/var/log/containers/*.log` are never listed.
+    /// Adds a link at any path, with the result of following it. Links outside `/var/log/containers/*.log`
+    /// are never listed.
     pub fn insert_log_link(&self, path: &str, target: LogTarget) {
         let link = Link {
             to: LinkTo::Fixed(target),

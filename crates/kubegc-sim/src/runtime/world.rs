@@ -1,4 +1,4 @@
-//! Decides what a node is made of, how bytes are taken and given back, and what happens as time passes.
+//! The state of a node: its parts, the allocation and release of bytes, and the events of passing time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub(super) struct ContainerRow {
     pub(super) spec: ContainerSpec,
     pub(super) image: Option<ImageKey>,
     pub(super) image_volumes: Vec<Arc<str>>,
-    /// Layers that it holds: those of its image.
+    /// Layers that it retains: those of its image.
     pub(super) layers: Vec<Arc<str>>,
     pub(super) writable_bytes: u64,
     pub(super) log_path: Arc<str>,
@@ -43,7 +43,7 @@ pub(super) struct SandboxRow {
     pub(super) containers: BTreeSet<u64>,
 }
 
-/// What becomes free later.
+/// Bytes that are freed later.
 #[derive(Clone, Debug)]
 enum Pending {
     Layer(Arc<str>),
@@ -108,7 +108,7 @@ impl World {
 
     // Time.
 
-    /// Lets everything happen that happens until then, in its order. One step for each thing that becomes free.
+    /// Processes all events until a time, in order. One step for each release of bytes.
     pub(super) fn settle(&mut self, now: Timestamp) {
         while let Some(((due, _), _)) = self.pending.first_key_value()
             && *due <= now
@@ -121,7 +121,7 @@ impl World {
         self.grow_until(now);
     }
 
-    /// What running containers and others write until then, as far as there is room.
+    /// Writes the bytes of running containers and other processes until a time, while there is space.
     fn grow_until(&mut self, until: Timestamp) {
         let elapsed = until.since(self.now);
         self.now = self.now.max(until);
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Frees something, now or when it is due; returns when.
+    /// Frees something, now or later; returns the time.
     fn free_later(&mut self, pending: Pending) -> Option<(Timestamp, u64)> {
         if self.settings.frees_after.is_zero() {
             self.free(pending);
@@ -180,7 +180,7 @@ impl World {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Puts layers on disk, those that are not there, and holds them all. Changes nothing where they do not fit.
+    /// Writes missing layers to disk and retains all layers. Changes nothing if they do not fit.
     pub(super) fn add_layers(&mut self, layers: &[Layer]) -> Result<Vec<Arc<str>>, NodeError> {
         let mut wanted_bytes: u64 = 0;
         for layer in layers {
@@ -209,7 +209,7 @@ impl World {
         Ok(digests)
     }
 
-    /// Holds layers that are on disk, also those that were about to be freed.
+    /// Retains layers on disk, including those that were about to be freed.
     pub(super) fn hold(&mut self, digests: &[Arc<str>]) {
         for digest in digests {
             if let Some(layer) = self.layers.get_mut(digest) {
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Lets layers go; those that nothing holds become free.
+    /// Releases layers; unused layers are freed.
     pub(super) fn release(&mut self, digests: &[Arc<str>]) {
         for digest in digests {
             let Some(layer) = self.layers.get_mut(digest) else {
@@ -243,7 +243,7 @@ impl World {
         }
     }
 
-    // Draws.
+    // Random values.
 
     /// 64 lower-case hex digits.
     pub(super) fn draw_id(&mut self) -> Arc<str> {
@@ -261,7 +261,7 @@ impl World {
         Uid::from_uuid(bytes)
     }
 
-    /// A listing, in the order that the settings ask for.
+    /// A listing, in the order of the settings.
     pub(super) fn listing<T>(&mut self, mut items: Vec<T>) -> Vec<T> {
         if self.settings.listing_order == ListingOrder::Shuffled {
             for last in (1..items.len()).rev() {
@@ -281,7 +281,7 @@ impl World {
         self.note_growth(key);
     }
 
-    /// Notes whether a container writes from now on.
+    /// Records whether a container writes from now on.
     pub(super) fn note_growth(&mut self, key: u64) {
         let writes = self.containers.get(key).is_some_and(|row| {
             let grows = row.writable_growth.bytes_per_hour > 0 || row.log_growth.bytes_per_hour > 0;
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// Containers whose log is at a path that begins like that.
+    /// Containers whose log path has this prefix.
     pub(super) fn writers_below<'a>(&'a self, beginning: &'a str) -> impl Iterator<Item = &'a ContainerRow> {
         beginning_with(&self.writers, beginning)
             .filter(move |_| !beginning.is_empty())
@@ -303,7 +303,7 @@ impl World {
 
     // Calls.
 
-    /// Carries a call out, writes it down, and judges it.
+    /// Performs a call, records it, and checks it for harm.
     pub(super) fn answer<T>(
         &mut self,
         request: Request<'_>,

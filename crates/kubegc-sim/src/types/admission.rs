@@ -1,4 +1,4 @@
-//! The default admission plugins: what they fill in, and what they forbid.
+//! The default admission plugins: the fields that they set, and the objects that they refuse.
 //!
 //! # Upstream
 //! `plugin/pkg/admission`, 1.20.2: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,
@@ -21,7 +21,7 @@ use crate::{
 
 type Object = Map<String, Value>;
 
-/// The priority classes that every cluster has.
+/// The priority classes of every cluster.
 const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-cluster-critical", 2_000_000_000),
     ("system-node-critical", 2_000_001_000),
@@ -31,7 +31,7 @@ fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusa
     status::forbidden(resource, &object.meta.name, why, Vec::new())
 }
 
-/// All objects of a resource, by the first of these versions that is served.
+/// All objects of a resource, in the first of these versions that is served.
 pub(super) fn all(
     server: &ApiServer,
     versions: [&str; 2],
@@ -53,7 +53,7 @@ fn spec_mut(object: &mut StoredObject) -> Option<&mut Object> {
     object_mut(object.body_mut(), "spec")
 }
 
-/// Fills in what the plugins give an object that is created, or that is to replace `old`.
+/// Sets the fields that the plugins add to an object that is created, or that is to replace `old`.
 ///
 /// # Errors
 /// 403 where a plugin forbids the object.
@@ -260,7 +260,8 @@ fn prioritize(
     Ok(())
 }
 
-/// Lets a pod stay for five minutes on a node that is not ready or not reachable, unless it says otherwise.
+/// Adds the tolerations that keep a pod for five minutes on a node that is not ready or not reachable, unless
+/// it has its own.
 fn tolerate(pod: &mut StoredObject) {
     const SECONDS: i64 = 300;
     let Some(spec) = spec_mut(pod) else { return };
@@ -287,7 +288,7 @@ fn tolerate(pod: &mut StoredObject) {
     }
 }
 
-/// Gives a pod the overhead of its runtime class.
+/// Sets the overhead of a pod from its runtime class.
 fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) -> Result<(), Refusal> {
     let name = pod.text_at(&["spec", "runtimeClassName"]).to_owned();
     if name.is_empty() {
@@ -310,7 +311,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
     Ok(())
 }
 
-/// How an object names its class, and how the default class of a cluster is marked.
+/// The fields that name the class of an object, and the annotations that mark the default class of a cluster.
 struct Classes {
     /// The group and plural of the class.
     resource: (&'static str, &'static str),
@@ -364,7 +365,7 @@ impl Classes {
     }
 }
 
-/// Why a claim may not grow.
+/// The reason why a claim cannot grow.
 fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option<String> {
     let size = |claim: &StoredObject| {
         let size = claim.text_at(&["spec", "resources", "requests", "storage"]);

@@ -1,6 +1,6 @@
 //! Conversion between the versions of a resource whose shapes differ.
 //!
-//! Objects are stored in one shape per resource: that of its newest version, for events that of `v1`.
+//! Objects are stored in one shape per resource: that of its newest version, except for events that of `v1`.
 //!
 //! # Upstream
 //! `pkg/apis/*/*/conversion.go`, 1.20.2 and 1.22.
@@ -16,7 +16,7 @@ use super::{
 
 type Object = Map<String, Value>;
 
-/// A resource of which some versions differ in shape from what is stored.
+/// A resource with some versions that differ in shape from the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     EventsEvent,
@@ -49,7 +49,7 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
     })
 }
 
-/// Brings an object of this version, defaults filled in, in the shape that is stored.
+/// Converts an object of this version, with defaults, to the stored shape.
 pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {
         None => {}
@@ -89,12 +89,12 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
     }
 }
 
-/// Whether this version shows objects in the shape that is stored.
+/// Whether this version has the stored shape.
 pub(crate) fn is_shown_as_stored(resource: &ApiResource) -> bool {
     matches!(shape(resource), None | Some(Shape::Secret | Shape::HpaV2))
 }
 
-/// Brings a stored object in the shape of this version.
+/// Converts a stored object to the shape of this version.
 pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {
         None | Some(Shape::Secret | Shape::HpaV2) => {}
@@ -151,7 +151,7 @@ fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a
     }
 }
 
-/// Does something to every object of a list.
+/// Applies a change to every object of a list.
 pub(super) fn for_each(list: Option<&mut Value>, change: impl Fn(&mut Object)) {
     let items = list.and_then(Value::as_array_mut);
     items
@@ -235,7 +235,7 @@ fn subject_to_stored(subject: &mut Object) {
     if !group.is_empty() {
         subject.insert("apiGroup".to_owned(), group.into());
     }
-    // Once this meant every authenticated user.
+    // This formerly meant every authenticated user.
     if text(subject, "kind") == "User" && text(subject, "name") == "*" {
         subject.insert("kind".to_owned(), "Group".into());
         subject.insert("name".to_owned(), "system:authenticated".into());

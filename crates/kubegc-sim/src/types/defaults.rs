@@ -1,6 +1,7 @@
-//! The values that the server fills in where an object of a built-in kind leaves them out.
+//! Defaults of built-in kinds that the server sets.
 //!
-//! Constants at a field come from the table of types. What depends on other fields is here, by the name of the struct.
+//! Constants at a field come from the table of types. Defaults that depend on other fields are here, by the
+//! name of the struct.
 //!
 //! # Upstream
 //! `SetDefaults_*` in `pkg/apis/*/*/defaults.go`, 1.20.2 and 1.22.
@@ -12,7 +13,8 @@ use super::schema::{Field, StructId, Type};
 
 type Object = Map<String, Value>;
 
-/// Fills in the defaults of a struct in its normal form and of all that it holds, from the outside to the inside.
+/// Sets the defaults of a struct in its normal form and of all nested structs, from the outside to the
+/// inside.
 pub(crate) fn fill(object: &mut Object, id: StructId, version: KubernetesVersion) {
     for field in id.fields() {
         if let Some(default) = &field.default
@@ -63,7 +65,7 @@ fn is_unset(object: &Object, field: &Field) -> bool {
     }
 }
 
-/// A text of the object; empty where there is none.
+/// A string of the object; empty where there is none.
 pub(super) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
@@ -267,7 +269,7 @@ fn requests_from_limits(spec: &mut Object) {
     }
 }
 
-/// Adds the entries of one map that another, in a field of `object`, does not have.
+/// Adds the entries of a map that the map in a field of `object` does not have.
 fn missing_entries(object: &mut Object, key: &str, from: &Value) {
     let Some(from) = from.as_object() else { return };
     set_nil(object, key, json!({}));
@@ -372,7 +374,7 @@ fn limits(item: &mut Object) {
     }
 }
 
-/// The metric of a HorizontalPodAutoscaler that has none, and its behaviour where it says a part of it.
+/// The metric of a HorizontalPodAutoscaler that has none, and the missing parts of its behaviour.
 fn metrics(spec: &mut Object, variant: &str) {
     const CPU_PERCENT: i32 = 80;
     let resource = match variant {

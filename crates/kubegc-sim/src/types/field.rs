@@ -1,4 +1,4 @@
-//! A place in an object that is validated: its value, its path, and the errors that upstream words for it.
+//! A field of an object that is validated: its value, its path, and upstream's errors.
 //!
 //! # Upstream
 //! [`field.Error`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go).
@@ -15,7 +15,7 @@ use crate::{
 
 static NULL: Value = Value::Null;
 
-/// What a validation has found.
+/// The findings of a validation.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) version: KubernetesVersion,
@@ -90,7 +90,7 @@ impl<'v> At<'v> {
         }
     }
 
-    /// The same value under another path: for fields that upstream names otherwise.
+    /// The same value under another path: for fields that upstream names differently.
     pub(crate) fn named(&self, name: &str) -> Self {
         Self {
             value: self.value,
@@ -129,7 +129,7 @@ impl<'v> At<'v> {
         !self.value.is_null()
     }
 
-    /// The text; empty where there is none.
+    /// The string; empty where there is none.
     pub(crate) fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
@@ -143,7 +143,7 @@ impl<'v> At<'v> {
         self.value.as_bool().unwrap_or(false)
     }
 
-    /// How many items or entries it has.
+    /// The number of items or entries.
     pub(crate) fn len(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
@@ -156,7 +156,7 @@ impl<'v> At<'v> {
         self.len() == 0
     }
 
-    /// The value as upstream prints it: texts quoted.
+    /// The value as upstream prints it: strings quoted.
     pub(crate) fn shown(&self) -> String {
         match self.value {
             Value::Null => "\"null\"".to_owned(),
@@ -178,7 +178,7 @@ impl<'v> At<'v> {
         self.invalid_as(c, &self.shown(), detail);
     }
 
-    /// A value that is printed otherwise is invalid.
+    /// A value that is printed differently is invalid.
     pub(crate) fn invalid_as(&self, c: &mut Check, shown: &str, detail: &str) {
         c.causes
             .push(Cause::invalid(self.path.to_string(), shown, detail));
@@ -246,7 +246,7 @@ impl<'v> At<'v> {
         }
     }
 
-    /// Whether something is there; otherwise an error.
+    /// Whether the value is present; adds an error otherwise.
     pub(crate) fn present(&self, c: &mut Check) -> bool {
         let present = match self.value {
             Value::Null => false,

@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscalers of `v1` and `v2beta1`: annotations hold what those versions have no fields for.
+//! HorizontalPodAutoscalers of `v1` and `v2beta1`: annotations contain the fields that those versions do not
+//! have.
 //!
 //! # Upstream
 //! `pkg/apis/autoscaling/v1/conversion.go` and `v2beta1/conversion.go`, 1.22.
@@ -17,7 +18,7 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 /// The sources of metrics, as fields of a metric.
 const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "external"];
 
-/// `v1`, as `v2` has it.
+/// Converts `v1` to `v2`.
 pub(super) fn from_v1(object: &mut Object) {
     let Some(mut annotations) = take_annotations(object) else {
         from_v1_fields(object, &mut Map::new());
@@ -67,7 +68,8 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
     }
 }
 
-/// `v2`, as `v1` gives it back, which is the form that is stored: there the metric of the processor is a field of its own.
+/// Converts `v2` to the order of a round trip through `v1`, which is the stored form: `v1` has a separate
+/// field for the CPU metric.
 pub(super) fn in_order_of_v1(object: &mut Object) {
     let metrics = object_mut(object, "spec").and_then(|spec| spec.get_mut("metrics"));
     if let Some(Value::Array(metrics)) = metrics {
@@ -82,7 +84,7 @@ fn is_utilization_of_cpu(metric: &Value) -> bool {
             .is_some_and(|percent| !percent.is_null())
 }
 
-/// `v2`, as `v1` has it.
+/// Converts `v2` to `v1`.
 pub(super) fn to_v1(object: &mut Object) {
     let mut found = Vec::new();
     if let Some(spec) = object_mut(object, "spec") {
@@ -128,7 +130,7 @@ pub(super) fn to_v1(object: &mut Object) {
     annotate(object, found);
 }
 
-/// `v2beta1`, as `v2` has it.
+/// Converts `v2beta1` to `v2`.
 pub(super) fn from_v2beta1(object: &mut Object) {
     for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
         if let Some(part) = object_mut(object, part)
@@ -152,7 +154,7 @@ pub(super) fn from_v2beta1(object: &mut Object) {
     put_annotations(object, annotations);
 }
 
-/// `v2`, as `v2beta1` has it.
+/// Converts `v2` to `v2beta1`.
 pub(super) fn to_v2beta1(object: &mut Object) {
     let mut found = Vec::new();
     for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
@@ -205,7 +207,7 @@ fn annotate(object: &mut Object, found: Vec<(&str, String)>) {
     }
 }
 
-/// Where `v2beta1` and `v1` have the parts of a source.
+/// The names of the parts of a source in `v2beta1` and `v1`.
 struct Names {
     value: &'static str,
     average: &'static str,
@@ -311,7 +313,7 @@ fn metric_to_v2beta1(metric: &mut Value) {
             let described = source.remove("describedObject").unwrap_or_default();
             source.insert("target".to_owned(), described);
         }
-        // Where these versions have no pointer, zero is written.
+        // Where these versions have no pointer, the encoder writes zero.
         let zero = || Some("0".into());
         if name == "object" || name == "external" && is_status {
             value = value.or_else(zero);
@@ -346,7 +348,7 @@ fn metric_to_v2beta1(metric: &mut Value) {
     }
 }
 
-/// The fields of a behaviour as the annotation names them, and as JSON does.
+/// The fields of a behaviour in the annotation, and in JSON.
 const BEHAVIOR_NAMES: [(&str, &str); 8] = [
     ("ScaleUp", "scaleUp"),
     ("ScaleDown", "scaleDown"),
@@ -379,7 +381,7 @@ fn with_go_names(behavior: Value) -> Value {
     named
 }
 
-/// A behaviour with other names; its depth is that of the type.
+/// A behaviour with other names. Depth is bounded by the type.
 fn renamed(value: Value, name: &dyn Fn(&str) -> Option<&'static str>) -> Value {
     match value {
         Value::Object(fields) => fields

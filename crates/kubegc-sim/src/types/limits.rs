@@ -1,4 +1,4 @@
-//! The plugin LimitRanger: default resources of containers, and the bounds that a namespace sets.
+//! The plugin LimitRanger: default resources of containers, and the limits of a namespace.
 //!
 //! # Upstream
 //! [`limitranger/admission.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/plugin/pkg/admission/limitranger/admission.go).
@@ -21,7 +21,7 @@ fn items<'a>(range: &'a StoredObject, kind: &'a str) -> impl Iterator<Item = &'a
     items.filter(move |item| item.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// Gives the containers of a pod the default limits and requests of its namespace.
+/// Sets the default limits and requests of its namespace on the containers of a pod.
 pub(super) fn complete(server: &ApiServer, pod: &mut StoredObject) {
     for range in ranges(server, &pod.meta.namespace) {
         let mut defaults = [Map::new(), Map::new()];
@@ -113,7 +113,7 @@ fn amounts<'a>(of: &'a Value, key: &str) -> Amounts<'a> {
         .collect()
 }
 
-/// What the containers of a pod have together; init containers run before them, one at a time.
+/// The total of the containers of a pod; init containers run before them, one at a time.
 fn total<'a>(containers: &'a [Value], init: &'a [Value], key: &str) -> Amounts<'a> {
     let mut total = Amounts::new();
     let of = |container: &'a Value| {
@@ -132,7 +132,7 @@ fn total<'a>(containers: &'a [Value], init: &'a [Value], key: &str) -> Amounts<'
     total
 }
 
-/// The bounds of a namespace that a pod does not keep to.
+/// The error for a pod that exceeds the limits of its namespace.
 pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let list = |list: &str| {
@@ -165,7 +165,7 @@ pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<Strin
     joined(problems)
 }
 
-/// The bounds of a namespace that a claim does not keep to.
+/// The error for a claim that exceeds the limits of its namespace.
 pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let nothing = Value::Null;

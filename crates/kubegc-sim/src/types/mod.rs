@@ -1,7 +1,8 @@
-//! The types of built-in kinds: what is between a request and the store, where [`Settings::types`](crate::Settings::types) says so.
+//! The types of built-in kinds: processing between a request and the store, with
+//! [`Settings::types`](crate::Settings::types).
 //!
-//! An object is decoded as its version defines it, gets that version's defaults and is brought in the one shape that is stored.
-//! Strategies prepare and validate it in that shape, and responses show it in the version that was asked for.
+//! An object is decoded by its version, gets that version's defaults and is converted to the one stored
+//! shape. Strategies prepare and validate it in that shape. Responses show it in the requested version.
 //!
 //! - [`schema`]: the structs, from a table; [`value`]: decoding.
 //! - [`defaults`], [`convert`].
@@ -26,11 +27,11 @@ use crate::StoredObject;
 pub(crate) use schema::StructId;
 use value::Mismatch;
 
-/// Reads an object as its version defines it: pruned, with defaults, in the shape that is stored. `apiVersion` and `kind` are
+/// Decodes an object by its version: pruned, with defaults, in the stored shape. `apiVersion` and `kind` are
 /// dropped.
 ///
 /// # Errors
-/// What does not fit its type, as the decoder says it.
+/// The decoder's message for a value of the wrong type.
 pub(crate) fn decode(
     sent: Value,
     resource: &ApiResource,
@@ -57,27 +58,27 @@ pub(crate) fn decode(
     Ok(Value::Object(object))
 }
 
-/// Whether the objects of a built-in kind have a type here: with [`Settings::types`](crate::Settings::types) they are
-/// decoded, completed with defaults and validated. Those of other built-in kinds are stored as they are sent.
+/// Whether the objects of a built-in kind have a type here. With [`Settings::types`](crate::Settings::types)
+/// they are decoded, defaulted and validated. Objects of other built-in kinds are stored as they were sent.
 #[must_use]
 pub fn has_type(resource: &ApiResource) -> bool {
     StructId::of(resource).is_some()
 }
 
-/// The struct of the shape that a kind is stored in.
+/// The struct of a kind's stored shape.
 pub(crate) fn stored_as(resource: &ApiResource) -> Option<StructId> {
     let name = match &*resource.kind {
-        // Later versions leave out numbers that earlier ones write.
+        // Later versions omit numbers that earlier ones write.
         "HorizontalPodAutoscaler" => "HorizontalPodAutoscaler.autoscaling.v2beta2",
         kind => kind,
     };
     StructId::named(name)
 }
 
-/// Brings the body of an object that strategies have changed in its normal form.
+/// Converts the body of an object that strategies have changed to its normal form.
 ///
 /// # Errors
-/// What does not fit its type: nothing, after [`decode`].
+/// A value of the wrong type: none, after [`decode`].
 pub(crate) fn normalize(
     object: &mut StoredObject,
     resource: &ApiResource,

@@ -1,4 +1,5 @@
-//! What strategies do to an object before it is validated: parts that clients do not set, generated fields, generations.
+//! Preparation of an object by its strategy before validation: fields that clients cannot set, generated
+//! fields, generations.
 //!
 //! # Upstream
 //! `PrepareForCreate` and `PrepareForUpdate` in `pkg/registry/*/*/strategy.go`, 1.20.2.
@@ -107,7 +108,8 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
     }
 }
 
-/// Prepares an object that is to replace `old`: the status and the generation are those of `old`, where the kind has them.
+/// Prepares an object that is to replace `old`: status and generation are those of `old`, if the kind has
+/// them.
 pub(crate) fn update(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
     drop_system_metadata(new, version);
     match kind {
@@ -144,7 +146,7 @@ pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, vers
     new.meta.generation = old.meta.generation + i64::from(counts && changed);
 }
 
-/// The networks of a node's pods: the first of them stands in a field of its own too.
+/// The networks of a node's pods: the first of them also has a field of its own.
 ///
 /// # Upstream
 /// `Convert_v1_NodeSpec_To_core_NodeSpec` in `pkg/apis/core/v1/conversion.go`, 1.20.2.
@@ -159,7 +161,7 @@ fn known_networks(node: &mut StoredObject) {
     }
 }
 
-/// Drops the metadata that the server keeps for itself.
+/// Drops metadata that only the server sets.
 fn drop_system_metadata(object: &mut StoredObject, version: KubernetesVersion) {
     if version.minor() >= 20 && object.at(&["metadata", "selfLink"]).is_some() {
         object.rest_of_metadata_mut().remove("selfLink");
@@ -266,7 +268,7 @@ fn set_template_generation(daemon_set: &mut StoredObject, generation: i64) {
     }
 }
 
-/// Leaves only the names of the secrets of a service account.
+/// Retains only the names of the secrets of a service account.
 fn secret_names(account: &mut StoredObject) {
     if account.at(&["secrets"]).is_none() {
         return;
@@ -280,7 +282,7 @@ fn secret_names(account: &mut StoredObject) {
     }
 }
 
-/// Drops a data source that claims cannot be filled from.
+/// Drops a data source that claims do not support.
 fn known_data_source(claim: &mut StoredObject) {
     let Some(Value::Object(source)) = claim.at(&["spec", "dataSource"]) else {
         return;

@@ -1,7 +1,8 @@
 //! The types of built-in kinds, read from a table on first use.
 //!
 //! # Upstream
-//! The structs of [`k8s.io/api`](https://github.com/kubernetes/api), releases 1.13 to 1.37; the table says its own grammar.
+//! The structs of [`k8s.io/api`](https://github.com/kubernetes/api), releases 1.13 to 1.37; the table
+//! describes its own grammar.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 const TABLE: &str = include_str!("schema.txt");
 
-/// The table, split into structs that are parsed when they are first asked for.
+/// The table, split into structs that are parsed on first use.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::index);
 
 struct Schema {
@@ -46,24 +47,24 @@ pub(crate) struct Field {
     /// Its name in JSON.
     pub(crate) name: &'static str,
     pub(crate) ty: Type,
-    /// Whether it is left out where it is empty.
+    /// Whether it is omitted when empty.
     pub(crate) omit_empty: bool,
-    /// The minor versions that have it.
+    /// The minor versions with this field.
     since: u32,
     until: u32,
-    /// Whether strategic merge patches say which keys are retained.
+    /// Whether strategic merge patches list the keys to retain.
     pub(crate) retain_keys: bool,
-    /// How a strategic merge patch treats the list.
+    /// The patch strategy of the list in strategic merge patches.
     pub(crate) patch: PatchStrategy,
-    /// How server-side apply treats the list.
+    /// The list type in server-side apply.
     pub(crate) list: ListKind,
-    /// Whether server-side apply treats the value as one piece.
+    /// Whether the value is atomic in server-side apply.
     pub(crate) is_atomic: bool,
-    /// What the server fills in where the field is empty.
+    /// The server's default for an empty field.
     pub(crate) default: Option<Value>,
 }
 
-/// How a strategic merge patch treats a list.
+/// The patch strategy of a list in strategic merge patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchStrategy {
     Replace,
@@ -71,7 +72,7 @@ pub(crate) enum PatchStrategy {
     Merge(&'static str),
 }
 
-/// How server-side apply tells the items of a list apart.
+/// The list type in server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Atomic,
@@ -93,7 +94,7 @@ pub(crate) enum Type {
     Time,
     MicroTime,
     Duration,
-    /// Anything, kept as it is.
+    /// Any value, retained unchanged.
     Any,
     Struct(StructId),
     Pointer(Box<Self>),
@@ -164,12 +165,12 @@ impl StructId {
         self.entry().name
     }
 
-    /// Whether server-side apply treats it as one piece.
+    /// Whether it is atomic in server-side apply.
     pub(crate) fn is_atomic(self) -> bool {
         self.entry().is_atomic
     }
 
-    /// Whether it did so before the structs of most references and selectors.
+    /// Whether it was atomic before the structs of most references and selectors were.
     pub(crate) fn is_always_atomic(self) -> bool {
         matches!(self.name(), "LabelSelector" | "OwnerReference")
     }
@@ -197,7 +198,7 @@ impl StructId {
 }
 
 impl Field {
-    /// Whether a release has the field, by default.
+    /// Whether a release has the field by default.
     pub(crate) fn is_in(&self, version: KubernetesVersion) -> bool {
         (self.since..=self.until).contains(&u32::from(version.minor()))
     }
@@ -212,7 +213,7 @@ impl Type {
         }
     }
 
-    /// The struct that this is, or points to, or holds.
+    /// The struct that this type is, points to, or contains.
     pub(crate) fn structure(&self) -> Option<StructId> {
         match self {
             Self::Struct(id) => Some(*id),
@@ -222,7 +223,7 @@ impl Type {
     }
 }
 
-/// A place in an object, as far as the table knows its type.
+/// A position in an object, as far as the table knows its type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// The object itself.
@@ -239,12 +240,12 @@ impl Place {
         StructId::of(resource).map_or_else(Self::any_kind, Self::Kind)
     }
 
-    /// An object of which only metadata is known.
+    /// An object whose metadata only is known.
     pub(crate) fn any_kind() -> Self {
         StructId::named("UnknownKind").map_or(Self::Unknown, Self::Kind)
     }
 
-    /// The field of this name, if a struct is here.
+    /// The field of this name, if a struct is at this position.
     pub(crate) fn field(self, name: &str) -> Option<&'static Field> {
         match self {
             Self::Kind(_) if name == "metadata" => StructId::named("Metadata")?.field(name),
@@ -267,7 +268,7 @@ impl Place {
         }
     }
 
-    /// The items of the list that is here.
+    /// The items of the list at this position.
     pub(crate) fn item(self) -> Self {
         match self {
             Self::Value(Type::List(item)) => Self::Value(item),
@@ -331,7 +332,7 @@ fn parse_field(text: &'static str) -> Option<Field> {
     Some(field)
 }
 
-/// Reads a type; what follows it.
+/// Reads a type; returns it and the rest of the text.
 fn parse_type(text: &'static str) -> Option<(Type, &'static str)> {
     let first = text.chars().next()?;
     let rest = &text[first.len_utf8()..];

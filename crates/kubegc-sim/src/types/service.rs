@@ -54,7 +54,7 @@ fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
         .filter_map(|port| port.get("nodePort")?.as_i64())
 }
 
-/// Makes `clusterIP` and `clusterIPs` agree, and drops what a service of another type had.
+/// Makes `clusterIP` and `clusterIPs` consistent, and drops the fields of another service type.
 pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
     let Some(spec) = spec_mut(new) else { return };
     let plural = version.minor() >= 20;
@@ -115,7 +115,7 @@ pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, versio
     }
 }
 
-/// Takes over what was allocated where the new object leaves it out.
+/// Copies allocated values that the new object omits.
 fn keep_allocated(spec: &mut Object, old: &Object) {
     let is_external = |spec: &Object| text(spec, "type") == "ExternalName";
     if !is_external(old) && !is_external(spec) {
@@ -153,11 +153,11 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
     }
 }
 
-/// Allocates what a valid service needs and does not have. `services` are those that exist. A dry run allocates no address before
-/// 1.22, and node ports beyond those in use.
+/// Allocates the missing addresses and ports of a valid service. `services` are the existing ones. A dry run
+/// allocates no address before 1.22, and node ports beyond those in use.
 ///
 /// # Errors
-/// An address or a port that was asked for is taken, or out of its range.
+/// A requested address or port is taken, or out of its range.
 pub(crate) fn allocate(
     services: &[Arc<StoredObject>],
     new: &mut StoredObject,
@@ -180,7 +180,7 @@ pub(crate) fn allocate(
         let address = text(spec, "clusterIP").to_owned();
         if address.is_empty() {
             let free = (1..=ADDRESSES).map(|at| Ipv4Addr::from(u32::from(FIRST) + at).to_string());
-            // The first address is that of the API server's own service.
+            // The API server's own service has the first address.
             let mut free = free.skip(1).filter(|address| !taken.contains(address.as_str()));
             if (!is_dry_run || version.minor() >= 22)
                 && let Some(address) = free.next()
@@ -201,7 +201,7 @@ pub(crate) fn allocate(
                 _ => None,
             };
             if let Some(problem) = problem {
-                // The words are those of releases that allocate for several families.
+                // The messages are those of releases that allocate for several families.
                 let problem = match version.minor() {
                     ..20 => problem.to_owned(),
                     20 => format!("failed to allocated ip:{address} with error:{problem}"),

@@ -1,8 +1,9 @@
-//! Brings a JSON value in the form that a typed round trip gives it: fields that the type does not have are dropped, values have
-//! one form, and what is empty is written or left out as the type says.
+//! Normalizes a JSON value as a typed round trip does: drops unknown fields, gives each value one form, and
+//! writes or omits empty values by type.
 //!
 //! # Upstream
-//! Decoding and encoding of the versioned types, and the protobuf form in between, in which an empty list or map is none.
+//! Decoding and encoding of the versioned types, and the protobuf form in between, in which an empty list or
+//! map is absent.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubegc_core::{KubernetesVersion, Quantity, Timestamp};
@@ -10,10 +11,10 @@ use serde_json::{Map, Value};
 
 use super::schema::{StructId, Type};
 
-/// A value that is not of its type.
+/// A value of the wrong type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// Where it is, innermost step first.
+    /// Its path, innermost step first.
     steps: Vec<String>,
     problem: String,
 }
@@ -42,10 +43,10 @@ impl Mismatch {
     }
 }
 
-/// The fields of a struct, in their one form.
+/// The fields of a struct in normal form.
 ///
 /// # Errors
-/// The first value that is not of its type.
+/// The first value of the wrong type.
 pub(crate) fn fields(
     mut sent: Map<String, Value>,
     id: StructId,
@@ -62,7 +63,7 @@ pub(crate) fn fields(
     Ok(normal)
 }
 
-/// Whether a normal value is left out of a field that leaves out empty ones.
+/// Whether a normal value is omitted from a field that omits empty values.
 fn is_empty(value: &Value, ty: &Type) -> bool {
     match ty {
         Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes => value.is_null(),
@@ -74,7 +75,7 @@ fn is_empty(value: &Value, ty: &Type) -> bool {
     }
 }
 
-/// A value in the one form of its type.
+/// A value in the normal form of its type.
 pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) -> Result<Value, Mismatch> {
     let refused = |value: &Value, expected: &str| {
         let found = value.to_string();
@@ -178,7 +179,7 @@ fn quantity(value: &Value) -> Result<Value, Mismatch> {
         .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
 }
 
-/// The amount of a resource: at most three digits after the point.
+/// A quantity with at most three fractional digits.
 fn rounded(value: Value) -> Value {
     match value.as_str().and_then(Quantity::parse) {
         Some(quantity) if quantity.rounded_up(-3) != quantity => quantity.rounded_up(-3).to_string().into(),
@@ -186,7 +187,7 @@ fn rounded(value: Value) -> Value {
     }
 }
 
-/// A time with six digits after the second.
+/// A time with six fractional digits of a second.
 fn micro_time(time: Timestamp) -> String {
     let micros = time.as_nanos().rem_euclid(1_000_000_000) / 1000;
     let seconds = time.truncate_to_secs().to_string();

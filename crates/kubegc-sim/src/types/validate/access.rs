@@ -113,7 +113,7 @@ pub(super) fn binding(body: &Object, is_namespaced: bool, c: &mut Check) {
     }
 }
 
-/// What bindings never change.
+/// Validates the immutable fields of bindings.
 pub(super) fn binding_updated(body: &Object, old: &Object, c: &mut Check) {
     let (new, old) = (At::root(body, "roleRef"), At::root(old, "roleRef"));
     if new.value != old.value {

@@ -19,7 +19,7 @@ use crate::{StoredObject, formats, status::quoted};
 
 type Object = Map<String, Value>;
 
-/// `ValidateNode`, and what `ValidateNodeUpdate` has in common with it.
+/// `ValidateNode`, and the part of `ValidateNodeUpdate` that is the same.
 pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
     let spec = At::root(body, "spec");
     let taints = At {
@@ -69,7 +69,7 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
     }
 }
 
-/// `ValidateNodeUpdate`, beside what it has in common with `ValidateNode`.
+/// `ValidateNodeUpdate`, except the part that `ValidateNode` shares.
 pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     let addresses = At::root(body, "status").get("addresses");
@@ -190,7 +190,7 @@ pub(super) fn limit_range(body: &Object, c: &mut Check) {
     }
 }
 
-/// How the bounds and defaults of one resource relate.
+/// Validates the bounds and defaults of one resource against each other.
 fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     let amount = |list: &str| {
         let is_ignored = kind == "Pod" && list.starts_with("default");
@@ -247,7 +247,7 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     }
 }
 
-/// The resources that quotas know.
+/// Whether quotas support a resource.
 fn is_quota_resource(name: &str) -> bool {
     (name != "storage" && STANDARD_RESOURCES.contains(&name))
         || name.starts_with("hugepages-")
@@ -391,7 +391,7 @@ fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateResourceQuotaUpdate`, beside `ValidateResourceQuota`.
+/// `ValidateResourceQuotaUpdate`, except `ValidateResourceQuota`.
 pub(super) fn quota_updated(body: &Object, old: &Object, c: &mut Check) {
     let scopes = At::root(body, "spec").get("scopes");
     let set = |at: &At<'_>| {
@@ -498,7 +498,7 @@ fn event_series(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateEventUpdate` of `events.k8s.io/v1`, beside what is validated always.
+/// `ValidateEventUpdate` of `events.k8s.io/v1`, except the checks of every event.
 pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("series") != old.get("series") {
         event_series(body, c);

@@ -11,7 +11,7 @@ use crate::{formats, json_syntax_error, status::Cause};
 
 type Object = Map<String, Value>;
 
-/// How much the data of one object may hold.
+/// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
@@ -24,7 +24,7 @@ fn keys(data: &At<'_>, c: &mut Check) {
     }
 }
 
-/// How many bytes a text in base64 stands for.
+/// The length of a base64 text after decoding, in bytes.
 fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
@@ -53,7 +53,7 @@ pub(super) fn config_map(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateConfigMapUpdate` and `ValidateSecretUpdate`, the part about objects that never change.
+/// The part of `ValidateConfigMapUpdate` and `ValidateSecretUpdate` for immutable objects.
 pub(super) fn immutable(body: &Object, old: &Object, c: &mut Check) {
     let is_immutable = |body: &Object| body.get("immutable") == Some(&true.into());
     if !is_immutable(old) {

@@ -328,7 +328,7 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
                 "must not already exist as a path in volumeDevices",
             );
         }
-        // Upstream leaves the position out.
+        // Upstream omits the index.
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         let without_position = |field: &At<'_>, key: &str, c: &mut Check| {
             let field = At {
@@ -464,7 +464,7 @@ pub(super) fn requirements(requests: &At<'_>, limits: &At<'_>, whole: Option<&At
     }
 }
 
-/// Whether Kubernetes itself knows the resource.
+/// Whether a resource is native to Kubernetes.
 fn is_native(name: &str) -> bool {
     !name.contains('/')
         || name
@@ -497,7 +497,7 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The names of resources that have a meaning of their own.
+/// The names of resources with a standard meaning.
 pub(super) const STANDARD_RESOURCES: [&str; 20] = [
     "cpu",
     "memory",

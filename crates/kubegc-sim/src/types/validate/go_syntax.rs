@@ -1,4 +1,4 @@
-//! Values as Go's `%#v` prints them, for the structs that upstream shows in refusals.
+//! Values as Go's `%#v` prints them, for the structs in upstream's error messages.
 
 use kubegc_core::{Quantity, QuantityFormat};
 use serde_json::Value;
@@ -110,13 +110,13 @@ pub(super) fn value(value: &Value, ty: &str) -> String {
         },
         _ => match STRUCTS.iter().find(|(name, _)| *name == ty) {
             Some((_, fields)) => structure(value, ty, fields),
-            // Every other type is a text.
+            // Every other type is a string.
             None => quoted(value.as_str().unwrap_or_default()),
         },
     }
 }
 
-/// A quantity whose text was asked for before.
+/// A quantity whose string form is already cached.
 pub(super) fn quantity(of: Quantity) -> String {
     let (mantissa, scale) = of.parts();
     let (value, scale) = if scale >= 0 {
@@ -156,7 +156,7 @@ fn structure(of: &Value, ty: &str, fields: &str) -> String {
         .filter_map(|field| {
             let mut words = field.splitn(3, ' ');
             let (json, name, ty) = (words.next()?, words.next()?, words.next()?);
-            // An embedded struct has the fields of the one that holds it.
+            // The fields of an embedded struct are fields of the containing struct.
             let inner = if json.is_empty() {
                 of
             } else {

@@ -1,4 +1,4 @@
-//! Which objects of built-in kinds are valid, with upstream's causes. Metadata is validated elsewhere.
+//! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
 //! # Upstream
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2.
@@ -31,7 +31,7 @@ use crate::{
 
 type Object = Map<String, Value>;
 
-/// Texts as Go's `%#v` prints a slice of them.
+/// Strings as Go's `%#v` prints a slice of them.
 fn go_strings(texts: &[&str]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
     format!("[]string{{{}}}", texts.join(", "))
@@ -86,7 +86,8 @@ pub(crate) fn updated(
     c.causes
 }
 
-/// The kinds whose strategies and whose rules for changes both validate the whole object, so that problems are told twice.
+/// The kinds whose strategies and update validation both validate the whole object, so that problems are
+/// reported twice.
 const CHECKED_TWICE: [&str; 12] = [
     "CSINode",
     "ClusterRole",
@@ -102,7 +103,7 @@ const CHECKED_TWICE: [&str; 12] = [
     "VolumeAttachment",
 ];
 
-/// What is validated of new objects and of changed ones.
+/// Validates new objects and changed ones.
 fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
     let is_beta = &*resource.version == "v1beta1";
     match &*resource.kind {
@@ -153,7 +154,7 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
     }
 }
 
-/// What is validated of a change alone.
+/// Validates the rules for changes only.
 fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
     match &*resource.kind {
         "ConfigMap" => config::immutable(body, old, c),
@@ -186,7 +187,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
     }
 }
 
-/// What is validated of a change of the status.
+/// Validates a change of the status.
 fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Object, c: &mut Check) {
     match &*resource.kind {
         "Pod" => pod::status_updated(body, old, c),
@@ -203,7 +204,7 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
     }
 }
 
-/// What is validated of a service after its addresses and ports were allocated.
+/// Validates a service after its addresses and ports were allocated.
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version);
     services::traffic_fields(&body(service), &mut c);

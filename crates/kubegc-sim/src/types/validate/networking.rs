@@ -13,7 +13,8 @@ use crate::formats;
 
 type Object = Map<String, Value>;
 
-/// `ValidateIngressCreate` and `ValidateIngressUpdate`. Requests of `v1beta1` name some fields otherwise.
+/// `ValidateIngressCreate` and `ValidateIngressUpdate`. Requests of `v1beta1` have other names for some
+/// fields.
 pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
     let spec = At::root(body, "spec");
     let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
@@ -232,7 +233,7 @@ pub(super) fn ingress_class(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateIngressClassUpdate`, beside `ValidateIngressClass`.
+/// `ValidateIngressClassUpdate`, except `ValidateIngressClass`.
 pub(super) fn ingress_class_updated(body: &Object, old: &Object, c: &mut Check) {
     pinned(
         &At::root(body, "spec"),

@@ -106,7 +106,7 @@ pub(super) fn template(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Labels and annotations of a template. Upstream leaves `metadata` out of their paths.
+/// Labels and annotations of a template. Upstream omits `metadata` from their paths.
 pub(super) fn template_metadata(at: &At<'_>, c: &mut Check) {
     let [own_labels, own_annotations] = ["labels", "annotations"].map(|key| At {
         value: at.get("metadata").get(key).value,
@@ -534,7 +534,7 @@ pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &m
     }
 }
 
-/// Annotations of pods that never change.
+/// Immutable annotations of pods.
 fn pinned_annotations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     let is_app_armor = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
     let is_mirror = |key: &str| key == "kubernetes.io/config.mirror";

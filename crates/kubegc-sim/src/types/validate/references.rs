@@ -1,7 +1,7 @@
 //! References from pods to fields, resources, keys: of variables and of volumes.
 //!
 //! # Upstream
-//! `validateObjectFieldSelector`, `validateContainerResourceFieldSelector` and their kin in
+//! `validateObjectFieldSelector`, `validateContainerResourceFieldSelector` and related functions in
 //! `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use kubegc_core::Quantity;

@@ -5,7 +5,7 @@
 
 use super::super::field::Check;
 
-/// The least and the greatest number of a field, and the names of numbers.
+/// The minimum and the maximum of a field, and the names of numbers.
 type Bounds = (u32, u32, &'static [&'static str]);
 
 const MONTHS: &[&str] = &[
@@ -20,13 +20,13 @@ const FIELDS: [Bounds; 5] = [
     (0, 6, DAYS),
 ];
 
-/// Why a schedule cannot be read.
+/// The reason why a schedule is invalid.
 pub(super) fn problem(schedule: &str, c: &Check) -> Option<String> {
     let problem = check(schedule, c.since(21)).err()?;
     Some(if c.since(21) {
         problem
     } else {
-        // The older version begins its messages with a capital.
+        // The messages of the older version begin with a capital letter.
         let mut letters = problem.chars();
         letters
             .next()

@@ -34,7 +34,7 @@ pub(super) fn label_selector(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The values that the set operators need or do not take.
+/// Validates the values of a set operator: some require values, others forbid them.
 fn values_of_operator(operator: &str, values: &At<'_>, c: &mut Check) {
     match (operator, values.is_empty()) {
         ("In" | "NotIn", true) => {
@@ -48,12 +48,12 @@ fn values_of_operator(operator: &str, values: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Whether a selector that is set selects everything.
+/// Whether a selector is set and selects everything.
 pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
     at.get("matchLabels").is_empty() && at.get("matchExpressions").is_empty()
 }
 
-/// Whether a valid selector matches these labels. An invalid one gives no answer.
+/// Whether a valid selector matches these labels. `None` for an invalid selector.
 pub(super) fn matches(selector: &At<'_>, labels: &Value) -> Option<bool> {
     let of = |key: &str| labels.get(key).and_then(Value::as_str);
     crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))

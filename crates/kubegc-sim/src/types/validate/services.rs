@@ -286,7 +286,7 @@ fn source_ranges(body: &Object, spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateServiceUpdate`, beside `ValidateService`.
+/// `ValidateServiceUpdate`, except `ValidateService`.
 pub(super) fn service_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     let is_external = |spec: &At<'_>| spec.get("type").text() == "ExternalName";
@@ -534,7 +534,7 @@ fn slice_address(address: &At<'_>, kind: &str, c: &mut Check) {
     }
 }
 
-/// `ValidateEndpointSliceUpdate`, beside `ValidateEndpointSlice`.
+/// `ValidateEndpointSliceUpdate`, except `ValidateEndpointSlice`.
 pub(super) fn endpoint_slice_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("addressType") != old.get("addressType") {
         At::root(body, "addressType").invalid(c, "field is immutable");

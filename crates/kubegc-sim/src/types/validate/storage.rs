@@ -16,8 +16,8 @@ use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
 
-/// The sources of persistent volumes, in the order in which they are looked at: the field, its name in paths, its name where
-/// there are several.
+/// The sources of persistent volumes, in the order of their validation: the field, its name in paths, its
+/// name where there are several.
 const SOURCES: [(&str, &str, &str); 22] = [
     ("hostPath", "hostPath", "hostPath"),
     ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk"),
@@ -217,7 +217,7 @@ fn csi(source: &At<'_>, c: &mut Check) {
     for (key, shown) in [
         ("controllerPublishSecretRef", "controllerPublishSecretRef"),
         ("controllerExpandSecretRef", "controllerExpandSecretRef"),
-        // The name has a blank at its end.
+        // The name ends with a blank.
         ("nodePublishSecretRef", "nodePublishSecretRef "),
     ] {
         let reference = source.get(key);
@@ -239,7 +239,7 @@ fn csi(source: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidatePersistentVolumeUpdate`, beside `ValidatePersistentVolume`.
+/// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
 pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     let source = |spec: &At<'_>| {
@@ -270,7 +270,7 @@ pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
     }
 }
 
-/// A field of the spec that never changes; upstream leaves `spec` out of its path.
+/// An immutable field of the spec; upstream omits `spec` from its path.
 fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c: &mut Check) {
     let (new, old) = (spec.get(key), old.get(key));
     if new.value != old.value {
@@ -324,7 +324,7 @@ pub(super) fn claim(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidatePersistentVolumeClaimUpdate`, beside `ValidatePersistentVolumeClaim`.
+/// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
 pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
     const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
     let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::super::field::{At, Check};
 use super::references;
 
-/// The sources, in the order in which they are looked at: the field, the name in paths, the name where there are several, and
-/// the fields that are required.
+/// The sources, in the order of their validation: the field, the name in paths, the name where there are
+/// several, and the required fields.
 type Source = (&'static str, &'static str, &'static str, &'static [&'static str]);
 const SOURCES: [Source; 28] = [
     ("emptyDir", "emptyDir", "emptyDir", &[]),
@@ -167,7 +167,7 @@ fn specific(volume: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
         "downwardAPI" => {
             mode(&source.get("defaultMode"), c);
             for file in source.get("items").items() {
-                // Upstream leaves the position out.
+                // Upstream omits the index.
                 let file = At {
                     value: file.value,
                     path: source.path.clone(),
@@ -184,7 +184,7 @@ fn specific(volume: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Checks of a source of a persistent volume that sources of pods have, too.
+/// Checks of a source of a persistent volume that pods have as well.
 pub(super) fn shared_source(field: &str, source: &At<'_>, c: &mut Check) {
     let known = SOURCES.iter().find(|(known, ..)| *known == field);
     for key in known.map_or(&[][..], |(.., required)| required) {
@@ -266,7 +266,7 @@ fn iscsi(source: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A name that begins with `iqn`, `eui` or `naa` and has the form that this asks for.
+/// A name that begins with `iqn`, `eui` or `naa` and has the corresponding format.
 fn initiator(at: &At<'_>, c: &mut Check) {
     let text = at.text();
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());

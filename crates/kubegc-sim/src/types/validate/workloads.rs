@@ -435,7 +435,7 @@ fn job_spec(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `validateJobSpec`: what jobs and templates of jobs have in common.
+/// `validateJobSpec`: the common part of jobs and job templates.
 fn job_part(spec: &At<'_>, c: &mut Check) {
     for key in [
         "parallelism",
@@ -488,7 +488,7 @@ pub(super) fn job_updated(body: &Object, old: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateCronJobSpec`; on creation the name has to leave room for the names of jobs.
+/// `ValidateCronJobSpec`; on creation the name must leave space for the suffix of job names.
 pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut Check) {
     let spec = At::root(body, "spec");
     let schedule = spec.get("schedule");
