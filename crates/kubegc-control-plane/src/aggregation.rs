@@ -1,13 +1,13 @@
-//! APIs that other servers serve for the API server, and what their absence means for discovery.
+//! APIs that extension API servers serve, and the effect of their absence on discovery.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{ApiResource, ObjectMeta, store::Discovered};
 
-/// The error of discovery for an API whose server cannot be reached.
+/// The discovery error of an API whose server cannot be reached.
 const UNAVAILABLE: &str = "the server is currently unable to handle the request";
 
-/// An API that another server serves: an APIService with `spec.service`.
+/// An API of an extension API server: an APIService with `spec.service`.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedApi {
@@ -19,7 +19,7 @@ pub struct AggregatedApi {
     pub is_available: bool,
 }
 
-/// Follows the deletion of an APIService or of the Service behind one. Gives whether that changes discovery.
+/// Handles the deletion of an APIService or of its Service. Returns whether the deletion changes discovery.
 ///
 /// # Upstream
 /// [`AvailableConditionController.sync`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/kube-aggregator/pkg/controllers/status/available_controller.go)

@@ -1,38 +1,37 @@
-//! What is assumed of everything that a dump does not show.
+//! Assumptions about components outside of a dump.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_controllers::{Cloud, Storage};
 
-/// What is assumed of kubelets, storage, the cloud provider and operators. Printed with each forecast.
+/// Assumptions about kubelets, storage, the cloud provider and operators. Printed with each forecast.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumptions {
-    /// Whether terminating pods end after their grace period, those of nodes whose kubelets do not run excepted.
-    /// Default: they do.
+    /// Whether terminating pods end after their grace period, except those on nodes whose kubelets do not
+    /// run. Default: they do.
     pub pods_end: bool,
-    /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that
-    /// [`FINALIZERS`](crate::finalizers::FINALIZERS) names as theirs. Default: they do.
+    /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that they own by
+    /// [`FINALIZERS`](crate::finalizers::FINALIZERS). Default: they do.
     pub external_controllers_run: bool,
-    /// More finalizers that are removed from terminating objects. All others stay. Default: none.
+    /// More finalizers that are removed from terminating objects. All others remain. Default: none.
     pub finalizers_released: Vec<Arc<str>>,
     /// The names of admission webhooks that cannot be reached. Default: those whose Service does not exist.
     pub unreachable_webhooks: Vec<Arc<str>>,
-    /// Whether volume plugins and provisioners delete the storage that they are asked to delete. Default: they do.
-    /// Otherwise they do not exist, and what becomes of their volumes is unknown.
+    /// Whether volume plugins and provisioners delete storage on request. Default: they do. Otherwise they do
+    /// not exist, and the outcome of their volumes is unknown.
     pub storage_is_deleted: bool,
-    /// What is known of the storage of the cluster. Where it says nothing, kube-controller-manager has the
-    /// volume plugins of its release, and migrates volumes to CSI drivers as the release does by default.
-    /// Default: nothing.
+    /// Facts about the storage of the cluster. By default, kube-controller-manager has the volume plugins of
+    /// its release, and migrates volumes to CSI drivers as the release does by default. Default: none.
     pub storage: Storage,
-    /// Whether a node is ready that the dump does not have. While no node of the cluster is ready, the node
+    /// Whether a node that is missing from the dump is ready. While no node of the cluster is ready, the node
     /// lifecycle controller taints none, so that no pod is evicted. Default: there is none.
     pub other_nodes_are_ready: bool,
-    /// What the cloud provider says of nodes, by name. Default: nothing.
+    /// The cloud provider's responses about nodes, by name. Default: none.
     pub cloud: BTreeMap<Arc<str>, Instance>,
 }
 
-/// What the cloud provider says of the instance behind a node.
+/// The cloud provider's response about the instance of a node.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
@@ -43,7 +42,7 @@ pub struct Instance {
 }
 
 impl Default for Instance {
-    /// Nothing is known of it.
+    /// Nothing is known of the instance.
     fn default() -> Self {
         let unknown = || Cloud::Failed("not asked".into());
         Self {

@@ -1,4 +1,4 @@
-//! The garbage collector's requests and the client's deletes.
+//! Requests of the garbage collector and deletes of the client.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl ControlPlane {
         answer(&response)
     }
 
-    /// Deletes an object in the name of the client.
+    /// Deletes an object as the client.
     pub fn delete(
         &mut self,
         server: &mut ApiServer,
@@ -131,7 +131,7 @@ fn put(
 ) -> Response {
     let mut object = match server.object(kind, namespace, name) {
         Some(object) => StoredObject::clone(object),
-        // The server's own answer.
+        // The server's own response.
         None => return server.read(kind, namespace, name),
     };
     object.meta.resource_version = read_at.clone();

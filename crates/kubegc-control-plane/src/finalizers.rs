@@ -1,4 +1,5 @@
-//! The finalizers of Kubernetes and of well-known components: on which objects, who removes each, and since which release.
+//! The finalizers of Kubernetes and of well-known components: their kinds, their owners, and the release of
+//! each.
 //!
 //! A finalizer that is not in [`FINALIZERS`] belongs to an operator. A simulation keeps it.
 

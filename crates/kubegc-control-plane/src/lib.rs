@@ -1,4 +1,4 @@
-//! A simulated control plane of Kubernetes: what happens in a cluster when something is deleted, write by write.
+//! A simulated control plane of Kubernetes: predicts every write that follows the deletion of an object.
 //!
 //! | actor | code |
 //! |---|---|
@@ -10,8 +10,9 @@
 //!
 //! | controllers that create workloads, the scheduler, running pods | [`workloads`], where a test wants them |
 //!
-//! All of them act on one simulated API server ([`kubegc_sim::ApiServer`]) with one clock. Every write is a [`Step`] with its actor,
-//! response, effects and reason. [`ControlPlane`] works step by step beside other clients; [`Simulation`] runs over time.
+//! All actors write to one simulated API server ([`kubegc_sim::ApiServer`]) with one clock. Every write is a
+//! [`Step`] with its actor, response, effects and reason. [`ControlPlane`] works step by step, and other
+//! clients may write in between; [`Simulation`] runs over time.
 
 mod aggregation;
 mod assumptions;

@@ -1,5 +1,5 @@
-//! Actors beside the garbage collector and the controllers: kubelets, the API server's own controllers, and owners of
-//! finalizers outside of kube-controller-manager.
+//! Actors other than the garbage collector and the controllers: kubelets, the API server's own controllers,
+//! and owners of finalizers outside of kube-controller-manager.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use crate::{
     trace::{Code, Recorded, Trace, code_of},
 };
 
-/// The actors, and what each has to do.
+/// The actors and their due work.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
@@ -52,7 +52,7 @@ pub(crate) struct Outside {
 #[derive(Clone, Debug)]
 pub(crate) struct Kubelets {
     pub(crate) documents: Arc<dyn Documents>,
-    /// Whether a node that the server does not have does not exist.
+    /// Whether a node that is missing from the server does not exist.
     pub(crate) has_all_nodes: bool,
     /// By name of the node: the version that was read, and whether its kubelet runs.
     known: HashMap<Arc<str>, (ResourceVersion, Option<bool>), FixedState>,
@@ -67,7 +67,7 @@ impl Kubelets {
         }
     }
 
-    /// Whether the kubelet of a pod ends it. Where that is not known, it does.
+    /// Whether the kubelet of a pod ends it. If that is unknown, it does.
     fn ends(&mut self, server: &ApiServer, pod: &StoredObject) -> bool {
         let Some(spec) = pod.at(&["spec"]).and_then(Value::as_object) else {
             return true;
@@ -128,7 +128,7 @@ impl Outside {
         }
     }
 
-    /// Notices every object of the server.
+    /// Observes every object of the server.
     pub(crate) fn notice_all(&mut self, server: &ApiServer, now: Timestamp) {
         let kinds = server.catalog().iter().filter(|(_, kind)| kind.preferred);
         let kinds: Vec<KindId> = kinds.map(|(id, _)| id).collect();
@@ -139,7 +139,7 @@ impl Outside {
         }
     }
 
-    /// Notices one change.
+    /// Observes one change.
     pub(crate) fn notice(
         &mut self,
         server: &ApiServer,
@@ -193,7 +193,7 @@ impl Outside {
             || self.assumptions.external_controllers_run && finalizers::is_external(finalizer)
     }
 
-    /// Acts once. Gives whether there was anything to do; a write is added to the trace.
+    /// Performs one action. Returns whether there was anything to do; a write is added to the trace.
     pub(crate) fn act(
         &mut self,
         server: &mut ApiServer,
@@ -217,12 +217,12 @@ impl Outside {
             || self.register(server, &mut note)
     }
 
-    /// When a pod ends.
+    /// The time when the next pod ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.ending.first().map(|(at, ..)| *at)
     }
 
-    /// When a controller of the API server tries again.
+    /// The time of the next retry of a controller of the API server.
     pub(crate) const fn next_retry(&self) -> Option<Timestamp> {
         self.definitions_at
     }
@@ -234,7 +234,7 @@ impl Outside {
         names.filter_map(|name| Some((name, *self.shrunk.get(name)?)))
     }
 
-    /// Notices that the namespace controller syncs a namespace.
+    /// Records that the namespace controller syncs a namespace.
     pub(crate) fn note_sync(&mut self, namespace: &str) {
         self.shrunk.remove(namespace);
     }
@@ -285,8 +285,8 @@ impl Outside {
         let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
             return true;
         };
-        // With another deadline, or for another pod of that name, there is another entry. Where no grace is left,
-        // only finalizers keep the pod, and the kubelet has nothing to do.
+        // Another deadline, or another pod of that name, has another entry. If the grace period is 0, only
+        // finalizers keep the pod, and the kubelet has nothing to do.
         let is_due = pod.meta.deletion_timestamp == Some(at);
         let is_in_grace = pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0;
         let mut ends = || {
@@ -359,7 +359,7 @@ impl Outside {
         true
     }
 
-    /// Lets the API server create or delete one APIService for the CustomResourceDefinitions that there are.
+    /// Creates or deletes one APIService for the existing CustomResourceDefinitions, as the API server does.
     fn register(
         &mut self,
         server: &mut ApiServer,

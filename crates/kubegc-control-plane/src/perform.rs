@@ -1,4 +1,4 @@
-//! Performs the requests of controllers on the server, without JSON documents in between.
+//! Performs the requests of controllers on the server, without intermediate JSON documents.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl ControlPlane {
-    /// Performs a request. Gives the response with its HTTP status code.
+    /// Performs a request. Returns the response with its HTTP status code.
     pub(crate) fn respond(&self, server: &mut ApiServer, request: &Request) -> (Response, Code) {
         match self.try_respond(server, request) {
             Ok(response) => (response, (200, None)),
@@ -94,8 +94,8 @@ impl ControlPlane {
         })
     }
 
-    /// Changes an object. What a patch or an update of the unchanged object would do is the same, since nobody else writes in
-    /// between.
+    /// Changes an object. A patch and an update of the unchanged object have the same effect, because no
+    /// other client writes in between.
     fn write_object(&self, server: &mut ApiServer, write: &Write) -> Result<Response, Failure> {
         let Write {
             object:
@@ -129,7 +129,8 @@ impl ControlPlane {
         Ok(Response::Written(written))
     }
 
-    /// The record of an object, shared with the cache of the controllers where that has observed this version.
+    /// The record of an object, shared with the cache of the controllers if the cache has observed this
+    /// version.
     fn cached(&self, server: &ApiServer, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
         let known = self.manager.record(&ObjectId::new(resource, &object.meta));
         match known.filter(|known| known.meta.resource_version == object.meta.resource_version) {
@@ -173,7 +174,7 @@ struct Failure {
 }
 
 impl From<StoreError> for Failure {
-    /// An error that no response of the server stands for.
+    /// An error without a response of the server.
     fn from(error: StoreError) -> Self {
         let code = match error {
             StoreError::NotFound => 404,

@@ -29,24 +29,26 @@ use crate::{
     workloads::{self, Player, Workloads},
 };
 
-/// What a control plane consists of.
+/// Settings of a control plane.
 #[expect(clippy::exhaustive_structs, reason = "callers set every field")]
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The controllers beside the garbage collector. Default: all that kube-controller-manager runs by default.
+    /// The controllers other than the garbage collector. Default: all that kube-controller-manager runs by
+    /// default.
     pub controllers: Vec<Arc<dyn Controller>>,
     /// Whether the garbage collector runs. Default: it does.
     pub collector_runs: bool,
     /// Whether only kubelets of nodes on the server end pods, instead of all pods ending. Default: all end.
     pub nodes_matter: bool,
-    /// Resources of which the server does not have all objects. Nothing is decided on their absence. Default: none.
+    /// Resources of which the server does not have all objects. No controller relies on the absence of such
+    /// an object. Default: none.
     pub incomplete: BTreeSet<Resource>,
-    /// Whether kinds stay as they are and nobody else reads the log of changes. Default: neither.
+    /// Whether kinds never change and no other client reads the log of changes. Default: neither.
     pub is_alone: bool,
-    /// The APIs that other servers serve, by name of their APIService. They matter to a control plane that
-    /// [is alone](Self::is_alone): others discover. Default: none.
+    /// The APIs of extension API servers, by name of their APIService. They only affect a control plane that
+    /// [is alone](Self::is_alone). Default: none.
     pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    /// What is assumed of everything outside.
+    /// Assumptions about outside components.
     pub assumptions: Arc<Assumptions>,
     /// Conversion between JSON and records.
     pub documents: Arc<dyn Documents>,
@@ -81,14 +83,15 @@ struct Pending {
     object: Arc<StoredObject>,
 }
 
-/// A simulated control plane: the garbage collector, controllers, kubelets and the API server's own controllers.
+/// A simulated control plane: the garbage collector, controllers, kubelets and the API server's own
+/// controllers.
 ///
-/// It has no objects: every step works on the server that it is given, which must be the same each time. Between steps
-/// anybody may write to that server and advance its time. The garbage collector behaves as upstream's in the server's
-/// version, and watches a new kind as soon as it is served.
+/// It has no objects: every step works on the server that is passed to it, which must be the same each time.
+/// Between steps any client may write to that server and advance its time. The garbage collector behaves as
+/// upstream's in the server's version, and watches a new kind as soon as it is served.
 ///
 /// # Complexity
-/// A step costs what its requests cost; [`new`](Self::new) reads every object.
+/// A step costs the sum of its requests; [`new`](Self::new) reads every object.
 ///
 /// # Examples
 /// See [`Simulation`](crate::Simulation).
@@ -124,7 +127,7 @@ pub struct ControlPlane {
     pub(crate) player: Option<Player>,
 }
 
-/// What one step of a [`ControlPlane`] did.
+/// The result of one step of a [`ControlPlane`].
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -137,21 +140,21 @@ pub enum Turn {
     },
     /// The garbage collector observed changes.
     Observed,
-    /// Another actor worked. Its writes are the last of [`steps`](ControlPlane::steps).
+    /// Another actor acted. Its writes are the last of [`steps`](ControlPlane::steps).
     Acted,
-    /// There is nothing to do before somebody writes or time passes.
+    /// There is nothing to do until a client writes or time advances.
     Idle(Idle),
 }
 
-/// When an idle control plane has something to do again.
+/// The times at which an idle control plane has something to do again.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
-    /// When something happens for certain, such as the end of a pod.
+    /// The time of the next certain event, such as the end of a pod.
     pub certain_at: Option<Timestamp>,
-    /// When a failed request is retried.
+    /// The time of the next retry of a failed request.
     pub retry_at: Option<Timestamp>,
-    /// When a controller reconciles the next key.
+    /// The time when a controller reconciles the next key.
     pub scheduled_at: Option<Timestamp>,
 }
 
@@ -165,7 +168,7 @@ impl Idle {
 }
 
 impl ControlPlane {
-    /// A control plane that has listed what is on the server, and watches from there.
+    /// A control plane that has listed the objects of the server and watches from there.
     #[must_use]
     pub fn new(server: &ApiServer, settings: Settings) -> Self {
         let mut controllers = settings.controllers.clone();
@@ -179,7 +182,7 @@ impl ControlPlane {
     }
 
     /// The same with controllers that have listed their resources. [`Settings::controllers`] and
-    /// [`Settings::incomplete`] (but for nodes) have no effect.
+    /// [`Settings::incomplete`] (except for nodes) have no effect.
     #[must_use]
     pub fn with_manager(server: &ApiServer, settings: Settings, manager: Manager) -> Self {
         let mut collector = CollectorSettings::new(server.version()).as_upstream();
@@ -244,7 +247,7 @@ impl ControlPlane {
         plane
     }
 
-    /// Does one thing: lets the garbage collector observe changes or send one request, or another actor work.
+    /// Performs one step: the garbage collector observes changes or sends one request, or another actor acts.
     pub fn step(&mut self, server: &mut ApiServer) -> Turn {
         self.advance_to(server.now());
         self.observe(server);
@@ -267,7 +270,8 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the garbage collector finish what its first lists have begun, as one has that ran before. No time passes, and nobody else acts.
+    /// Completes the work that the first lists of the garbage collector cause, as in a garbage collector that
+    /// has been running. No time passes, and no other actor acts.
     pub fn settle_collector(&mut self, server: &mut ApiServer) {
         loop {
             self.deliver(server);
@@ -277,10 +281,10 @@ impl ControlPlane {
         }
     }
 
-    /// When there is something to do again, given the next retry of the garbage collector.
+    /// The times of the next work, given the next retry of the garbage collector.
     #[must_use]
     pub fn idle(&self, retry_at: Option<Timestamp>) -> Idle {
-        // A namespace in which objects were removed has less to wait for at its next sync.
+        // A namespace in which objects were removed has fewer remaining objects at its next sync.
         let shrunk = self.outside.shrunk().filter_map(|(namespace, at)| {
             let key = kubegc_controllers::Key::cluster(Arc::clone(namespace));
             let due = self.manager.due_at("namespace-controller", &key)?;
@@ -309,7 +313,7 @@ impl ControlPlane {
         self.trace.was_terminating(uid)
     }
 
-    /// The writes and the warnings, taken out.
+    /// Removes and returns the writes and the warnings.
     #[must_use]
     pub fn into_trace(self) -> (Vec<Step>, Vec<InvalidNamespace>) {
         (self.trace.steps, self.warnings)
@@ -339,30 +343,31 @@ impl ControlPlane {
         self.manager.cache()
     }
 
-    /// Objects that controllers sent requests about and that the server did not have.
+    /// Objects that controllers requested and that do not exist on the server.
     pub fn not_found(&self) -> impl Iterator<Item = &ObjectId> {
         self.not_found.iter()
     }
 
-    /// The time.
+    /// The current time.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// When it began.
+    /// The start time.
     #[must_use]
     pub const fn began(&self) -> Timestamp {
         self.began
     }
 
-    /// When an object changed last.
+    /// The time of the last change of an object.
     #[must_use]
     pub const fn last_change(&self) -> Timestamp {
         self.last_change
     }
 
-    /// Lets an actor other than the garbage collector work. Gives whether there was anything to do.
+    /// Performs one action of an actor other than the garbage collector. Returns whether there was anything
+    /// to do.
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
         let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
         if !acted {
@@ -410,7 +415,7 @@ impl ControlPlane {
             }));
     }
 
-    /// Lists what the garbage collector watches. It sends no request before all is listed.
+    /// Lists what the garbage collector watches. It sends no request before all resources are listed.
     fn list_all(&mut self, server: &ApiServer) {
         loop {
             match self.collector.poll_output() {
@@ -425,7 +430,8 @@ impl ControlPlane {
         }
     }
 
-    /// Sends the next request of the garbage collector; without one, gives when it retries. Its workers take turns, request by request.
+    /// Sends the next request of the garbage collector. Without one, returns the time of its next retry. Its
+    /// workers alternate, request by request.
     fn request_next(&mut self, server: &mut ApiServer) -> Result<(Ask, Answer), Option<Timestamp>> {
         let retry_at = loop {
             match self.poll_collector(server) {
@@ -444,7 +450,8 @@ impl ControlPlane {
         Ok((call.ask, answer))
     }
 
-    /// The next request of the garbage collector, or what it waits for. Lists and warnings are handled.
+    /// The next request of the garbage collector, or the event that it waits for. Lists and warnings are
+    /// handled.
     pub fn poll_collector(&mut self, server: &ApiServer) -> Option<Output> {
         match self.collector.poll_output() {
             Output::Discover => None,
@@ -480,7 +487,7 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the garbage collector observe what has changed. Gives whether anything had.
+    /// Passes pending changes to the garbage collector. Returns whether there were any.
     pub fn deliver(&mut self, server: &mut ApiServer) -> bool {
         self.observe(server);
         let any = !self.backlog.is_empty();
@@ -490,7 +497,7 @@ impl ControlPlane {
         any
     }
 
-    /// Lets controllers and kubelets observe what has changed, and keeps it for the garbage collector.
+    /// Passes pending changes to controllers and kubelets, and retains them for the garbage collector.
     pub fn observe(&mut self, server: &mut ApiServer) {
         if server.revision() == self.observed {
             return;
@@ -558,7 +565,7 @@ impl ControlPlane {
         pending.map(|pending| (pending.kind, pending.event_type, &*pending.object))
     }
 
-    /// Lets the garbage collector observe the first pending change of a kind.
+    /// Passes the first pending change of a kind to the garbage collector.
     pub fn show_next(&mut self, kind: KindId) {
         let at = self.backlog.iter().position(|pending| pending.kind == kind);
         if let Some(pending) = at.and_then(|at| self.backlog.remove(at)) {
@@ -583,9 +590,9 @@ impl ControlPlane {
         self.tell(Input::Watch { monitor, event });
     }
 
-    /// Gives the garbage collector an input.
+    /// Passes an input to the garbage collector.
     pub fn tell(&mut self, input: Input) {
-        // Time never runs backwards here, and only calls of this collector are answered.
+        // Time never runs backwards here, and only calls of this collector get responses.
         let handled = self.collector.handle(self.now, input);
         debug_assert!(handled.is_ok(), "{handled:?}");
     }

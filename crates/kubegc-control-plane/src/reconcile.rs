@@ -1,4 +1,4 @@
-//! The controllers: what they observe, and how their requests are performed.
+//! The controllers: the changes that they observe, and the execution of their requests.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl ControlPlane {
-    /// Lets the controllers list what is on the server.
+    /// Lists the objects of the server for the controllers.
     pub(crate) fn list_records(&mut self, server: &ApiServer, incomplete: &BTreeSet<Resource>) {
         let (now, kinds) = (self.now, self.kinds.clone());
         for resource in self.manager.resources() {
@@ -45,7 +45,7 @@ impl ControlPlane {
         add_cloud_answers(&mut self.manager, now, &self.assumptions);
     }
 
-    /// Gives the controllers a change.
+    /// Passes a change to the controllers.
     pub(crate) fn inform(&mut self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) {
         let object = &event.object;
         let input = match event.event_type {
@@ -62,7 +62,7 @@ impl ControlPlane {
         self.manager.handle(self.now, input);
     }
 
-    /// The record of an object. Its fields are read again only where they have changed.
+    /// The record of an object. Only changed fields are read again.
     fn record(&self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) -> Record {
         let object = &event.object;
         let previous = event.previous.as_ref();
@@ -76,7 +76,7 @@ impl ControlPlane {
         self.read(server, resource, kind, object)
     }
 
-    /// The record of an object as the server has it.
+    /// The record of an object in its stored form.
     pub(crate) fn read(
         &self,
         server: &ApiServer,
@@ -92,7 +92,7 @@ impl ControlPlane {
         Record::new(meta, self.documents.body(resource, &fields))
     }
 
-    /// Lets a controller perform one task. Gives whether there was one.
+    /// Performs one task of a controller. Returns whether there was one.
     pub(crate) fn reconcile(&mut self, server: &mut ApiServer) -> bool {
         match self.manager.poll_output(self.now) {
             Output::Perform(task) => {
@@ -102,7 +102,7 @@ impl ControlPlane {
                 self.manager.handle(self.now, Input::Ended { task: id, end });
                 true
             }
-            // A simulation does not ask the cloud provider.
+            // A simulation does not query the cloud provider.
             Output::QueryCloud(_) => true,
             Output::Wait { .. } => false,
         }
@@ -179,7 +179,8 @@ impl ControlPlane {
     }
 }
 
-/// Gives controllers the objects of a resource. Where these may not be all, no controller decides on the absence of one.
+/// Passes the objects of a resource to controllers. If the list may be incomplete, no controller relies on
+/// the absence of an object.
 pub fn list_resource(
     manager: &mut Manager,
     now: Timestamp,
@@ -202,7 +203,7 @@ pub fn list_resource(
     }
 }
 
-/// Gives controllers that have listed nodes the assumed answers of the cloud provider.
+/// Passes the assumed responses of the cloud provider to controllers that have listed nodes.
 pub fn add_cloud_answers(manager: &mut Manager, now: Timestamp, assumptions: &Assumptions) {
     for (name, Instance { exists, is_shutdown }) in &assumptions.cloud {
         let key = Key::cluster(Arc::clone(name));

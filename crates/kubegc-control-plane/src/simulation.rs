@@ -7,15 +7,15 @@ use kubegc_sim::{ApiServer, Response};
 
 use crate::{ControlPlane, Idle, Settings, Turn};
 
-/// How long nothing may change before a cluster counts as quiet: longer than podgc's quarantine and one more of its
-/// passes.
+/// The time without changes after which a cluster counts as quiet: longer than podgc's quarantine plus one
+/// sync.
 pub const QUIET: Duration = Duration::from_secs(61);
-/// How long failed requests are retried while nothing changes.
+/// The time for which failed requests are retried while nothing changes.
 const RETRIES: Duration = Duration::from_secs(30);
-/// A bound on the turns of one run for each object, far beyond what any cascade needs.
+/// A limit on the steps of one run for each object, far beyond the needs of any cascade.
 const TURNS_PER_OBJECT: u64 = 10_000;
 
-/// An API server that nobody writes to but its control plane and one client.
+/// An API server whose only writers are its control plane and one client.
 ///
 /// # Examples
 /// ```
@@ -46,7 +46,7 @@ pub struct Simulation {
     pub server: ApiServer,
     /// The control plane.
     pub plane: ControlPlane,
-    /// Whether a run stopped at its bound.
+    /// Whether a run stopped at its limit.
     pub gave_up: bool,
 }
 
@@ -69,7 +69,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until nothing changes any longer, or only controllers that wait for their time are left.
+    /// Runs until nothing changes any more, or only controllers with a scheduled time remain.
     pub fn run_until_quiet(&mut self) {
         self.run(None);
     }
@@ -92,7 +92,7 @@ impl Simulation {
         self.gave_up = true;
     }
 
-    /// Advances time to the next event. Gives whether there is one before the end.
+    /// Advances time to the next event. Returns whether there is one before the end.
     pub fn advance(&mut self, idle: Idle, until: Option<Timestamp>) -> bool {
         let within = |limit: Duration| self.plane.last_change().saturating_add(limit);
         let retry_at = idle.retry_at.filter(|at| *at <= within(RETRIES));
@@ -119,7 +119,7 @@ impl Simulation {
         self.plane.advance_to(now);
     }
 
-    /// Deletes an object in the name of the client.
+    /// Deletes an object as the client.
     pub fn delete(
         &mut self,
         kind: KindId,

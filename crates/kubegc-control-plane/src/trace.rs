@@ -9,7 +9,7 @@ use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::reason::Reason;
 use kubegc_sim::Response;
 
-/// Who made a write.
+/// The actor of a write.
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Actor {
@@ -44,7 +44,7 @@ impl fmt::Display for Actor {
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
-    /// A DELETE, with its policy where it had one.
+    /// A DELETE, with its policy if it had one.
     Delete {
         /// The policy.
         propagation: Option<PropagationPolicy>,
@@ -53,12 +53,12 @@ pub enum Act {
     DeleteCollection,
     /// A PATCH of metadata.
     Patch {
-        /// Whether as a JSON merge patch.
+        /// Whether it is a JSON merge patch.
         merge: bool,
     },
     /// A POST.
     Create,
-    /// A write of something else, such as a namespace's phase or a finalizer.
+    /// A write of another field, such as a namespace's phase or a finalizer.
     Update,
     /// An operation of a volume plugin, outside of the API server.
     Storage(Operation),
@@ -89,7 +89,7 @@ pub enum Outcome {
     Gone,
     /// It exists and has a deletion timestamp.
     Terminating,
-    /// It changed otherwise.
+    /// It changed in another way.
     Changed,
     /// It was created.
     Created,
@@ -105,7 +105,7 @@ pub struct Change {
     pub outcome: Outcome,
 }
 
-/// Why a write was made.
+/// The reason of a write.
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
@@ -145,20 +145,20 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// The reason.
     pub why: Why,
-    /// The positions of the earlier steps that led to it, in order. Without any, the client's intent or the initial
-    /// state of the cluster did.
+    /// The positions of the earlier steps that caused it, in order. Without any, the cause is the client's
+    /// intent or the initial state of the cluster.
     pub causes: Vec<usize>,
 }
 
 impl Step {
-    /// Whether it begins the deletion of its objects. The kubelet only ends one.
+    /// Whether it starts the deletion of its objects. The kubelet only completes one.
     #[must_use]
     pub fn is_delete(&self) -> bool {
         matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
     }
 }
 
-/// A write, before its changes and causes are known.
+/// A write whose changes and causes are not yet known.
 pub(crate) struct Recorded {
     pub(crate) actor: Actor,
     pub(crate) act: Act,
@@ -209,7 +209,7 @@ struct Touched {
 }
 
 impl Touched {
-    /// The end of its deletion, or the beginning.
+    /// The end of its deletion, or the start.
     fn deleted(&self) -> Option<usize> {
         self.removed.or(self.terminating)
     }
@@ -222,7 +222,8 @@ impl Trace {
         touched.is_some_and(|touched| touched.terminating.is_some())
     }
 
-    /// Adds a step that has changed nothing yet, with its causes. `trigger` is the step that made a controller reconcile.
+    /// Adds a step without changes, with its causes. `trigger` is the step that caused the reconcile of a
+    /// controller.
     pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
         let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();
         let object = touched(&step.object.uid);
@@ -251,7 +252,7 @@ impl Trace {
         self.steps.push(step);
     }
 
-    /// Adds the changes that the last step has made.
+    /// Adds the changes of the last step.
     pub(crate) fn add_changes<'a>(
         &mut self,
         changes: impl Iterator<Item = (Change, &'a [OwnerReference], &'a [OwnerReference])>,
@@ -281,7 +282,7 @@ impl Trace {
     }
 }
 
-/// The code of a response, and its message where the server failed.
+/// The code of a response, and its message if the server failed.
 pub(crate) type Code = (u16, Option<Arc<str>>);
 
 /// The code and the message of a response.

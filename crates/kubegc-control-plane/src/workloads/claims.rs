@@ -1,7 +1,7 @@
-//! Claims: a volume is provisioned for each, and bound to it.
+//! Claims: provisioning and binding of one volume for each claim.
 //!
-//! Volumes are those of a CSI driver, [`DRIVER`]. Claims that name a volume are bound to that one. The
-//! binding mode of storage classes does not count: claims do not wait for a pod.
+//! Volumes are those of a CSI driver, [`DRIVER`]. A claim that names a volume is bound to that one. The
+//! binding mode of storage classes has no effect: claims do not wait for a pod.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::Actor;
 
-/// The driver and provisioner of the volumes that are provisioned.
+/// The driver and provisioner of provisioned volumes.
 pub(crate) const DRIVER: &str = "csi.example.com";
 const PROVISIONER: Actor = Actor::Controller("external-provisioner");
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// One sync of a claim. Each of its three writes is a sync of its own: the volume, its name in the claim, the
+/// One sync of a claim. Each of its three writes is a separate sync: the volume, its name in the claim, the
 /// status.
 pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Claim, claim);

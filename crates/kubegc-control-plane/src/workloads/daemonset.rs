@@ -1,5 +1,5 @@
-//! DaemonSets: a pod for each node that they fit on, their revisions and status. Revisions are adopted and
-//! deleted by `kubegc_controllers::controllerrevisions`.
+//! DaemonSets: a pod for each suitable node, their revisions and status.
+//! `kubegc_controllers::controllerrevisions` adopts and deletes revisions.
 //!
 //! # Upstream
 //! [`podsShouldBeOnNode`, `NodeShouldRunDaemonPod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/daemon_controller.go)
@@ -30,7 +30,7 @@ const TOLERATED: [(&str, &str); 6] = [
 ];
 const NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// A node, whether its pods should run there and may stay, and its pods, the oldest first.
+/// A node, whether its pods should run there and may remain, and its pods, the oldest first.
 struct Place {
     node: Arc<StoredObject>,
     runs: bool,
@@ -95,7 +95,7 @@ fn place(spec: &Value, node: Arc<StoredObject>, pods: &[Arc<StoredObject>]) -> P
     }
 }
 
-/// The node of a pod, or the one that its affinity names.
+/// The node of a pod, or the one in its affinity.
 fn target(pod: &StoredObject) -> Option<&str> {
     let node = pod.text_at(&["spec", "nodeName"]);
     if !node.is_empty() {
@@ -110,7 +110,8 @@ fn target(pod: &StoredObject) -> Option<&str> {
     affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str()
 }
 
-/// Creates the pod of a node that has none, and deletes those that are too many, have failed or may not stay.
+/// Creates the pod of a node that has none, and deletes surplus pods, failed pods and pods that may not
+/// remain.
 fn manage(daemons: &StoredObject, place: &Place, hash: &str, spec: &Value, plan: &mut Plan) {
     let (meta, node) = (&daemons.meta, &place.node.meta.name);
     let live = place.pods.iter().filter(|pod| !pod.meta.is_deleting());
@@ -146,7 +147,7 @@ fn manage(daemons: &StoredObject, place: &Place, hash: &str, spec: &Value, plan:
     }
 }
 
-/// Requires a node by its name, in each of the terms that there are.
+/// Requires a node by its name, in each of the existing terms.
 fn on_node(spec: &mut Value, node: &str) {
     let fields = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
     let path = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -180,7 +181,7 @@ fn is_updated(pod: &StoredObject, hash: &str) -> bool {
         .is_some_and(|known| **known == *hash)
 }
 
-/// Deletes pods of other revisions: first those that are not available, then as many as may be unavailable.
+/// Deletes pods of other revisions: first the unavailable ones, then as many as may be unavailable.
 fn roll(view: &View<'_>, daemons: &StoredObject, places: &[Place], hash: &str, plan: &mut Plan) {
     let ready_min = seconds(daemons, "minReadySeconds");
     let wanted = places.iter().filter(|place| place.runs).count();

@@ -1,5 +1,5 @@
-//! Deployments: their new ReplicaSet, its size and the status. Adoption, scaling down and old ReplicaSets are
-//! `kubegc_controllers::deployment`'s.
+//! Deployments: their new ReplicaSet, its size and the status. `kubegc_controllers::deployment` implements
+//! adoption, scaling down and old ReplicaSets.
 //!
 //! # Upstream
 //! [`getNewReplicaSet`, `calculateStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go)
@@ -48,7 +48,7 @@ struct Rollout<'a> {
     replicas: usize,
     is_paused: bool,
     is_recreated: bool,
-    /// How many pods there may be beyond the replicas, and how many of those may be unavailable.
+    /// The maximum surge over the replicas, and how many pods may be unavailable.
     surge: usize,
     unavailable: usize,
 }
@@ -85,7 +85,7 @@ pub(super) fn share(value: Option<&Value>, default: &str, replicas: usize, round
     }
 }
 
-/// A template with labels, without the one that its ReplicaSet adds.
+/// A template with labels, without the label that its ReplicaSet adds.
 fn plain(object: &StoredObject) -> Value {
     let mut template = map(object, &["spec", "template"]);
     let mut labels = map(object, &["spec", "template", "metadata", "labels"]);
@@ -138,10 +138,10 @@ impl<'a> Rollout<'a> {
         self.sets.iter().filter(move |set| Some(&set.meta.uid) != new)
     }
 
-    /// Creates the new ReplicaSet or scales it up, and keeps its annotations.
+    /// Creates the new ReplicaSet or scales it up, and updates its annotations.
     fn scale(&self, plan: &mut Plan) {
         if self.is_paused {
-            // A single active ReplicaSet follows the size of its Deployment.
+            // A single active ReplicaSet has the size of its Deployment.
             let mut active = self.sets.iter().filter(|set| replicas(set) > 0);
             let only = active.next().filter(|_| active.next().is_none());
             if let Some(set) = only
@@ -178,7 +178,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// The annotations of the new ReplicaSet, beside those that it has.
+    /// The annotations of the new ReplicaSet, in addition to the existing ones.
     fn annotations(&self, known: Option<&Value>) -> Map<String, Value> {
         let mut all = known.and_then(Value::as_object).cloned().unwrap_or_default();
         let of_deployment = self
@@ -411,7 +411,7 @@ impl<'a> Rollout<'a> {
                 message,
             );
         } else if is_progress {
-            // Upstream notes the time of any progress.
+            // Upstream records the time of any progress.
             let now = self.view.time();
             let (why, update) = (
                 ("ReplicaSetUpdated", format!("{subject} is progressing.")),
@@ -447,13 +447,13 @@ impl<'a> Rollout<'a> {
                     message,
                 );
             } else {
-                // Upstream's second against rounding.
+                // Upstream adds one second because of rounding.
                 plan.due_at(deadline.map(|deadline| deadline.saturating_add(Duration::from_secs(1))));
             }
         }
     }
 
-    /// Upstream's `SetDeploymentCondition`: one with the same status and reason stays as it is.
+    /// Upstream's `SetDeploymentCondition`: a condition with the same status and reason does not change.
     fn set(&self, conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: String) {
         let known = condition(conditions, kind);
         if known.is_none_or(|known| known["status"] != status || known["reason"] != reason) {

@@ -1,6 +1,5 @@
-//! Jobs: their pods, times and condition `Suspended`. Finished pods are counted, finalizers removed, active
-//! pods deleted and Jobs ended by `kubegc_controllers::job`; before the release in which it counts, the
-//! counts are written here.
+//! Jobs: their pods, times and condition `Suspended`. `kubegc_controllers::job` counts finished pods, removes
+//! finalizers, deletes active pods and ends Jobs. For releases before it counts, the counts are written here.
 //!
 //! # Upstream
 //! [`syncJob`, `manageJob`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go)
@@ -25,16 +24,16 @@ use super::{
 };
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The pods of Indexed Jobs have [`INDEX`] as a label too.
+/// Pods of Indexed Jobs also have the label [`INDEX`].
 const LABELS_INDEX: Behavior = Behavior::since(28, 0, "feature gate PodIndexLabel is beta");
-/// Pods have labels with the prefix `batch.kubernetes.io/` too.
+/// Pods also have labels with the prefix `batch.kubernetes.io/`.
 const PREFIXED_LABELS: Behavior = Behavior::since(27, 0, "kubernetes #114930");
 const HAS_READY: Behavior = Behavior::since(24, 0, "feature gate JobReadyPods is beta");
 const HAS_TERMINATING: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
 const SUSPENDS: Behavior = Behavior::since(22, 0, "feature gate SuspendJob is beta");
-/// How many indexes are read: upstream's bound for Jobs of many pods.
+/// The maximum number of indexes that are read: upstream's limit for Jobs of many pods.
 const INDEXES_MAX: usize = 100_000;
-/// The delays before failed pods are replaced: the first one, and the longest.
+/// The delays before failed pods are replaced: the first and the maximum.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
 fn holds(job: &StoredObject, kind: &str) -> bool {
@@ -72,7 +71,7 @@ fn count(pods: &[Arc<StoredObject>], phase: &str) -> i64 {
     i64::try_from(ended.count()).unwrap_or(i64::MAX)
 }
 
-/// How many pods have ended like this, by the status where it counts them and by the pods otherwise.
+/// How many pods have ended with this phase, by the status if it counts them and by the pods otherwise.
 fn counted(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], field: &str, phase: &str) -> i64 {
     if !tracks(view, job) {
         return count(pods, phase);
@@ -83,7 +82,7 @@ fn counted(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], fiel
         .saturating_add(i64::try_from(uncounted).unwrap_or(0))
 }
 
-/// Creates the pods that are missing, once the delay after a failure is over.
+/// Creates the missing pods, once the delay after a failure has expired.
 fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan: &mut Plan) {
     let waits =
         job.text_at(&["spec", "podReplacementPolicy"]) == "Failed" && view.version().has(HAS_TERMINATING);
@@ -95,7 +94,7 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
     let succeeded = counted(view, job, pods, "succeeded", "Succeeded");
     let parallelism = int(job, &["spec", "parallelism"]).unwrap_or(1);
     let completions = int(job, &["spec", "completions"]);
-    // Where both are absent and the server fills nothing in, one completion is the default.
+    // If both are absent and the server sets no defaults, the default is one completion.
     let is_bare = int(job, &["spec", "parallelism"]).is_none();
     let completions = completions.or(is_bare.then_some(1));
     let wanted = match completions {
@@ -138,7 +137,7 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
     }
 }
 
-/// The indexes of a text such as `1,3-5`, below a bound.
+/// The indexes in a string such as `1,3-5`, below a limit.
 fn indexes(text: &str, bound: i64) -> Vec<i64> {
     let ranges = text.split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -147,8 +146,8 @@ fn indexes(text: &str, bound: i64) -> Vec<i64> {
     ranges.flatten().take(INDEXES_MAX).collect()
 }
 
-/// When failed pods may be replaced: 10 s after the first failure since the last success, and twice as long
-/// after each further one.
+/// The time when failed pods may be replaced: 10 s after the first failure since the last success, and twice
+/// as long after each further one.
 fn backoff_until(pods: &[Arc<StoredObject>]) -> Option<Timestamp> {
     let ended = |phase: &'static str| {
         let ended = pods.iter().filter(move |pod| pods::phase(pod) == phase);
@@ -177,7 +176,7 @@ fn pod(view: &View<'_>, job: &StoredObject, index: Option<i64>) -> Value {
     let meta = &job.meta;
     let template = job.at(&["spec", "template"]).unwrap_or(&Value::Null);
     let mut pod = pod_of(template, Kind::Job, meta, None);
-    // The API server adds them to the template, where it completes specs.
+    // The API server adds them to the template if it sets defaults.
     let prefixes: &[&str] = if view.version().has(PREFIXED_LABELS) {
         &["", "batch.kubernetes.io/"]
     } else {
@@ -217,7 +216,7 @@ fn pod(view: &View<'_>, job: &StoredObject, index: Option<i64>) -> Value {
     pod
 }
 
-/// Writes what the status says beside the counts of finished pods.
+/// Writes the fields of the status other than the counts of finished pods.
 fn report(
     view: &View<'_>,
     job: &StoredObject,
@@ -283,7 +282,7 @@ fn report(
     plan.status(job, status.into());
 }
 
-/// A Job of the template of a CronJob, as `kubectl create job --from=cronjob/...` creates it.
+/// A Job from the template of a CronJob, as `kubectl create job --from=cronjob/...` creates it.
 ///
 /// # Upstream
 /// [`createJobFromCronJob`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/kubectl/pkg/cmd/create/create_job.go)

@@ -15,12 +15,12 @@
 //! | `kubelet` | reports nodes, runs pods by the rules of the test | ends deleted pods ([`Assumptions::pods_end`](crate::Assumptions::pods_end)) |
 //! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
 //!
-//! They are part of this crate and not of one of their own, because they are one more actor of the loop: they
-//! act only when the garbage collector and the other controllers have nothing to do at this time, so that a
-//! pod is adopted, counted or deleted before it could be replaced.
+//! They are part of this crate because they are one more actor of the loop. They act only when the garbage
+//! collector and the other controllers have nothing to do at this time, so that a pod is adopted, counted or
+//! deleted before it could be replaced.
 //!
-//! Each sync is a function from the objects on the server, the rules and the time to a list of writes. There
-//! is no state beside a queue of keys: what a pod has gone through is read from its status.
+//! Each sync is a function from the objects on the server, the rules and the time to a list of writes. The
+//! only state is a queue of keys: the history of a pod is read from its status.
 //!
 //! # Where it differs from Kubernetes
 //! - Hashes are deterministic, change with the template and use the alphabet `bcdfghjklmnpqrstvwxz2456789`;
@@ -30,8 +30,8 @@
 //! - The scheduler respects `nodeName`, `nodeSelector`, required node affinity, taints, `spec.unschedulable`,
 //!   scheduling gates and unbound claims, and chooses the node with the fewest pods. Resources, inter-pod
 //!   affinity and topology spread do not count.
-//! - Deployments that are scaled in the middle of a rollout are not scaled in proportion: the rollout goes on
-//!   to the new size.
+//! - Deployments that are scaled during a rollout are not scaled in proportion: the rollout continues to the
+//!   new size.
 //! - StatefulSets and DaemonSets are rolled out with `maxUnavailable`, without `maxSurge`; an absent
 //!   `rollingUpdate` of a StatefulSet counts as partition 0.
 //! - Pods of Jobs are found by their controller reference. Pod failure policies and success policies are not

@@ -1,4 +1,4 @@
-//! Nodes: what their kubelets report, their `NoSchedule` taints, and their loss.
+//! Nodes: the conditions that their kubelets report, their `NoSchedule` taints, and their loss.
 
 use kubegc_core::Timestamp;
 use kubegc_sim::StoredObject;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::Actor;
 
-/// Condition, status and the key of the `NoSchedule` taint that it brings.
+/// Condition, status and the key of the resulting `NoSchedule` taint.
 ///
 /// # Upstream
 /// [`nodeConditionToTaintKeyStatusMap`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go)
@@ -28,7 +28,7 @@ const TAINTS: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// The conditions that a kubelet reports while all is well: type, status, reason and message.
+/// The conditions that a healthy kubelet reports: type, status, reason and message.
 const REPORTED: [(&str, &str, &str, &str); 4] = [
     (
         "MemoryPressure",
@@ -73,7 +73,7 @@ pub(super) fn address(node: &StoredObject) -> String {
     }
 }
 
-/// One sync of a node. A node that never reported is ready from now on.
+/// One sync of a node. A node that never reported becomes ready.
 pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Node, node);
     if node.meta.is_deleting() {
@@ -125,7 +125,7 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
     plan
 }
 
-/// A Node whose kubelet reports that all is well, as JSON.
+/// A Node with the conditions of a healthy kubelet, as JSON.
 #[must_use]
 pub fn ready_node(name: &str, now: Timestamp) -> Value {
     let now = Value::from(now.truncate_to_secs().to_string());
@@ -140,7 +140,7 @@ pub fn ready_node(name: &str, now: Timestamp) -> Value {
     })
 }
 
-/// Lets the kubelet of a node stop reporting, or report again.
+/// Stops or resumes the reports of a node's kubelet.
 pub(super) fn set_runs(view: &View<'_>, node: &StoredObject, runs: bool) -> Plan {
     let mut plan = Plan::of(Kind::Node, node);
     let conditions = reporting(view, node, runs);
@@ -155,7 +155,7 @@ pub(super) fn set_runs(view: &View<'_>, node: &StoredObject, runs: bool) -> Plan
     plan
 }
 
-/// The conditions of a node whose kubelet reports that all is well, or that stopped reporting.
+/// The conditions of a node whose kubelet is healthy, or has stopped reporting.
 fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Vec<Value> {
     report(
         items(node, &["status", "conditions"]).to_vec(),

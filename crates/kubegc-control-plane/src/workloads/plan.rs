@@ -1,4 +1,4 @@
-//! What a sync reads and what it gives: the view of the server, and the writes.
+//! Input and output of a sync: the view of the server, and the writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::{Subject, Workloads};
 use crate::Actor;
 
-/// The kinds that are played, in the order in which their keys are synced: pods before their owners, so that
-/// a status is written once for many pods.
+/// The simulated kinds, in the order of syncs: pods before their owners, so that a status is written once for
+/// many pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Node,
@@ -105,12 +105,12 @@ impl Kind {
     }
 }
 
-/// An object on the server.
+/// Finds an object on the server.
 pub(crate) fn find(server: &ApiServer, kind: Kind, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
     server.object(kind.id(server)?, namespace, name).cloned()
 }
 
-/// What a sync reads.
+/// The input of a sync.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) server: &'a ApiServer,
@@ -148,7 +148,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The time as it is stored.
+    /// The time in its stored form.
     pub(super) fn time(&self) -> Value {
         self.now.truncate_to_secs().to_string().into()
     }
@@ -159,13 +159,13 @@ pub(super) fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
         .is_some_and(|controller| controller.uid == owner.uid)
 }
 
-/// What a sync gives: writes in order, the first failure of which ends it, and when it is due again though
-/// nothing changes. No object is written twice by one plan.
+/// The output of a sync: writes in order, and the time when it is due again without a change. The first
+/// failure ends the plan. No plan writes an object twice.
 pub(super) struct Plan {
-    /// Who writes.
+    /// The actor of the writes.
     pub(super) actor: Actor,
     kind: Kind,
-    /// Where objects are created.
+    /// The namespace of created objects.
     pub(super) namespace: Arc<str>,
     pub(super) writes: Vec<Write>,
     pub(super) due: Option<Timestamp>,
@@ -176,7 +176,7 @@ pub(super) struct Write {
     pub(super) actor: Actor,
     pub(super) kind: Kind,
     pub(super) verb: Verb,
-    /// The reason of upstream's Event, where it has one.
+    /// The reason of upstream's Event, if it has one.
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
@@ -209,7 +209,7 @@ impl Plan {
         self.kind.reference(&owner.meta)
     }
 
-    /// Makes the sync due again at this time.
+    /// Schedules the sync again at this time.
     pub(super) fn due_at(&mut self, at: Option<Timestamp>) {
         self.due = self.due.into_iter().chain(at).min();
     }
@@ -233,7 +233,7 @@ impl Plan {
         );
     }
 
-    /// Writes the status of the object of the plan, where it differs.
+    /// Writes the status of the object of the plan, if it differs.
     pub(super) fn status(&mut self, object: &StoredObject, status: Value) {
         if object.at(&["status"]) != Some(&status) {
             let verb = Verb::Status(with(object, &["status"], status));
@@ -255,7 +255,7 @@ impl Plan {
     }
 
     /// Adopts the objects without a controller that the selector of an owner matches, and releases those of
-    /// the owner that it does not match. Gives whether there were any.
+    /// the owner that it does not match. Returns whether there were any.
     pub(super) fn claim(
         &mut self,
         view: &View<'_>,
@@ -306,12 +306,12 @@ pub(super) fn with(object: &StoredObject, path: &[&str], value: Value) -> Stored
     }
 }
 
-/// A whole number of the body.
+/// An integer field of the body.
 pub(super) fn int(object: &StoredObject, path: &[&str]) -> Option<i64> {
     object.at(path).and_then(Value::as_i64)
 }
 
-/// A whole number of seconds of the spec.
+/// An integer field of the spec, in seconds.
 pub(super) fn seconds(object: &StoredObject, field: &str) -> Duration {
     let seconds = int(object, &["spec", field]).unwrap_or(0);
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
@@ -328,8 +328,8 @@ pub(super) fn annotation<'a>(object: &'a StoredObject, key: &str) -> &'a str {
     object.text_at(&["metadata", "annotations", key])
 }
 
-/// Sets a condition, at the end of the list. The time of its last transition is kept where its status is;
-/// reason and message are left out where they are empty.
+/// Sets a condition, at the end of the list. The transition time is retained if the status is the same; empty
+/// reasons and messages are omitted.
 pub(super) fn set_condition(
     conditions: &mut Vec<Value>,
     now: &Value,
@@ -352,7 +352,7 @@ pub(super) fn set_condition(
     conditions.push(condition);
 }
 
-/// A whole number of the body that is not negative; 0 where it is absent.
+/// A non-negative integer field of the body; 0 where it is absent.
 pub(super) fn count(object: &StoredObject, path: &[&str]) -> usize {
     let number = object.at(path).and_then(Value::as_u64);
     number
@@ -369,7 +369,7 @@ pub(super) fn time_of(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(|text| Timestamp::parse(text).ok())
 }
 
-/// A status with its counts; counts of 0 are left out, but for those of `required`.
+/// A status with its counts; counts of 0 are omitted, except those of `required`.
 pub(super) fn counts(required: &[&str], counts: &[(&str, usize)]) -> Map<String, Value> {
     let counts = counts.iter();
     let shown = counts.filter(|(key, count)| *count > 0 || required.contains(key));
@@ -384,8 +384,8 @@ pub(super) fn selector_of(object: &StoredObject) -> LabelSelector {
     selector.and_then(label_selector).unwrap_or_default()
 }
 
-/// Whether the selector of an owner of pods matches the labels of its template. The API server demands it where it
-/// has types; otherwise pods would be created and released without end.
+/// Whether the selector of an owner of pods matches the labels of its template. The API server requires it
+/// with types; otherwise the controller would create and release pods endlessly.
 pub(super) fn selects_template(object: &StoredObject) -> bool {
     let mut meta = ObjectMeta::new("", "", "");
     if let Value::Object(labels) = map(object, &["spec", "template", "metadata", "labels"]) {
@@ -397,13 +397,13 @@ pub(super) fn selects_template(object: &StoredObject) -> bool {
     !selector.is_empty() && selector.matches(&meta)
 }
 
-/// A copy of a map of the body; an empty one where it is something else.
+/// A copy of a map of the body; an empty one where it is not a map.
 pub(super) fn map(object: &StoredObject, path: &[&str]) -> Value {
     let known = object.at(path).filter(|value| value.is_object());
     known.cloned().unwrap_or_else(|| json!({}))
 }
 
-/// A pod of a template, named by the server after its owner unless `name` is set.
+/// A pod from a template, named by the server after its owner unless `name` is set.
 pub(super) fn pod_of(template: &Value, kind: Kind, owner: &ObjectMeta, name: Option<&str>) -> Value {
     let mut metadata = Map::new();
     for key in ["labels", "annotations", "finalizers"] {
@@ -434,7 +434,7 @@ pub(super) fn reference_json(reference: &OwnerReference) -> Value {
     })
 }
 
-/// Sets a label or annotation of an object to be created.
+/// Sets a label or annotation of a new object.
 pub(super) fn set(object: &mut Value, field: &str, key: &str, value: &str) {
     let map = &mut object["metadata"][field];
     if !map.is_object() {

@@ -1,4 +1,4 @@
-//! The queue of keys, and how the control plane performs plans.
+//! The work queue of keys, and the execution of plans.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     trace::{Recorded, code_of},
 };
 
-/// The first and the longest delay of a retry.
+/// The first and the maximum delay of a retry.
 ///
 /// # Upstream
 /// `DefaultTypedControllerRateLimiter` in `client-go/util/workqueue/default_rate_limiters.go`.
@@ -26,15 +26,15 @@ const RETRY: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1_00
 
 type Key = (Kind, Arc<str>, Arc<str>);
 
-/// The keys that are due to be synced.
+/// The keys that are due for a sync.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     rules: Arc<Workloads>,
-    /// Keys that are due now, each with the step that changed something about it.
+    /// Keys that are due now, each with the step that changed the object.
     queue: BTreeMap<Key, Option<usize>>,
     /// Keys that are due later.
     later: BTreeMap<Key, Timestamp>,
-    /// Keys whose last plan failed, with the time of the retry and the failures in a row.
+    /// Keys whose last plan failed, with the time of the retry and the number of consecutive failures.
     failed: BTreeMap<Key, (Timestamp, u32)>,
 }
 
@@ -86,8 +86,8 @@ impl Player {
         }
     }
 
-    /// Adds the keys that a change affects. A change without a version before it is the same as one that
-    /// changed all of it.
+    /// Enqueues the keys that a change affects. A change without a previous version counts as a change of
+    /// everything.
     pub(crate) fn notice(
         &mut self,
         server: &ApiServer,
@@ -170,17 +170,17 @@ impl Player {
         self.queue.pop_first()
     }
 
-    /// When a key is due again.
+    /// The time when the next key is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.later.values().min().copied()
     }
 
-    /// When a failed plan is tried again.
+    /// The time of the next retry of a failed plan.
     pub(crate) fn next_retry(&self) -> Option<Timestamp> {
         self.failed.values().map(|(at, _)| *at).min()
     }
 
-    /// The plan of a key; `None` where there is no such object, or nobody writes it.
+    /// The plan of a key; `None` where there is no such object, or no controller writes it.
     fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Option<Plan> {
         let object = find(server, *kind, namespace, name)?;
         let selects = [
@@ -212,8 +212,8 @@ impl Player {
     }
 }
 
-/// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does. Gives
-/// `None` where there is no such CronJob, or the response.
+/// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
+/// Returns `None` where there is no such CronJob, or the response.
 pub fn create_job_from(
     server: &mut ApiServer,
     namespace: &str,
@@ -227,7 +227,7 @@ pub fn create_job_from(
 }
 
 impl ControlPlane {
-    /// Lets the workloads sync keys until one of them writes. Gives whether one did.
+    /// Syncs keys until one of them writes. Returns whether one did.
     pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {
         while let Some(player) = &mut self.player
             && let Some((key, cause)) = player.next(server.now())
@@ -267,7 +267,7 @@ impl ControlPlane {
         false
     }
 
-    /// Replaces the rules of the workloads. Everything is synced again.
+    /// Replaces the rules of the workloads. All keys are synced again.
     pub fn set_workloads(&mut self, server: &ApiServer, rules: Workloads) {
         match &mut self.player {
             Some(player) => player.set_rules(Arc::new(rules), server),
@@ -275,16 +275,16 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the kubelet of a node stop reporting, or report again: the node becomes `Unknown` or ready at
-    /// once. Gives `None` where there is no such node, or the code of the response.
+    /// Stops or resumes the reports of a node's kubelet: the node immediately becomes `Unknown` or ready.
+    /// Returns `None` where there is no such node, or the code of the response.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
         let node = find(server, Kind::Node, "", name)?;
         let plan = nodes::set_runs(&self.view(server)?, &node, runs);
         self.perform_plan(server, plan)
     }
 
-    /// Lets the running containers of a pod exit once with code 1; the kubelet restarts them at once. Gives
-    /// `None` where there is no such pod or it does not run, or the code of the response.
+    /// Makes the running containers of a pod exit once with code 1; the kubelet restarts them immediately.
+    /// Returns `None` where there is no such pod or it does not run, or the code of the response.
     pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
         let pod = find(server, Kind::Pod, namespace, name)?;
         let plan = pods::restart(&self.view(server)?, &pod);
@@ -308,7 +308,7 @@ impl ControlPlane {
         })
     }
 
-    /// Performs a write and records it, unless it changes nothing. Gives the status code.
+    /// Performs a write and records it, unless it changes nothing. Returns the status code.
     fn write(
         &mut self,
         server: &mut ApiServer,

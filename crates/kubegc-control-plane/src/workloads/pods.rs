@@ -1,4 +1,4 @@
-//! The kubelet: how pods start, become ready, end and restart.
+//! The kubelet: starts, readiness, ends and restarts of pods.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
 /// The condition `PodReadyToStartContainers` is reported.
 const SANDBOX_CONDITION: Behavior =
     Behavior::since(29, 0, "feature gate PodReadyToStartContainersCondition is beta");
-/// The first and the longest delay between restarts.
+/// The first and the maximum delay between restarts.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(300)];
 
 pub(super) fn phase(pod: &StoredObject) -> &str {
@@ -30,19 +30,19 @@ pub(super) fn is_active(pod: &StoredObject) -> bool {
     !has_ended(pod) && !pod.meta.is_deleting()
 }
 
-/// Since when a pod is ready.
+/// The time since which a pod is ready.
 pub(super) fn ready_since(pod: &StoredObject) -> Option<Timestamp> {
     let ready = condition(items(pod, &["status", "conditions"]), "Ready")?;
     let since = time_of(&ready["lastTransitionTime"]).unwrap_or(Timestamp::EPOCH);
     (ready["status"] == "True").then_some(since)
 }
 
-/// When a pod is available that stays ready; `None` where it is not ready.
+/// The time when a pod that stays ready is available; `None` where it is not ready.
 pub(super) fn available_at(pod: &StoredObject, ready_min: Duration) -> Option<Timestamp> {
     ready_since(pod).map(|since| since.saturating_add(ready_min))
 }
 
-/// Counts pods, and says when the next of them becomes available.
+/// Counts pods, and computes when the next of them becomes available.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) all: usize,
@@ -74,7 +74,7 @@ impl Tally {
     }
 }
 
-/// The state that all containers of a pod share, as its status shows it.
+/// The state that all containers of a pod share, from its status.
 struct Life {
     state: State,
     restarts: i64,
@@ -116,7 +116,7 @@ impl Life {
         }
     }
 
-    /// Lives on to a time. Gives whether the containers are ready, and when something is due.
+    /// Advances to a time. Returns whether the containers are ready, and the time of the next event.
     fn advance(&mut self, fate: PodFate, policy: &str, now: Timestamp) -> (bool, Option<Timestamp>) {
         // At most: start, exit, the first restart, exit.
         loop {
@@ -163,7 +163,7 @@ impl Life {
     }
 }
 
-/// How long the kubelet waits before it restarts a container that it has restarted this often.
+/// The delay before the kubelet restarts a container, by its number of restarts.
 fn backoff(restarts: i64) -> Duration {
     match u32::try_from(restarts) {
         Ok(0) => Duration::ZERO,
@@ -173,7 +173,7 @@ fn backoff(restarts: i64) -> Duration {
     .min(BACKOFF[1])
 }
 
-/// One sync of a pod: by the scheduler where it has no node, else by the kubelet of its node.
+/// One sync of a pod: by the scheduler if it has no node, else by the kubelet of its node.
 pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Pod, pod);
     let node = pod.text_at(&["spec", "nodeName"]);
@@ -190,7 +190,7 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     let mut life = Life::read(pod);
     let mut is_ready = false;
     if pod.meta.is_deleting() {
-        // Only finalizers keep a pod whose grace period is over.
+        // After the grace period, only finalizers keep a pod.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0 {
             return plan;
         }
@@ -206,7 +206,7 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     plan
 }
 
-/// One sync of a pod whose running containers exit with code 1 and are restarted at once. It is empty where
+/// One sync of a pod whose running containers exit with code 1 and are restarted immediately. It is empty if
 /// none run.
 pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Pod, pod);
@@ -275,7 +275,7 @@ fn report(
     }
 }
 
-/// The conditions of a pod on its node. Those that others set are kept.
+/// The conditions of a pod on its node. Conditions that other actors set are retained.
 fn conditions(view: &View<'_>, pod: &StoredObject, life: &Life, phase: &str, is_ready: bool) -> Vec<Value> {
     let mut conditions = items(pod, &["status", "conditions"]).to_vec();
     let none = || ("", String::new());

@@ -1,5 +1,5 @@
-//! ReplicaSets: their pods and their status. Adoption, release and surplus pods are
-//! `kubegc_controllers::replicaset`'s.
+//! ReplicaSets: their pods and their status. `kubegc_controllers::replicaset` implements adoption, release
+//! and deletion of surplus pods.
 //!
 //! # Upstream
 //! [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go) in
@@ -15,7 +15,7 @@ use super::{
     pods::{self, Tally},
 };
 
-/// About how many pods one sync creates at most.
+/// The approximate maximum number of pods that one sync creates.
 pub(super) const BURST: usize = 500;
 
 /// `spec.replicas`, with its default.

@@ -9,7 +9,7 @@ use super::plan::{Kind, Plan, Verb, View, int, map, reference_json, with};
 
 /// The alphabet of upstream's `SafeEncodeString`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many names are tried for a revision.
+/// The maximum number of names that are tried for a revision.
 const COLLISIONS_MAX: i64 = 16;
 
 /// The 32-bit FNV-1a hash.
@@ -18,7 +18,7 @@ pub(super) fn fnv(bytes: &[u8]) -> u32 {
     bytes.iter().fold(2_166_136_261, step)
 }
 
-/// A hash of a value as it appears in names: of its JSON form with sorted keys, and of the collision count.
+/// A hash of a value in the form of names: of its JSON form with sorted keys, and of the collision count.
 /// Upstream hashes a dump of its Go structs.
 pub(super) fn hash(value: &Value, collisions: i64) -> String {
     let mut text = value.to_string();
@@ -32,7 +32,7 @@ pub(super) fn hash(value: &Value, collisions: i64) -> String {
         .collect()
 }
 
-/// What a revision stores of its owner.
+/// The data of a revision.
 fn data_of(template: &Value) -> Value {
     let mut template = template.clone();
     template["$patch"] = "replace".into();
@@ -62,8 +62,8 @@ pub(super) fn of(view: &View<'_>, owner: &StoredObject) -> Vec<Arc<StoredObject>
     all
 }
 
-/// The revision of the present template and the collision count. Where it has to be created or to become the
-/// newest, that write is added to the plan, and there is none.
+/// The revision of the current template and the collision count. If it must first be created or become the
+/// newest, that write is added to the plan, and the result is `None`.
 pub(super) fn present(
     view: &View<'_>,
     plan: &mut Plan,

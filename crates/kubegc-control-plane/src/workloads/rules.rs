@@ -1,4 +1,4 @@
-//! The rules of a test: what becomes of pods and claims.
+//! The rules of a test: outcomes of pods and claims.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 
 use super::plan::{Kind, find};
 
-/// How many controllers are followed upwards from a pod: no built-in kind needs more than three.
+/// The maximum number of controllers above a pod: no built-in kind needs more than three.
 const CONTROLLERS_MAX: usize = 8;
 
-/// What becomes of a pod. Durations count from the start of its containers.
+/// The outcome of a pod. Durations count from the start of its containers.
 #[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PodFate {
-    /// It stays `Pending` and no node is found for it.
+    /// It remains `Pending`: no node is found for it.
     Unschedulable,
-    /// It stays `Pending` on its node: its containers are not created.
+    /// It remains `Pending` on its node: its containers are not created.
     Pending,
     /// It is `Running` and never ready.
     NotReady,
     /// It is `Running`, and ready after this time.
     Ready {
-        /// How long it is not ready.
+        /// The time until it is ready.
         after: Duration,
     },
     /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always`
@@ -33,18 +33,19 @@ pub enum PodFate {
         after: Duration,
     },
     /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
-    /// `Never`, they are restarted: at once, then after 10 s, 20 s and so on up to 300 s, as by the kubelet.
+    /// `Never`, they are restarted: immediately, then after 10 s, 20 s and so on up to 300 s, as by the
+    /// kubelet.
     Fails {
         /// How long they run.
         after: Duration,
     },
 }
 
-/// What becomes of a claim that is not bound.
+/// The outcome of an unbound claim.
 #[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimFate {
-    /// It stays `Pending`.
+    /// It remains `Pending`.
     Pending,
     /// A volume is provisioned for it and bound to it this long after its creation.
     Bound {
@@ -53,7 +54,7 @@ pub enum ClaimFate {
     },
 }
 
-/// A pod or claim that a rule decides about.
+/// The pod or claim that a rule is evaluated for.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub(super) server: &'a ApiServer,
@@ -115,10 +116,10 @@ impl<'a> Subject<'a> {
 
 type Rule<F> = Arc<dyn Fn(&Subject<'_>) -> Option<F> + Send + Sync>;
 
-/// Plays the controllers that create workloads, the scheduler and the kubelets, by rules.
+/// Simulates the controllers that create workloads, the scheduler and the kubelets, by rules.
 ///
-/// Without rules everything becomes ready at once: claims are bound, pods run and are ready, the pods of Jobs
-/// succeed.
+/// Without rules everything becomes ready immediately: claims are bound, pods run and are ready, the pods of
+/// Jobs succeed.
 ///
 /// # Examples
 /// ```
@@ -145,14 +146,14 @@ impl Workloads {
         Self::default()
     }
 
-    /// One more rule for pods. The first rule that gives a fate counts; the same pod must always get the same
-    /// one, unless its labels or owners change.
+    /// Adds a rule for pods. The first rule that returns an outcome counts. It must always return the same
+    /// one for the same pod, unless its labels or owners change.
     pub fn pods(mut self, rule: impl Fn(&Subject<'_>) -> Option<PodFate> + Send + Sync + 'static) -> Self {
         self.pods.push(Arc::new(rule));
         self
     }
 
-    /// One more rule for claims, as for [pods](Self::pods).
+    /// Adds a rule for claims, as for [pods](Self::pods).
     pub fn claims(
         mut self,
         rule: impl Fn(&Subject<'_>) -> Option<ClaimFate> + Send + Sync + 'static,
@@ -161,8 +162,8 @@ impl Workloads {
         self
     }
 
-    /// The names of nodes that a cluster of a test begins with, beside those among its objects. Default: one
-    /// named `node` where there is no other.
+    /// Sets the names of the initial nodes of a test cluster, in addition to those among its objects.
+    /// Default: one named `node` if there is no other.
     pub fn nodes<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.nodes.extend(names.into_iter().map(str::to_owned));
         self

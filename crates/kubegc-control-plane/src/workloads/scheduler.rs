@@ -1,4 +1,4 @@
-//! The scheduler: which nodes a pod fits on, and the one that it is bound to.
+//! The scheduler: finds suitable nodes for a pod and binds it to one.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::Actor;
 
-/// Binds a pod to the feasible node with the fewest pods, or says in its status why there is none.
+/// Binds a pod to the suitable node with the fewest pods, or writes to its status why there is none.
 pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
     plan.actor = Actor::Controller("default-scheduler");
     let scheduler = pod.text_at(&["spec", "schedulerName"]);
@@ -64,7 +64,7 @@ pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
     }
 }
 
-/// Why a pod waits for a claim; `None` where it waits for none.
+/// The reason why a pod waits for a claim; `None` where it waits for none.
 fn unbound_claim(view: &View<'_>, pod: &StoredObject) -> Option<String> {
     let volumes = items(pod, &["spec", "volumes"]).iter();
     let mut names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
@@ -101,7 +101,8 @@ pub(super) fn tolerates(spec: &Value, node: &StoredObject, effects: &[&str]) -> 
     taints.all(is_tolerated)
 }
 
-/// Whether a node is the one that a pod names, and meets its node selector and its required node affinity.
+/// Whether a node has the name that a pod requires, and meets its node selector and its required node
+/// affinity.
 pub(super) fn fits(spec: &Value, node: &StoredObject) -> bool {
     let name = spec["nodeName"].as_str().unwrap_or_default();
     if !name.is_empty() && *name != *node.meta.name {

@@ -1,5 +1,6 @@
-//! StatefulSets: their pods, claims, revisions and status. The owners of claims and old revisions are
-//! `kubegc_controllers::{statefulset, controllerrevisions}`'s.
+//! StatefulSets: their pods, claims, revisions and status.
+//! `kubegc_controllers::{statefulset, controllerrevisions}` set the owners of claims and delete old
+//! revisions.
 //!
 //! # Upstream
 //! [`updateStatefulSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go)
@@ -26,7 +27,7 @@ const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 /// Pods have [`POD_INDEX`].
 const HAS_INDEX: Behavior = Behavior::since(28, 0, "feature gate PodIndexLabel is beta");
-/// Succeeded pods are replaced as failed ones are.
+/// Succeeded pods are replaced like failed ones.
 const REPLACES_SUCCEEDED: Behavior = Behavior::since_about(28, "kubernetes #120398");
 /// `status.availableReplicas` is written.
 const HAS_AVAILABLE: Behavior = Behavior::since(22, 0, "feature gate StatefulSetMinReadySeconds exists");
@@ -34,7 +35,7 @@ const HAS_AVAILABLE: Behavior = Behavior::since(22, 0, "feature gate StatefulSet
 struct Sync<'a> {
     view: &'a View<'a>,
     set: &'a StoredObject,
-    /// By ordinal; those with another name are left alone.
+    /// By ordinal; pods with another name are ignored.
     pods: Vec<(i64, Arc<StoredObject>)>,
     start: i64,
     end: i64,
@@ -171,7 +172,8 @@ impl Sync<'_> {
         plan.delete(pod, message);
     }
 
-    /// Deletes pods of other revisions, from the highest ordinal on, as far as pods may be unavailable.
+    /// Deletes pods of other revisions, from the highest ordinal down, within the number of pods that may be
+    /// unavailable.
     fn roll(&self, plan: &mut Plan) {
         let strategy = self.set.text_at(&["spec", "updateStrategy", "type"]);
         if strategy == "OnDelete" {
@@ -205,7 +207,7 @@ impl Sync<'_> {
         .unwrap_or(0)
     }
 
-    /// Creates the missing claims of a pod, then the pod, unless a claim of a former pod is in the way.
+    /// Creates the missing claims of a pod, then the pod, unless a claim of a former pod still exists.
     fn create(&self, plan: &mut Plan, ordinal: i64) {
         let set_meta = &self.set.meta;
         let name = format!("{}-{ordinal}", set_meta.name);

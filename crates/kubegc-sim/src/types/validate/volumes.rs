@@ -408,7 +408,7 @@ fn csi(source: &At<'_>, c: &mut Check) {
     if secret.is_set() {
         let name = secret.get("name");
         if name.text().is_empty() {
-            // The name has a blank at its end.
+            // The name ends with a blank.
             source.get("nodePublishSecretRef ").get("name").required(c, "");
         } else {
             let name = At {

@@ -14,7 +14,8 @@ type Object = Map<String, Value>;
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
-/// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`: what stood before may stay as lax.
+/// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`: stricter checks do
+/// not apply to invalid values that are already stored.
 pub(super) fn configuration(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
     let before: Option<Vec<At<'_>>> = old.map(|old| At::root(old, "webhooks").items().collect());
     let all_were =
@@ -245,7 +246,7 @@ fn client_url(url: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateWebhookService`; upstream gives it name and namespace the wrong way round.
+/// `ValidateWebhookService`; upstream swaps its arguments name and namespace.
 fn client_service(service: &At<'_>, c: &mut Check) {
     if service.get("namespace").text().is_empty() {
         service.get("name").required(c, "service name is required");

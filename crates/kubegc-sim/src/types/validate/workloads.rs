@@ -18,7 +18,7 @@ type Object = Map<String, Value>;
 
 const SELECTOR: &str = "v1.LabelSelector";
 
-/// A selector that is required; whether it can be used.
+/// A required selector; returns whether it can be used.
 fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
     let selector = spec.get("selector");
     if !selector.is_set() {
@@ -32,8 +32,8 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
     }
 }
 
-/// Whether the labels of the template are selected, `None` for a selector that is invalid. A missing one selects nothing, an
-/// empty one everything.
+/// Whether the selector matches the labels of the template, `None` for an invalid selector. A missing one
+/// selects nothing, an empty one everything.
 fn selects_template(spec: &At<'_>) -> Option<bool> {
     let selector = spec.get("selector");
     if !selector.is_set() {
@@ -174,7 +174,7 @@ pub(super) fn int_or_percent(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The number, or the percentage; text that is none of them counts as zero.
+/// The number or the percentage; any other string counts as zero.
 fn amount(at: &At<'_>) -> i64 {
     match at.value.as_str() {
         Some(text) => text.trim_end_matches('%').parse().unwrap_or(0),
@@ -341,7 +341,7 @@ fn rolling_daemon_set(rolling: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Selectors that never change.
+/// Immutable selectors.
 pub(super) fn pinned_selector(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     pinned(&spec, &old, "selector", SELECTOR, c);
