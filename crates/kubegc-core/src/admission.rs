@@ -1,4 +1,4 @@
-//! Admission webhooks: which requests an API server sends to each.
+//! Admission webhooks: the requests that an API server sends to each.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ pub struct Webhook {
     pub name: Arc<str>,
     /// Namespace and name of the Service that is called; `None` for a URL.
     pub service: Option<(Arc<str>, Arc<str>)>,
-    /// Whether a request is refused where the webhook cannot be called (`failurePolicy: Fail`).
+    /// Whether a request is refused if the webhook cannot be called (`failurePolicy: Fail`).
     pub refuses_on_failure: bool,
     /// Whether a rule also matches a request for the same objects in another group or version
     /// (`matchPolicy: Equivalent`).
     pub matches_equivalent: bool,
-    /// The requests that it is called for: one of the rules must match.
+    /// The requests that it receives: one of the rules must match.
     pub rules: Vec<WebhookRule>,
     /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
@@ -25,7 +25,7 @@ pub struct Webhook {
     pub object_selector: LabelSelector,
 }
 
-/// The requests that a webhook is called for. `*` in a list matches everything.
+/// The requests that a webhook receives. `*` in a list matches everything.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WebhookRule {
@@ -42,7 +42,8 @@ pub struct WebhookRule {
 }
 
 impl WebhookRule {
-    /// Whether the rule matches a request. `is_namespaced` is about the object: a Namespace is not.
+    /// Whether the rule matches a request. `is_namespaced` refers to the object: a Namespace is not
+    /// namespaced.
     ///
     /// # Upstream
     /// [`Matcher.Matches`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/rules/rules.go).

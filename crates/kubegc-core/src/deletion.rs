@@ -1,10 +1,10 @@
-//! How a deletion is asked for: propagation, preconditions, grace, and the rules that make options valid.
+//! Delete options: propagation, preconditions, grace period, and validation.
 
 use std::{fmt, str::FromStr};
 
 use crate::{ResourceVersion, Uid, error::FieldError};
 
-/// What happens to the dependents of an object that is deleted.
+/// The propagation policy of a deletion: its effect on the dependents.
 #[expect(
     clippy::exhaustive_enums,
     reason = "the API knows these three; executors must handle each"
@@ -14,9 +14,9 @@ use crate::{ResourceVersion, Uid, error::FieldError};
 pub enum PropagationPolicy {
     /// The dependents are released: their references to the object are removed first.
     Orphan,
-    /// The object goes at once, its dependents afterwards.
+    /// The object is deleted first, its dependents afterwards.
     Background,
-    /// The blocking dependents go first, then the object.
+    /// The blocking dependents are deleted first, then the object.
     Foreground,
 }
 
@@ -55,7 +55,7 @@ impl FromStr for PropagationPolicy {
     }
 }
 
-/// What must hold of the stored object for a deletion to be carried out.
+/// The preconditions of a deletion on the stored object.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -71,7 +71,7 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
-    /// Only the uid is expected.
+    /// Expects only the uid.
     #[must_use]
     pub const fn uid(uid: Uid) -> Self {
         Self {
@@ -85,20 +85,20 @@ impl Preconditions {
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteOptions {
-    /// What happens to the dependents; `None` leaves it to the object and its kind.
+    /// The propagation; `None` leaves it to the object and its kind.
     pub propagation: Option<Propagation>,
-    /// What must hold of the stored object.
+    /// The preconditions on the stored object.
     pub preconditions: Preconditions,
-    /// Seconds a pod gets to end; `None` leaves it to the pod.
+    /// Grace period of a pod in seconds; `None` uses the pod's own.
     pub grace_period_seconds: Option<i64>,
-    /// Answer as if it were done and change nothing.
+    /// Returns the response of a deletion, but changes nothing.
     pub dry_run: bool,
 }
 
-/// The one of the two fields that says what happens to dependents.
+/// The field that sets the propagation.
 ///
-/// They are not the same: `orphanDependents: false` yields code 202 where the object stays for a while, a policy never
-/// does, and on namespaces `false` asks for foreground deletion.
+/// The two fields differ. `orphanDependents: false` results in code 202 if the object remains for a while; a
+/// policy never does. On namespaces, `false` requests foreground deletion.
 #[expect(clippy::exhaustive_enums, reason = "the API knows these two fields")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Propagation {
@@ -109,7 +109,7 @@ pub enum Propagation {
 }
 
 impl DeleteOptions {
-    /// Options with nothing but a policy.
+    /// Options with a policy only.
     #[must_use]
     pub fn policy(policy: PropagationPolicy) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl DeleteOptions {
     }
 }
 
-/// The fields of `DeleteOptions` as they were sent, before anything was checked.
+/// The fields of `DeleteOptions` as they were sent, before validation.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -128,7 +128,7 @@ impl DeleteOptions {
     serde(rename_all = "camelCase", default)
 )]
 pub struct DeleteOptionsSpec {
-    /// `propagationPolicy`, any text.
+    /// `propagationPolicy`, any string.
     pub propagation_policy: Option<String>,
     /// `orphanDependents`.
     pub orphan_dependents: Option<bool>,
@@ -141,7 +141,7 @@ pub struct DeleteOptionsSpec {
 }
 
 impl DeleteOptionsSpec {
-    /// Checks the fields as the API server does and gives options that hold together.
+    /// Validates the fields as the API server does and returns consistent options.
     ///
     /// # Errors
     /// Every problem, in the API server's order: both propagation fields set, an unknown policy, a dry run other than `All`.

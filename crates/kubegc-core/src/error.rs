@@ -1,24 +1,24 @@
-//! What can go wrong at the edges: a field that does not hold what it should, a store that does not do as asked.
+//! Errors of fields and of stores.
 
 use std::time::Duration;
 
-/// Why the value of one field was refused, with the field's path.
+/// The reason why the value of one field was refused, with the field's path.
 ///
-/// The text has the form of the API server's own messages: `<field>: <problem>`.
+/// The display form is that of the API server's own messages: `<field>: <problem>`.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum FieldError {
-    /// The value is of the right form and still not allowed.
+    /// The value has the right type but is not allowed.
     #[error("{field}: Invalid value: {value:?}: {problem}")]
     Invalid {
         /// Path of the field, such as `metadata.uid`.
         field: String,
-        /// The value that was given.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The value is none of those that are supported.
+    /// The value is not a supported one.
     #[error(
         "{field}: Unsupported value: {value:?}: supported values: {}",
         quoted(supported)
@@ -26,17 +26,17 @@ pub enum FieldError {
     NotSupported {
         /// Path of the field.
         field: String,
-        /// The value that was given.
+        /// The value.
         value: String,
-        /// The values that are supported, in upstream's order.
+        /// The supported values, in upstream's order.
         supported: Vec<&'static str>,
     },
-    /// The field must be there.
+    /// The field is required.
     #[error("{field}: Required value: {problem}")]
     Required {
         /// Path of the field.
         field: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The change is not allowed.
@@ -44,7 +44,7 @@ pub enum FieldError {
     Forbidden {
         /// Path of the field.
         field: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
 }
@@ -80,10 +80,11 @@ impl FieldError {
     }
 }
 
-/// How a call to an [`ObjectStore`](crate::ObjectStore) failed, in the classes that change what a collector does next.
+/// The error of a call to an [`ObjectStore`](crate::ObjectStore), in the classes that affect a collector's
+/// next step.
 ///
-/// The one line that matters: [`Unknown`](Self::Unknown) is *not* a refusal. The write may have been applied, so the only
-/// legal continuation is a fresh read.
+/// An important distinction: [`Unknown`](Self::Unknown) is *not* a refusal. The write may have been applied,
+/// so the only legal continuation is a fresh read.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
@@ -96,12 +97,12 @@ pub enum StoreError {
         /// The server's message.
         message: String,
     },
-    /// The kind is not served, so the object cannot be addressed at all.
+    /// The kind is not served, so the object cannot be addressed.
     #[error("unable to get REST mapping for {api_version}/{kind}")]
     NoMapping {
-        /// Group and version that were asked for.
+        /// Requested group and version.
         api_version: String,
-        /// Kind that was asked for.
+        /// Requested kind.
         kind: String,
     },
     /// The patch format is not accepted for this resource (415).
@@ -113,29 +114,30 @@ pub enum StoreError {
         /// The server's message.
         message: String,
     },
-    /// The server refused and certainly changed nothing (400, 403, 429).
+    /// The server refused and definitely changed nothing (400, 403, 429).
     #[error("refused with {code}: {message}")]
     Refused {
         /// HTTP status.
         code: u16,
         /// The server's message.
         message: String,
-        /// When to try again, where the server said so.
+        /// The delay before a retry, if the server sent one.
         retry_after: Option<Duration>,
     },
-    /// The answer was lost or says nothing of the write (timeouts, 5xx): it may have been applied.
+    /// The response was lost or does not tell the outcome of the write (timeouts, 5xx): it may have been
+    /// applied.
     #[error("unknown outcome: {message}")]
     Unknown {
         /// What is known.
         message: String,
     },
-    /// What was listed does not cover this object: its existence is not known.
+    /// The list does not cover this object: whether it exists is unknown.
     #[error("not listed: nothing is known of this object")]
     Unlisted,
-    /// The store no longer has this version (410), or has not reached it yet: a watch must begin anew with a list.
+    /// The store no longer has this version (410), or has not reached it yet: the watch requires a relist.
     #[error("resource version not available")]
     Expired,
-    /// This store does not offer the operation.
+    /// This store does not support the operation.
     #[error("{operation} is not supported by this store")]
     NotSupported {
         /// The operation.
@@ -144,10 +146,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The error that a response with this HTTP status code is; 2xx and 3xx codes, which are none, give an
+    /// The error for a response with this HTTP status code. Codes 2xx and 3xx are not errors and give an
     /// [unknown outcome](Self::Unknown).
     ///
-    /// 408 and 5xx codes say nothing of the write.
+    /// 408 and 5xx codes do not tell the outcome of the write.
     ///
     /// # Examples
     /// ```

@@ -1,14 +1,15 @@
-//! Who an object is: its uid and its API coordinates.
+//! The identity of an object: its uid and its API coordinates.
 //!
-//! The collector compares objects in two ways, and confusing them is how real clusters lost data: by *uid* alone (the
-//! owner graph's index) and by *identity*, which is uid, kind, apiVersion, namespace and name together.
+//! The garbage collector compares objects in two ways, and confusing them has caused data loss in real
+//! clusters: by *uid* alone (the owner graph's index) and by *identity*, which is uid, kind, apiVersion,
+//! namespace and name together.
 
 use std::{borrow::Borrow, cmp::Ordering, fmt, hash, str, sync::Arc};
 
-/// The uid of an object: 16 bytes where the text is a canonical UUID, the text itself elsewhere.
+/// The uid of an object: 16 bytes if the text is a canonical UUID, otherwise the text itself.
 ///
-/// Equality, order and hash are those of the text, so a uid read from one source equals the same uid read from another
-/// whatever its form. An empty uid is a value like any other; API servers never assign it.
+/// Equality, order and hash are those of the text, so uids from different sources are equal regardless of
+/// their form. An empty uid is an ordinary value; API servers never assign it.
 #[derive(Clone)]
 pub struct Uid(Repr);
 
@@ -18,7 +19,7 @@ enum Repr {
     Text(Arc<str>),
 }
 
-/// The text of a [`Uid`], on the stack where it is a UUID.
+/// The text of a [`Uid`], on the stack if it is a UUID.
 pub struct UidText<'a>(TextRepr<'a>);
 
 enum TextRepr<'a> {
@@ -27,7 +28,8 @@ enum TextRepr<'a> {
 }
 
 impl Uid {
-    /// Reads a uid. Only the 36-character lower-case form of a UUID is packed, so that every text survives.
+    /// Reads a uid. Only the 36-character lower-case form of a UUID is packed, so that every text is retained
+    /// exactly.
     #[must_use]
     pub fn new(text: &str) -> Self {
         parse_uuid(text.as_bytes())
@@ -40,7 +42,7 @@ impl Uid {
         Self(Repr::Uuid(bytes))
     }
 
-    /// The 16 bytes, where the uid is a canonical UUID.
+    /// The 16 bytes, if the uid is a canonical UUID.
     #[must_use]
     pub const fn as_uuid(&self) -> Option<&[u8; 16]> {
         match &self.0 {
@@ -49,7 +51,7 @@ impl Uid {
         }
     }
 
-    /// The uid as text, without allocating.
+    /// The uid as text, without an allocation.
     #[must_use]
     pub fn text(&self) -> UidText<'_> {
         match &self.0 {
@@ -58,7 +60,7 @@ impl Uid {
         }
     }
 
-    /// Whether the text is empty, as in a reference that was never filled in.
+    /// Whether the text is empty, as in a reference whose uid was never set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Repr::Text(text) if text.is_empty())
@@ -142,7 +144,7 @@ impl PartialEq for Uid {
         match (&self.0, &other.0) {
             (Repr::Uuid(a), Repr::Uuid(b)) => a == b,
             (Repr::Text(a), Repr::Text(b)) => a == b,
-            // A canonical UUID is always packed, so the two forms never hold the same text.
+            // A canonical UUID is always packed, so the two forms never have the same text.
             (Repr::Uuid(_), Repr::Text(_)) | (Repr::Text(_), Repr::Uuid(_)) => false,
         }
     }
@@ -162,7 +164,7 @@ impl hash::Hash for Uid {
 impl Ord for Uid {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
-            // Lower-case hexadecimal digits sort as the bytes that they spell.
+            // Lower-case hexadecimal digits have the order of their bytes.
             (Repr::Uuid(a), Repr::Uuid(b)) => a.cmp(b),
             _ => self.text().as_bytes().cmp(other.text().as_bytes()),
         }
@@ -227,8 +229,8 @@ impl<'de> serde::Deserialize<'de> for Uid {
 
 /// The full identity of one object: API coordinates, namespace and uid.
 ///
-/// `namespace` is empty for cluster-scoped objects, as it is on the wire. The order is the one upstream uses to step
-/// through alternative owner identities: kind, apiVersion, namespace, name, uid, compared byte by byte.
+/// `namespace` is empty for cluster-scoped objects, as on the wire. The order is that of upstream's
+/// alternative owner identities: kind, apiVersion, namespace, name, uid, compared byte by byte.
 ///
 /// # Upstream
 /// `objectReference` in `pkg/controller/garbagecollector/graph.go`; order `referenceLessThan` in `graph_builder.go`.
@@ -285,15 +287,15 @@ impl ObjectRef {
         split_api_version(&self.api_version).1
     }
 
-    /// The name as kubectl takes it: `deployment/web -n shop`.
+    /// The name in kubectl's form: `deployment/web -n shop`.
     #[must_use]
     pub fn short(&self) -> String {
         kubectl_name(self.group(), &self.kind, &self.namespace, &self.name)
     }
 }
 
-/// The name of an object as kubectl takes it: `deployment/web -n shop`, `node/a`. A group that is not one of Kubernetes' own
-/// follows the kind: `database.example.com/orders -n shop`.
+/// The name of an object in kubectl's form: `deployment/web -n shop`, `node/a`. A group that is not one of
+/// Kubernetes' own follows the kind: `database.example.com/orders -n shop`.
 ///
 /// # Examples
 /// ```
@@ -339,7 +341,7 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// Joins a group and a version to the form that `apiVersion` has.
+/// Joins a group and a version to the form of `apiVersion`.
 #[must_use]
 pub fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() {

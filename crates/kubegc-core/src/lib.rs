@@ -1,9 +1,9 @@
-//! The words that every part of kubegc speaks: who an object is, who owns it, how a deletion is asked for,
-//! which kinds exist, what time it is, and what a plan looks like.
+//! Common types of all kubegc crates: object identity and metadata, delete options, the catalog of kinds,
+//! time, records of objects, and plans.
 //!
-//! This crate decides nothing about garbage. It fixes the nouns (identity, metadata, deletion options, the catalog of
-//! kinds, node facts), the three traits behind which the outside world lives ([`ObjectStore`], [`Runtime`],
-//! [`Clock`]) and the shape of an answer ([`Planner`], [`Plan`]).
+//! This crate does not decide what is garbage. It defines the types (identity, metadata, delete options, the
+//! catalog of kinds, node facts), the three traits of outside systems ([`ObjectStore`], [`Runtime`],
+//! [`Clock`]) and the form of results ([`Planner`], [`Plan`]).
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
 

@@ -1,4 +1,4 @@
-//! What the collector reads of an object: owner references, finalizers, deletion state, versions.
+//! Metadata of an object: owner references, finalizers, deletion state, versions.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -9,15 +9,15 @@ use crate::{
     identity::{kubectl_name, split_api_version},
 };
 
-/// The finalizer that asks the collector to release the dependents before the object goes.
+/// The finalizer for which the garbage collector releases the dependents before the object is deleted.
 pub const FINALIZER_ORPHAN: &str = "orphan";
-/// The finalizer that asks the collector to delete the blocking dependents before the object goes.
+/// The finalizer for which the garbage collector deletes the blocking dependents before the object.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
 /// One entry of `metadata.ownerReferences`.
 ///
-/// The two flags keep *absent* apart from *false*: upstream compares them so when it decides whether references
-/// changed between two reads.
+/// The two flags distinguish *absent* from *false*: upstream compares them in this way when it checks whether
+/// references changed between two reads.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
@@ -26,7 +26,7 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
     serde(rename_all = "camelCase")
 )]
 pub struct OwnerReference {
-    /// Group and version of the owner's kind, as written by whoever made the reference.
+    /// Group and version of the owner's kind, as the author of the reference wrote it.
     pub api_version: Arc<str>,
     /// Kind of the owner.
     pub kind: Arc<str>,
@@ -37,19 +37,19 @@ pub struct OwnerReference {
     /// Whether the owner is the managing controller; `None` where the field is absent.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub controller: Option<bool>,
-    /// Whether the dependent holds up a foreground deletion of the owner; `None` where the field is absent.
+    /// Whether the dependent blocks a foreground deletion of the owner; `None` where the field is absent.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub block_owner_deletion: Option<bool>,
 }
 
 impl OwnerReference {
-    /// The owner as kubectl names it, without a namespace: `deployment/web`. See [`kubectl_name`].
+    /// The owner in kubectl's form, without a namespace: `deployment/web`. See [`kubectl_name`].
     #[must_use]
     pub fn short(&self) -> String {
         kubectl_name(split_api_version(&self.api_version).0, &self.kind, "", &self.name)
     }
 
-    /// Whether this reference holds up a foreground deletion of its owner. Absent means no.
+    /// Whether this reference blocks a foreground deletion of its owner. Absent means no.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
         self.block_owner_deletion == Some(true)
@@ -69,7 +69,7 @@ impl fmt::Display for OwnerReference {
     }
 }
 
-/// The references of one object. One or two are stored in place: few objects have more.
+/// The references of one object. One reference is stored in place: few objects have more.
 pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 
 /// An opaque version of one object, compared for equality only.
@@ -94,7 +94,7 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// Whether nothing is known of the version. Upstream then sends no precondition on it.
+    /// Whether the version is unknown. Upstream then sends no precondition on it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -127,7 +127,7 @@ impl From<&str> for ResourceVersion {
 
 /// The metadata of one object, as far as collection depends on it.
 ///
-/// Labels are kept because intents select by them; annotations and managed fields are not.
+/// Labels are retained because intents select by them; annotations and managed fields are not.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -146,13 +146,14 @@ pub struct ObjectMeta {
     pub resource_version: ResourceVersion,
     /// Generation of the desired state; 0 where the kind has none.
     pub generation: i64,
-    /// When the object was created, where known.
+    /// The creation time, if known.
     pub creation_timestamp: Option<Timestamp>,
-    /// When the deletion was asked for (plus the grace period, for pods); `None` while nobody asked.
+    /// The time of the delete request (plus the grace period, for pods); `None` while the object is not being
+    /// deleted.
     pub deletion_timestamp: Option<Timestamp>,
-    /// Seconds left to a graceful deletion when it was asked for.
+    /// The grace period in seconds at the time of the delete request.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Names that must all be gone before the object may go, in stored order.
+    /// Names that must all be removed before the object can be removed, in stored order.
     pub finalizers: Vec<Arc<str>>,
     /// The owners, in stored order.
     pub owner_references: OwnerReferences,
@@ -192,7 +193,7 @@ impl ObjectMeta {
         references.find(|reference| reference.controller == Some(true))
     }
 
-    /// Whether the object carries this finalizer.
+    /// Whether the object has this finalizer.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|name| &**name == finalizer)

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-/// The text with control characters, line separators and characters that change the direction of writing as escapes.
+/// The text with escapes for control characters, line separators and characters that change the writing
+/// direction.
 ///
-/// Names in a dump may be anything; a terminal must not act on them.
+/// Names in a dump are arbitrary; a terminal must not interpret them.
 ///
 /// # Examples
 /// ```

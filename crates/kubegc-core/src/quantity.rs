@@ -6,7 +6,8 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-/// An amount as `resource.Quantity` has it, such as `100Mi`, `1.5Gi`, `500m` or `2e9`. Amounts are compared whatever their format.
+/// An amount in the form of `resource.Quantity`, such as `100Mi`, `1.5Gi`, `500m` or `2e9`. Comparison
+/// ignores the format.
 ///
 /// # Upstream
 /// [`ParseQuantity` and `CanonicalizeBytes`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go).
@@ -41,7 +42,7 @@ pub enum QuantityFormat {
     DecimalExponent,
 }
 
-/// Digits of a mantissa.
+/// The maximum number of digits of a mantissa.
 const DIGITS_MAX: usize = 36;
 /// The smallest amount is `10^NANO`.
 const NANO: i32 = -9;
@@ -88,7 +89,7 @@ impl<'t> Parts<'t> {
         })
     }
 
-    /// What the suffix stands for: a power of ten, or of two for the binary format.
+    /// The value of the suffix: a power of ten, or of two for the binary format.
     fn unit(&self) -> Option<(QuantityFormat, i32)> {
         if let Some((exponent, _)) = DECIMAL.iter().find(|(_, known)| *known == self.suffix) {
             return Some((QuantityFormat::DecimalSi, *exponent));
@@ -102,23 +103,23 @@ impl<'t> Parts<'t> {
 }
 
 impl Quantity {
-    /// A whole number without suffix, or with a decimal one.
+    /// An integer without suffix, or with a decimal one.
     #[must_use]
     pub fn decimal_si(amount: i64) -> Self {
         Self::new(amount.into(), 0, QuantityFormat::DecimalSi)
     }
 
-    /// A whole number in the binary format, such as bytes.
+    /// An integer in the binary format, such as bytes.
     #[must_use]
     pub fn binary_si(amount: u64) -> Self {
         Self::new(amount.into(), 0, QuantityFormat::BinarySi)
     }
 
-    /// Reads a quantity; `None` where the text is none. An amount is rounded away from zero to billionths, and one of the
-    /// binary format is at most 2^63 - 1.
+    /// Reads a quantity; `None` where the text is not one. An amount is rounded away from zero to billionths,
+    /// and one of the binary format is at most 2^63 - 1.
     ///
     /// # Complexity
-    /// Linear in the text.
+    /// Linear in the length of the text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts = Parts::of(text)?;
@@ -126,7 +127,7 @@ impl Quantity {
         let (mantissa, scale, format) = if format == QuantityFormat::BinarySi {
             let nanos = binary_nanos(&parts, exponent);
             let is_below_one = nanos > 0 && nanos < 1_000_000_000;
-            // As upstream: less than one has no binary form.
+            // As upstream: an amount below one has no binary form.
             let format = if is_below_one {
                 QuantityFormat::DecimalSi
             } else {
@@ -141,8 +142,8 @@ impl Quantity {
         Some(Self::new(mantissa, scale, format))
     }
 
-    /// The form in which the API server stores and shows a text: the text itself where the parser keeps it, else the canonical
-    /// form. `None` where the text is no quantity.
+    /// The form of a text that the API server stores: the text itself where the parser keeps it, else the
+    /// canonical form. `None` where the text is not a quantity.
     #[must_use]
     pub fn shown(text: &str) -> Option<String> {
         let parsed = Self::parse(text)?;
@@ -153,7 +154,8 @@ impl Quantity {
         })
     }
 
-    /// Whether the parser takes the text for canonical, which it finds by other means than it writes the canonical form.
+    /// Whether the parser treats the text as canonical. Upstream's check differs from its function that
+    /// writes the canonical form.
     ///
     /// # Upstream
     /// The fast path of `ParseQuantity`.
@@ -202,7 +204,7 @@ impl Quantity {
         }
     }
 
-    /// The mantissa without trailing zeros and the power of ten that it is multiplied by.
+    /// The mantissa without trailing zeros, and the exponent of ten.
     #[must_use]
     pub const fn parts(self) -> (i128, i32) {
         (self.mantissa, self.scale)
@@ -250,13 +252,13 @@ impl Quantity {
         self.mantissa as f64 * 10_f64.powi(self.scale)
     }
 
-    /// The amount, where it is a whole number that fits.
+    /// The amount, if it is an integer that fits.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         self.at_scale(0).and_then(|amount| amount.try_into().ok())
     }
 
-    /// Whether it lies below zero.
+    /// Whether it is below zero.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.mantissa < 0
@@ -268,7 +270,7 @@ impl Quantity {
         self.mantissa == 0
     }
 
-    /// Whether it is a whole number.
+    /// Whether it is an integer.
     #[must_use]
     pub const fn is_whole(self) -> bool {
         self.scale >= 0

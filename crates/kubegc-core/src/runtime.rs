@@ -1,4 +1,4 @@
-//! The node's side of the outside world: its container runtime, its log files, and whoever says which pods it should run.
+//! The interfaces of a node: its container runtime, its log files, and the source of its pods.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::node_facts::{Container, ContainerStatus, FileSystem, Image, LogLink, Pods, Sandbox};
 
-/// How a call to a [`Runtime`], a [`LogDirectory`] or a [`PodSource`] failed.
+/// The error of a call to a [`Runtime`], a [`LogDirectory`] or a [`PodSource`].
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum RuntimeError {
@@ -19,13 +19,13 @@ pub enum RuntimeError {
         /// The runtime's message.
         message: String,
     },
-    /// The answer was lost: what was asked may have been done.
+    /// The response was lost: the operation may have been performed.
     #[error("{message}")]
     Unknown {
         /// What is known.
         message: String,
     },
-    /// This runtime does not offer the operation.
+    /// This runtime does not support the operation.
     #[error("{operation} is not supported by this runtime")]
     NotSupported {
         /// The operation.
@@ -42,7 +42,7 @@ impl RuntimeError {
         }
     }
 
-    /// A lost answer, of which this much is known.
+    /// A lost response, with the known facts.
     #[must_use]
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::Unknown {
@@ -51,11 +51,12 @@ impl RuntimeError {
     }
 }
 
-/// A container runtime, as far as a collector on a node needs one.
+/// A container runtime, with the operations that a collector on a node needs.
 ///
 /// # Guarantees
-/// Asked of implementations: a listing is whole or an error, never a part. Removing what is already gone succeeds. Nothing here decides what may go:
-/// a real runtime removes a running container, and an image in use, when asked.
+/// Requirements on implementations: a listing is complete or an error, never a part. Removing a missing thing
+/// succeeds. A runtime does not protect anything: on request it removes a running container, and an image in
+/// use.
 #[async_trait]
 pub trait Runtime: Send + Sync {
     /// All containers, in every state.
@@ -67,13 +68,13 @@ pub trait Runtime: Send + Sync {
     /// All images.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError>;
 
-    /// The first file system that holds the images.
+    /// The first file system for images.
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError>;
 
-    /// What there is to say of one container. `None`: the runtime answered and said nothing.
+    /// The status of one container. `None`: the runtime's response was empty.
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError>;
 
-    /// The id of the image that a reference stands for; `None` where there is no such image.
+    /// The id of the image with a reference; `None` where there is no such image.
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
         let _ = reference;
         Err(RuntimeError::NotSupported {
@@ -81,19 +82,19 @@ pub trait Runtime: Send + Sync {
         })
     }
 
-    /// Stops a container, giving it this many seconds to end.
+    /// Stops a container with this grace period in seconds.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError>;
 
     /// Removes a container.
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;
 
-    /// Stops a sandbox and all that runs in it.
+    /// Stops a sandbox and all its containers.
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
 
-    /// Removes a sandbox and the containers in it.
+    /// Removes a sandbox and its containers.
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
 
-    /// Removes an image with all its tags. `runtime_handler` is empty where the listing named none.
+    /// Removes an image with all its tags. `runtime_handler` is empty where the listing has none.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError>;
 }
 
@@ -103,22 +104,24 @@ pub trait LogDirectory: Send + Sync {
     /// Names of all entries of the pod log directory, in the order of their names.
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError>;
 
-    /// The links `/var/log/containers/*.log`, in the order of their paths, and what each leads to.
+    /// The links `/var/log/containers/*.log`, in the order of their paths, and their targets.
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError>;
 
-    /// Removes an entry of the pod log directory with all below it. `entry` is a name that [`pod_entries`](Self::pod_entries) gave.
+    /// Removes an entry of the pod log directory with everything below it. `entry` is a name from
+    /// [`pod_entries`](Self::pod_entries).
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError>;
 
-    /// Removes one link. `path` is a path that [`container_links`](Self::container_links) gave.
+    /// Removes one link. `path` is a path from [`container_links`](Self::container_links).
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError>;
 
-    /// Removes a container's log file and its rotated copies, whose names go on behind its own with a `.`. Upstream takes every path that begins with `log_path`.
+    /// Removes a container's log file and its rotated copies, whose names continue after its own with a `.`.
+    /// Upstream removes every path that begins with `log_path`.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError>;
 }
 
-/// Whoever says which pods the node should run: the runtime does not know.
+/// The source of the pods that the node should run, which the runtime does not know.
 #[async_trait]
 pub trait PodSource: Send + Sync {
-    /// The pods known now.
+    /// The currently known pods.
     async fn pods(&self) -> Result<Pods, RuntimeError>;
 }

@@ -8,7 +8,7 @@ use crate::ObjectMeta;
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Labels that must be there with these values.
+    /// Labels that an object must have with these values.
     pub match_labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Requirements that must all hold.
     pub match_expressions: Vec<LabelRequirement>,
@@ -20,9 +20,9 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     /// The label.
     pub key: Arc<str>,
-    /// Whether the label must be there with one of the values. Otherwise it must not.
+    /// Whether the object must have the label with one of the values. Otherwise it must not.
     pub is_wanted: bool,
-    /// The values; `None` where any value will do (`Exists`, `DoesNotExist`).
+    /// The values; `None` where any value is accepted (`Exists`, `DoesNotExist`).
     pub values: Option<Vec<Arc<str>>>,
 }
 
@@ -33,7 +33,7 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// A label and its value that every object that matches has; `None` where there is no such label.
+    /// A label and its value that every matching object has; `None` where there is no such label.
     #[must_use]
     pub fn required_label(&self) -> Option<(&Arc<str>, &Arc<str>)> {
         self.match_labels.iter().next()
@@ -45,7 +45,7 @@ impl LabelSelector {
         self.matches_labels(|key| meta.labels.get(key).map(|value| &**value))
     }
 
-    /// Whether labels match, which are looked up by key.
+    /// Whether labels match. They are looked up by key.
     pub fn matches_labels<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let holds = |requirement: &LabelRequirement| {
             let is_there = label(&requirement.key).is_some_and(|value| {

@@ -1,7 +1,7 @@
-//! The API server as a collector needs it, behind one small trait.
+//! The API server's operations that a collector needs, as one small trait.
 //!
-//! The simulator implements it in memory, the kube adapter over HTTP, and an embedder over whatever store is at hand.
-//! Implementations report failures in the classes of [`StoreError`]: only those change what a collector does.
+//! The simulator implements it in memory, and the kube adapter over HTTP; embedders can implement it over any
+//! store. Implementations report failures in the classes of [`StoreError`]: only those affect a collector.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -18,7 +18,7 @@ use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, er
 pub enum PatchType {
     /// RFC 7396.
     Merge,
-    /// Kubernetes' own, with merge keys and directives; refused for custom resources.
+    /// Kubernetes' own format, with merge keys and directives; refused for custom resources.
     Strategic,
     /// RFC 6902.
     Json,
@@ -42,11 +42,11 @@ impl fmt::Display for PatchType {
     }
 }
 
-/// Where one object lives: the resource, the namespace (empty for cluster-scoped ones) and the name.
+/// The address of one object: the resource, the namespace (empty for cluster-scoped ones) and the name.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct Address<'a> {
-    /// The resource, in the version to speak.
+    /// The resource, in the version of the request.
     pub resource: &'a ApiResource,
     /// Namespace; empty for cluster-scoped resources.
     pub namespace: &'a str,
@@ -60,11 +60,11 @@ pub struct Address<'a> {
 pub struct MetaList {
     /// Their metadata, in the store's order.
     pub items: Vec<ObjectMeta>,
-    /// Where a watch continues.
+    /// The version from which a watch continues.
     pub resource_version: ResourceVersion,
 }
 
-/// The whole objects of one resource at one version of the store.
+/// The complete objects of one resource at one version of the store.
 #[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectList {
@@ -74,7 +74,7 @@ pub struct ObjectList {
     pub resource_version: ResourceVersion,
 }
 
-/// A watch event. `T` is the object: its metadata, or the whole object as JSON.
+/// A watch event. `T` is the object: its metadata, or the complete object as JSON.
 #[expect(clippy::exhaustive_enums, reason = "a watcher must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchItem<T = ObjectMeta> {
@@ -86,14 +86,14 @@ pub enum WatchItem<T = ObjectMeta> {
     Bookmark(ResourceVersion),
 }
 
-/// What a store says of the kinds that it serves.
+/// The result of discovery.
 #[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
 #[derive(Clone, Debug, Default)]
 pub struct Discovered {
     /// The kinds.
     pub catalog: Catalog,
-    /// The error of each group version that could not be discovered, by its apiVersion: what it serves is unknown, not absent. The empty
-    /// apiVersion stands for discovery as a whole.
+    /// The error of each group version that could not be discovered, by its apiVersion: its kinds are
+    /// unknown, not absent. The empty apiVersion stands for discovery as a whole.
     pub failed: BTreeMap<String, String>,
 }
 
@@ -106,45 +106,47 @@ impl From<Catalog> for Discovered {
     }
 }
 
-/// What became of a DELETE.
+/// The result of a DELETE.
 #[expect(clippy::exhaustive_enums, reason = "an object is gone or it is not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// The object is gone.
+    /// The object is removed.
     Gone,
-    /// The object stays for now, in this state.
+    /// The object is terminating, in this state.
     Terminating(Box<ObjectMeta>),
 }
 
 /// The changes of one resource, in their order. `T` is as in [`WatchItem`].
 #[async_trait]
 pub trait WatchStream<T = ObjectMeta>: Send {
-    /// Waits for the next change; `None` when the watch has ended and must be opened again. Cancel safe.
+    /// Waits for the next change; `None` when the watch has ended and must be restarted. Cancel safe.
     ///
     /// # Errors
-    /// [`StoreError::Expired`] asks for a new list; everything else for another try.
+    /// [`StoreError::Expired`] requires a relist; every other error a retry.
     async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>>;
 }
 
-/// An API server, as far as a collector needs one.
+/// An API server, with the operations that a collector needs.
 ///
 /// # Assumptions
-/// Reads are not older than what the watch has delivered, as upstream's live reads are not. A write that fails with [`StoreError::Unknown`] may have
-/// been applied; every other error means that nothing changed.
+/// Reads are never older than the events that the watch has delivered, as with upstream's live reads. A write
+/// that fails with [`StoreError::Unknown`] may have been applied; every other error means that nothing
+/// changed.
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
-    /// The kinds that are served now. An error where nothing at all could be found out.
+    /// The currently served kinds. An error if discovery failed completely.
     async fn discover(&self) -> Result<Discovered, StoreError>;
 
     /// One object's metadata.
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError>;
 
-    /// The metadata of all objects of a resource; of one namespace where one is given. The list is consistent: it shows every write
-    /// that was finished before the call.
+    /// The metadata of all objects of a resource, or of one namespace. The list is consistent: it contains
+    /// every write that was finished before the call.
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError>;
 
-    /// The metadata of all objects of a resource, to begin a watch with. The list is of `at_least` or of a newer version, and of any
-    /// version where `at_least` is empty, so a store may answer it from a cache. By default it is a consistent [`list`](Self::list).
+    /// The metadata of all objects of a resource, for starting a watch. The list has the version `at_least`
+    /// or a newer one, and any version where `at_least` is empty, so a store may serve it from a cache. By
+    /// default it is a consistent [`list`](Self::list).
     async fn list_for_watch(
         &self,
         resource: &ApiResource,
@@ -163,7 +165,7 @@ pub trait ObjectStore: Send + Sync {
     /// Deletes one object.
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError>;
 
-    /// Patches one object's metadata and answers with the result.
+    /// Patches one object's metadata and returns the result.
     async fn patch(
         &self,
         address: Address<'_>,
@@ -171,7 +173,8 @@ pub trait ObjectStore: Send + Sync {
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError>;
 
-    /// Writes one object back as it was read at a version, with other finalizers. Only releases before 1.15 remove finalizers so.
+    /// Writes one object back as it was read at a version, with other finalizers. Only releases before 1.15
+    /// remove finalizers in this way.
     async fn replace_finalizers(
         &self,
         _address: Address<'_>,
@@ -183,14 +186,14 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
-    /// One whole object as JSON.
+    /// One complete object as JSON.
     async fn get_object(&self, _address: Address<'_>) -> Result<Vec<u8>, StoreError> {
         Err(StoreError::NotSupported {
             operation: "reading whole objects",
         })
     }
 
-    /// All whole objects of a resource as JSON; of one namespace where one is given.
+    /// All complete objects of a resource as JSON, or those of one namespace.
     async fn list_objects(
         &self,
         _resource: &ApiResource,
@@ -201,7 +204,7 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
-    /// The changes of a resource since a version, with whole objects as JSON.
+    /// The changes of a resource since a version, with complete objects as JSON.
     async fn watch_objects(
         &self,
         _resource: &ApiResource,
@@ -225,9 +228,10 @@ pub trait ObjectStore: Send + Sync {
         })
     }
 
-    /// Writes a subresource such as `finalize` back as JSON, as it is to be, and answers with the object. The version in it must be the stored one.
+    /// Replaces a subresource such as `finalize` by its JSON form, and returns the object. The version in it
+    /// must be the stored one.
     ///
-    /// Some subresources, `finalize` of namespaces among them, take no patch.
+    /// Some subresources, such as `finalize` of namespaces, do not support patches.
     async fn replace_subresource(
         &self,
         _address: Address<'_>,

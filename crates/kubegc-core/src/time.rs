@@ -1,10 +1,10 @@
-//! Points in time as the Kubernetes API writes them, without a clock.
+//! Timestamps of the Kubernetes API, without a clock.
 
 use std::{fmt, time::Duration};
 
 use crate::error::FieldError;
 
-/// Nanoseconds since the Unix epoch. Arithmetic saturates: no date makes kubegc panic.
+/// Nanoseconds since the Unix epoch. Arithmetic saturates, so that no date causes a panic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
@@ -12,13 +12,13 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
 
-    /// Builds a point in time from nanoseconds since the epoch.
+    /// Builds a timestamp from nanoseconds since the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Builds a point in time from whole seconds since the epoch.
+    /// Builds a timestamp from whole seconds since the epoch.
     #[must_use]
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
@@ -36,21 +36,21 @@ impl Timestamp {
         self.0.div_euclid(1_000_000_000)
     }
 
-    /// The point in time this much later.
+    /// The timestamp plus a duration.
     #[must_use]
     pub fn saturating_add(self, later: Duration) -> Self {
         Self(self.0.saturating_add(nanos(later)))
     }
 
-    /// The point in time this much earlier.
+    /// The timestamp minus a duration.
     #[must_use]
     pub fn saturating_sub(self, earlier: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(earlier)))
     }
 
-    /// The point in time this much later; `None` where it lies beyond what can be told.
+    /// The timestamp plus a duration; `None` where it is out of range.
     ///
-    /// For deadlines: a saturated one would come true at the end of time, which it must not.
+    /// For deadlines: a saturated deadline would expire at the end of the range, but it must never expire.
     #[must_use]
     pub fn checked_add(self, later: Duration) -> Option<Self> {
         let later = i64::try_from(later.as_nanos()).ok()?;
@@ -63,7 +63,7 @@ impl Timestamp {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The same instant without its fraction of a second: what an API object stores.
+    /// The same instant without its fraction of a second, as an API object stores it.
     #[must_use]
     pub const fn truncate_to_secs(self) -> Self {
         Self::from_secs(self.as_secs())
@@ -76,10 +76,10 @@ impl Timestamp {
         Date(i32::try_from(days).expect("64-bit nanoseconds are less than 110,000 days away from the epoch"))
     }
 
-    /// Reads an RFC 3339 date, as `metadata.deletionTimestamp` has it.
+    /// Reads an RFC 3339 date, as in `metadata.deletionTimestamp`.
     ///
     /// # Errors
-    /// The text is not such a date, or lies outside the years that 64-bit nanoseconds reach (1678 to 2262).
+    /// The text is not such a date, or outside the years of 64-bit nanoseconds (1678 to 2262).
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let bad = || FieldError::invalid("", text, "not an RFC 3339 date between the years 1678 and 2262");
         let parsed: jiff::Timestamp = text.parse().map_err(|_| bad())?;
@@ -93,7 +93,7 @@ fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A day of the Gregorian calendar in the years 0 to 9999, as labels write it: `2026-03-01`.
+/// A day of the Gregorian calendar in the years 0 to 9999, in the form of labels: `2026-03-01`.
 ///
 /// # Examples
 /// ```
@@ -107,7 +107,7 @@ fn nanos(duration: Duration) -> i64 {
 pub struct Date(i32);
 
 impl Date {
-    /// The day with these numbers, where there is one in the years 0 to 9999.
+    /// The day with these numbers, if it exists in the years 0 to 9999.
     #[must_use]
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -129,7 +129,7 @@ impl Date {
         Some(Self(365 * year + leap_days + day_of_year - DAYS_TO_EPOCH))
     }
 
-    /// Reads `YYYY-MM-DD`; `None` for every other text.
+    /// Reads `YYYY-MM-DD`; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_shaped = text.len() == 10
@@ -151,13 +151,13 @@ impl Date {
         self.0
     }
 
-    /// The day after.
+    /// The next day.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// When the day begins in UTC; `None` where that lies beyond what a [`Timestamp`] can tell.
+    /// The start of the day in UTC; `None` where it is out of the range of [`Timestamp`].
     #[must_use]
     pub fn midnight(self) -> Option<Timestamp> {
         i64::from(self.0).checked_mul(NANOS_PER_DAY).map(Timestamp)

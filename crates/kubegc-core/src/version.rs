@@ -1,13 +1,13 @@
-//! Which Kubernetes release is being spoken of, and from which release on it behaves in some way.
+//! Kubernetes releases, and behaviours with the release of their introduction.
 //!
-//! Behaviours are named once, beside the code that has them, and resolve by themselves: no planner compares version
-//! numbers. The ones that concern more than one crate are in [`behavior`].
+//! Behaviours are defined once, next to the code that uses them, and are resolved here: no planner compares
+//! version numbers. Behaviours that several crates use are in [`behavior`].
 
 use std::{fmt, str::FromStr};
 
 use crate::error::FieldError;
 
-/// A Kubernetes release, 1.13.0 to 1.37.x: the range in which kubegc knows what changed.
+/// A Kubernetes release, 1.13.0 to 1.37.x: the range that kubegc supports.
 ///
 /// # Examples
 /// ```
@@ -25,17 +25,17 @@ pub struct KubernetesVersion {
 }
 
 impl KubernetesVersion {
-    /// The oldest minor release that kubegc knows.
+    /// The oldest minor release that kubegc supports.
     pub const MINOR_MIN: u16 = 13;
-    /// The newest minor release that kubegc knows.
+    /// The newest minor release that kubegc supports.
     pub const MINOR_MAX: u16 = 37;
-    /// The newest release that the recordings describe.
+    /// The newest release with recordings.
     pub const LATEST: Self = Self { minor: 36, patch: 0 };
 
     /// Builds release 1.`minor`.`patch`.
     ///
     /// # Errors
-    /// The minor release lies outside 13 to 37.
+    /// The minor release is outside 13 to 37.
     pub fn new(minor: u16, patch: u16) -> Result<Self, FieldError> {
         if (Self::MINOR_MIN..=Self::MINOR_MAX).contains(&minor) {
             Ok(Self { minor, patch })
@@ -60,7 +60,7 @@ impl KubernetesVersion {
         self.patch
     }
 
-    /// Whether this release behaves as named.
+    /// Whether this release has the behaviour.
     #[must_use]
     pub const fn has(self, behavior: Behavior) -> bool {
         let first = behavior.first;
@@ -71,7 +71,7 @@ impl KubernetesVersion {
 impl FromStr for KubernetesVersion {
     type Err = FieldError;
 
-    /// Reads `1.20`, `1.20.2` or `v1.20.2`; build suffixes such as `+k3s1` or `-gke.100` are passed over.
+    /// Reads `1.20`, `1.20.2` or `v1.20.2`; build suffixes such as `+k3s1` or `-gke.100` are ignored.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let bad = || FieldError::invalid("version", text, "expected 1.<minor> or 1.<minor>.<patch>");
         let plain = text.strip_prefix('v').unwrap_or(text);
@@ -96,7 +96,7 @@ impl fmt::Display for KubernetesVersion {
     }
 }
 
-/// One thing that Kubernetes does since a release.
+/// One behaviour of Kubernetes since a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Behavior {
     first: KubernetesVersion,
@@ -115,7 +115,7 @@ impl Behavior {
         }
     }
 
-    /// A behaviour whose first release is the best guess: predictions that depend on it say so.
+    /// A behaviour whose first release is the best guess: predictions that depend on it are marked.
     #[must_use]
     pub const fn since_about(minor: u16, source: &'static str) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Behavior {
         }
     }
 
-    /// The first release that behaves so.
+    /// The first release with the behaviour.
     #[must_use]
     pub const fn first(self) -> KubernetesVersion {
         self.first
@@ -137,46 +137,48 @@ impl Behavior {
         self.certain
     }
 
-    /// The upstream change that brought it.
+    /// The upstream change that introduced it.
     #[must_use]
     pub const fn source(self) -> &'static str {
         self.source
     }
 }
 
-/// The behaviours of owner-reference collection and of the API server's deletion that changed between releases.
+/// Behaviours of owner-reference collection and of the API server's deletion that changed between releases.
 pub mod behavior {
     use super::Behavior;
 
-    /// `foregroundDeletion` and `orphan` count from when they appear on a deleting object, not only from its first mark.
+    /// `foregroundDeletion` and `orphan` take effect when they appear on a terminating object, not only at
+    /// the start of the deletion.
     pub const FINALIZER_MAY_APPEAR_LATER: Behavior = Behavior::since(16, 0, "kubernetes #81081");
-    /// The collector removes finalizers by a merge patch, not by writing the whole object back.
+    /// The garbage collector removes finalizers by a merge patch instead of an update of the complete object.
     pub const FINALIZERS_ARE_PATCHED: Behavior = Behavior::since(15, 0, "kubernetes #75972");
-    /// Owners are verified by their whole identity: cache keys, suspect references, virtual deletes, warning events.
+    /// Owners are verified by their complete identity: cache keys, suspect references, virtual deletes,
+    /// warning events.
     pub const OWNERS_ARE_VERIFIED: Behavior = Behavior::since(20, 0, "kubernetes #92743");
     /// A virtual owner without namespace makes a namespaced dependent suspect.
     pub const CLUSTER_SCOPED_GUESS_IS_SUSPECT: Behavior = Behavior::since(20, 3, "kubernetes #98068");
-    /// A second reference with one uid counts as added on every update; before, duplicates collapse.
+    /// A second reference with the same uid counts as added on every update; before, duplicates collapse.
     pub const DUPLICATE_REFERENCES_COUNT: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
-    /// The uid comes before the references in the patch that removes references.
+    /// The uid precedes the references in the patch that removes references.
     pub const DELETE_REFERENCES_UID_FIRST: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
-    /// Retry counters are forgotten when an item is not retried.
+    /// Retry counters are reset when an item is not retried.
     pub const RETRIES_ARE_FORGOTTEN: Behavior = Behavior::since_about(23, "kubernetes #106029");
     /// Events of `events.k8s.io` are not monitored either.
     pub const NEW_EVENTS_ARE_IGNORED: Behavior = Behavior::since(25, 0, "kubernetes #110888");
     /// The graph dump names nodes by uid and is sorted.
     pub const DUMP_IS_SORTED: Behavior = Behavior::since(26, 0, "kubernetes #112692");
-    /// A synced monitor outlives a discovery that failed for its group.
+    /// A synced monitor is retained when discovery fails for its group.
     pub const PARTIAL_DISCOVERY_KEEPS_MONITORS: Behavior = Behavior::since(28, 0, "kubernetes #117992");
-    /// Workers start after 30 s even where some kinds never sync, and no longer pause while monitors change.
+    /// Workers start after 30 s even if some kinds never sync, and no longer pause while monitors change.
     pub const STARTS_WITHOUT_FULL_SYNC: Behavior = Behavior::since(32, 0, "kubernetes #125796");
-    /// A change of the monitored kinds is tried once a period, not in a loop every 100 ms.
+    /// A change of the monitored kinds is attempted once per period, not in a loop every 100 ms.
     pub const RESYNC_IS_ONE_ATTEMPT: Behavior = Behavior::since_about(35, "newest snapshot read");
-    /// Deletes expect the resourceVersion that was read; a conflict leads to a recheck of the references.
+    /// Deletes have a resourceVersion precondition; a conflict leads to a recheck of the references.
     pub const DELETES_EXPECT_RESOURCE_VERSION: Behavior = Behavior::since(34, 0, "kubernetes #132632");
-    /// Zero timestamps are left out of patches.
+    /// Zero timestamps are omitted from patches.
     pub const ZERO_TIMESTAMPS_ARE_OMITTED: Behavior = Behavior::since(34, 0, "kubernetes #130989");
-    /// A delete that is answered 404 counts as a virtual delete, not as an error.
+    /// A delete with response 404 counts as a virtual delete, not as an error.
     pub const DELETE_NOT_FOUND_IS_ABSENCE: Behavior = Behavior::since(36, 0, "kubernetes #136817");
     /// The API server honours a resourceVersion precondition.
     pub const RESOURCE_VERSION_PRECONDITION: Behavior = Behavior::since(14, 0, "kubernetes #74040");
@@ -186,7 +188,7 @@ pub mod behavior {
     pub const NEGATIVE_GRACE_IS_ONE: Behavior = Behavior::since_about(22, "kubernetes #98866");
     /// A collection delete gives each item its own copy of the options.
     pub const COLLECTION_OPTIONS_ARE_COPIED: Behavior = Behavior::since_about(28, "after 1.20");
-    /// Namespaces are emptied of pods before anything else.
+    /// Pods are removed from terminating namespaces before all other content.
     pub const NAMESPACE_PODS_GO_FIRST: Behavior = Behavior::since(33, 0, "OrderedNamespaceDeletion");
 }
 

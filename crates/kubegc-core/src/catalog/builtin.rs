@@ -1,7 +1,7 @@
-//! The kinds that a default API server serves, release by release, and how their objects are deleted.
+//! The kinds that a default API server serves in each release, and the deletion behaviour of their objects.
 //!
-//! The facts stand in [`table`]; this module resolves them for one release: what is served, which version of a resource
-//! discovery prefers, what a DELETE does to dependents, and what it answers.
+//! The facts are in [`table`]. This module resolves them for one release: the served kinds, the version of a
+//! resource that discovery prefers, the effect of a DELETE on dependents, and its response.
 //!
 //! # Upstream
 //! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to 1.36, and
@@ -10,14 +10,16 @@
 //! registries, 1.20.2.
 //!
 //! # Assumptions
-//! Not verified in source, and taken for true until a recording says otherwise:
+//! Not verified in the source, and assumed until a recording contradicts it:
 //! - 1.37 is described from its first beta and its release announcement (StorageVersionMigration, DeviceTaintRule and
 //!   PodCertificateRequest in `v1`).
-//! - Services answer `deletecollection` since 1.23: inferred from the rewrite of their registry in that release.
+//! - Services support `deletecollection` since 1.23: inferred from the rewrite of their registry in that
+//!   release.
 //! - The dummy `replicationcontrollers` of `extensions/v1beta1` is listed, with no verbs, up to 1.15.
-//! - Which DELETE answers with the object was read in 1.20.2 (and for VolumeAttributesClass in a description of its registry) and
-//!   is taken to hold in every release.
-//! - ReplicationController and Job keep orphaning by default after 1.20: the promise of a stable API, not a reading.
+//! - The DELETEs whose response contains the object were read in 1.20.2 (and for VolumeAttributesClass in a
+//!   description of its registry) and are assumed for every release.
+//! - ReplicationController and Job keep orphaning by default after 1.20: inferred from the promise of a
+//!   stable API, not read in the source.
 
 mod table;
 
@@ -30,11 +32,11 @@ use table::{Answers, Kind, SERVED};
 /// The resources of one release, in the table's order.
 ///
 /// # Complexity
-/// O(n * v) for n rows, of which v belong to one group: preference looks at the group's versions only.
+/// O(n * v) for n rows, of which v belong to one group: the preference depends on the group's versions only.
 pub(super) fn resources(version: KubernetesVersion) -> Vec<ApiResource> {
     let minor = version.minor();
     let mut all: Vec<ApiResource> = Vec::new();
-    // Versions of one group stand together: the first row of this group in `all`.
+    // Versions of one group are adjacent: the first row of this group in `all`.
     let mut group_start = 0;
     for (api_version, kinds) in SERVED {
         let (group, version) = split_api_version(api_version);
@@ -139,10 +141,10 @@ fn categories(resource: &str) -> &'static [&'static str] {
     }
 }
 
-/// What becomes of the dependents when a DELETE through this version does not say.
+/// The default propagation of a DELETE through this version.
 ///
 /// # Upstream
-/// `DefaultGarbageCollectionPolicy` of the strategies: old versions kept the behaviour that they were born with.
+/// `DefaultGarbageCollectionPolicy` of the strategies: old versions keep their original behaviour.
 fn default_deletion(api_version: &str, resource: &str) -> DefaultDeletion {
     match (api_version, resource) {
         ("v1", "replicationcontrollers")
@@ -156,7 +158,7 @@ fn default_deletion(api_version: &str, resource: &str) -> DefaultDeletion {
     }
 }
 
-/// Whether a finished DELETE answers with the object, in whatever version it was asked for.
+/// Whether the response to a finished DELETE contains the object, in any requested version.
 ///
 /// # Upstream
 /// `ReturnDeletedObject` of the registries.

@@ -1,7 +1,8 @@
-//! Which kinds exist, how they are addressed, and how their objects are deleted.
+//! The kinds of a cluster, their names, and the deletion behaviour of their objects.
 //!
-//! Upstream asks the API server's discovery; kubegc takes the answer as a value. A kind that is not in the catalog cannot be
-//! addressed: a reference to it is *unmappable*, which is not the same as an owner that is gone.
+//! Upstream requests discovery from the API server; kubegc takes its result as a value. A kind that is
+//! missing from the catalog cannot be addressed: a reference to it is *unmappable*, which differs from an
+//! owner that no longer exists.
 
 mod builtin;
 
@@ -13,7 +14,7 @@ use std::hash::BuildHasher;
 
 use crate::{KubernetesVersion, error::FieldError, identity::join_api_version};
 
-/// Position of a kind in its [`Catalog`]. Means nothing in another catalog.
+/// Position of a kind in its [`Catalog`]. Not valid in another catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(u32);
 
@@ -25,7 +26,7 @@ impl KindId {
     }
 }
 
-/// Whether objects of a kind live in namespaces.
+/// Whether objects of a kind are namespaced.
 #[expect(clippy::exhaustive_enums, reason = "the API knows these two")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -36,7 +37,7 @@ pub enum Scope {
     Namespaced,
 }
 
-/// What becomes of the dependents when a DELETE does not say.
+/// The default propagation of a DELETE.
 ///
 /// # Upstream
 /// `DefaultGarbageCollectionPolicy` of the REST strategies, by requested group and version.
@@ -48,11 +49,11 @@ pub enum DefaultDeletion {
     Delete,
     /// They are released.
     Orphan,
-    /// The collector's finalizers are never set on this kind, and are removed where they stand.
+    /// The garbage collector's finalizers are never set on this kind, and existing ones are removed.
     Unsupported,
 }
 
-/// The requests that a resource answers, as far as collection depends on them.
+/// The verbs that a resource supports, as far as collection depends on them.
 #[expect(
     clippy::exhaustive_structs,
     clippy::struct_excessive_bools,
@@ -71,7 +72,7 @@ pub struct Verbs {
 }
 
 impl Verbs {
-    /// All of them: what nearly every resource answers.
+    /// All verbs: nearly every resource supports them.
     pub const ALL: Self = Self {
         delete: true,
         delete_collection: true,
@@ -102,22 +103,23 @@ pub struct ApiResource {
     pub short_names: Vec<Arc<str>>,
     /// Categories, such as `all`: names of groups of resources.
     pub categories: Vec<Arc<str>>,
-    /// Whether the objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub scope: Scope,
-    /// What the resource answers.
+    /// The supported verbs.
     pub verbs: Verbs,
     /// Whether discovery prefers this version of the resource: the one that is monitored.
     pub preferred: bool,
-    /// Whether the kind comes from a CustomResourceDefinition: such kinds take no strategic merge patch.
+    /// Whether the kind is defined by a CustomResourceDefinition: such kinds do not support strategic merge
+    /// patches.
     pub custom: bool,
-    /// What a DELETE without a word about dependents does to them.
+    /// The default propagation of a DELETE.
     pub default_deletion: DefaultDeletion,
-    /// Whether a finished DELETE answers with the object; the others answer with a Status.
+    /// Whether the response to a finished DELETE contains the object; otherwise it contains a Status.
     pub delete_returns_object: bool,
 }
 
 impl ApiResource {
-    /// A namespaced or cluster-scoped resource that answers every verb, in its preferred version.
+    /// A namespaced or cluster-scoped resource that supports every verb, in its preferred version.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, resource: &str, scope: Scope) -> Self {
         let (group, version) = crate::identity::split_api_version(api_version);
@@ -144,19 +146,19 @@ impl ApiResource {
         self
     }
 
-    /// Group and version as objects carry them.
+    /// Group and version in the form of `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 
-    /// Whether the objects live in namespaces.
+    /// Whether the objects are namespaced.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// `resource.group`, or the resource alone in the core group: how people and error messages name it.
+    /// `resource.group`, or the resource alone in the core group: the form of error messages.
     #[must_use]
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() {
@@ -185,8 +187,8 @@ impl fmt::Display for ApiResource {
 
 /// The kinds of one cluster.
 ///
-/// Built with [`Catalog::builtin`] for a release, from discovery, or by hand; CustomResourceDefinitions are added with [`Catalog::add`].
-/// Look-ups are O(1); positions stay valid as kinds are added.
+/// Built with [`Catalog::builtin`] for a release, from discovery, or by hand; CustomResourceDefinitions are
+/// added with [`Catalog::add`]. Lookups are O(1); positions remain valid when kinds are added.
 ///
 /// # Examples
 /// ```
@@ -202,7 +204,7 @@ impl fmt::Display for ApiResource {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     resources: Vec<ApiResource>,
-    /// Positions whose kinds were removed; they still say what the kind was.
+    /// Positions of removed kinds; they still have the resource of the kind.
     removed: Vec<bool>,
     by_kind: HashTable<u32>,
     by_resource: HashTable<u32>,
@@ -217,12 +219,12 @@ impl Catalog {
 
     /// The kinds that a release serves by default, without any CustomResourceDefinition.
     ///
-    /// Feature-gated alpha versions are left out, as a default API server leaves them out.
+    /// Feature-gated alpha versions are omitted, as in a default API server.
     #[must_use]
     pub fn builtin(version: KubernetesVersion) -> Self {
         let mut catalog = Self::new();
         for resource in builtin::resources(version) {
-            // The table is checked to hold each resource once a release; a second one would be passed over.
+            // A test checks that the table has each resource once per release; a second one would be ignored.
             let _second = catalog.add(resource);
         }
         catalog
@@ -231,7 +233,7 @@ impl Catalog {
     /// Adds a kind.
     ///
     /// # Errors
-    /// The kind or the resource is there already in that group and version.
+    /// The kind or the resource exists already in that group and version.
     pub fn add(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
         let taken = |name: &str| {
             let version = join_api_version(&resource.group, &resource.version);
@@ -266,9 +268,11 @@ impl Catalog {
         Ok(KindId(id))
     }
 
-    /// The kind that objects with this apiVersion and kind are of: *exactly* this version, as upstream's REST mapper has it.
+    /// The kind of objects with this apiVersion and kind: *exactly* this version, as in upstream's REST
+    /// mapper.
     ///
-    /// A kind in lower case is found as well (`configmap`): the mapper that is built from discovery knows each kind in both forms.
+    /// A kind in lower case is found as well (`configmap`): the mapper that is built from discovery contains
+    /// each kind in both forms.
     ///
     /// # Upstream
     /// `NewDiscoveryRESTMapper` in `k8s.io/client-go/restmapper/discovery.go`, 1.20.2.
@@ -279,11 +283,12 @@ impl Catalog {
             .or_else(|| self.find_lower_case_kind(group, version, kind))
     }
 
-    /// The kinds that a name as kubectl takes it may mean: one for each group, in the order of the catalog. Of the
-    /// versions of a group, the preferred one, unless the name has a version.
+    /// The kinds that a resource argument of kubectl can mean: one for each group, in the order of the
+    /// catalog. Of the versions of a group, the preferred one, unless the name has a version.
     ///
-    /// The name is a kind, a plural or singular resource or a short name, in upper or lower case, alone or followed by
-    /// `.group` or `.version.group`; or `group/version/Kind`. Short names count where nothing else has the name.
+    /// The name is a kind, a plural or singular resource or a short name, in upper or lower case, alone or
+    /// followed by `.group` or `.version.group`; or `group/version/Kind`. Short names count only if nothing
+    /// else has the name.
     ///
     /// # Complexity
     /// O(n) for n kinds.
@@ -365,8 +370,8 @@ impl Catalog {
         found.copied().map(KindId)
     }
 
-    /// Removes a kind: nothing leads to it any more. Its position stays taken and still says what the kind was, so that a request that is
-    /// under way can be addressed. Answers whether it was there.
+    /// Removes a kind: lookups no longer return it. Its position remains reserved and still has the resource,
+    /// so that a request in progress can be addressed. Returns whether the kind existed.
     pub fn remove(&mut self, kind: KindId) -> bool {
         let Some(resource) = self.resources.get(kind.index()) else {
             return false;
@@ -389,7 +394,7 @@ impl Catalog {
         true
     }
 
-    /// Becomes the same set of kinds as another catalog. Kinds that are in both keep their positions here.
+    /// Replaces the kinds by those of another catalog. Kinds in both keep their positions here.
     ///
     /// # Examples
     /// ```
@@ -422,7 +427,7 @@ impl Catalog {
                     if let Some(known) = known {
                         self.remove(known);
                     }
-                    // Names are unique in the other catalog, and what stood in the way is removed.
+                    // Names are unique in the other catalog, and conflicting kinds are removed.
                     let _added = self.add(resource.clone());
                 }
             }
@@ -451,7 +456,7 @@ impl Catalog {
         self.removed.iter().filter(|&&removed| !removed).count()
     }
 
-    /// Below which every position lies, removed ones included.
+    /// The upper bound of all positions, including removed ones.
     #[must_use]
     pub fn positions(&self) -> usize {
         self.resources.len()
@@ -463,7 +468,7 @@ impl Catalog {
         self.len() == 0
     }
 
-    /// Somebody's mistake, so it may cost a scan.
+    /// The input is a mistake of a client, so a scan is acceptable.
     fn find_lower_case_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
         if kind.is_empty() || kind.chars().any(char::is_uppercase) {
             return None;
@@ -492,7 +497,7 @@ impl std::ops::Index<KindId> for Catalog {
     }
 }
 
-/// Catalogs are equal that hold the same kinds, wherever these lie.
+/// Catalogs with the same kinds are equal, regardless of positions.
 impl PartialEq for Catalog {
     fn eq(&self, other: &Self) -> bool {
         let same = |(_, resource): (KindId, &ApiResource)| {

@@ -1,4 +1,4 @@
-//! Images as a runtime lists them.
+//! Images in the form of the runtime's list.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use std::sync::Arc;
 pub struct Image {
     /// Id in the runtime, such as `sha256:…`.
     pub id: Arc<str>,
-    /// Handler that the image was pulled for; empty where the runtime does not say.
+    /// Handler of the image; empty where the runtime does not report it.
     pub runtime_handler: Arc<str>,
-    /// Size that the runtime reports. Shared layers count in every image that has them.
+    /// Size that the runtime reports. Shared layers count in every image with them.
     pub size_bytes: u64,
-    /// Whether the runtime wants it kept.
+    /// Whether the runtime reports it as pinned.
     pub pinned: bool,
     /// Tags, such as `registry.example/shop/web:1.4`.
     pub tags: Vec<Arc<str>>,
@@ -21,7 +21,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The name that a person knows it by: its first tag, else its first digest, else its id.
+    /// The name for users: its first tag, else its first digest, else its id.
     #[must_use]
     pub fn name(&self) -> &str {
         self.tags.first().or(self.digests.first()).unwrap_or(&self.id)

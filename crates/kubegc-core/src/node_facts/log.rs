@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What following a link found.
+/// The result of following a link.
 #[expect(
     clippy::exhaustive_enums,
     reason = "there, gone, or not known: there is no fourth"
@@ -13,7 +13,7 @@ pub enum LogTarget {
     Exists,
     /// The file does not exist: the link dangles.
     Missing,
-    /// Asking failed in some other way.
+    /// The check failed in another way.
     Unknown,
 }
 
@@ -21,8 +21,8 @@ pub enum LogTarget {
 #[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogLink {
-    /// Whole path of the link.
+    /// Complete path of the link.
     pub path: Arc<str>,
-    /// What it leads to.
+    /// Its target.
     pub target: LogTarget,
 }

@@ -1,6 +1,7 @@
-//! What is known of a node: its containers, sandboxes, images, file systems, log files, and the pods that it should run.
+//! Facts about a node: its containers, sandboxes, images, file systems, log files, and the pods that it
+//! should run.
 //!
-//! Facts are shared (`Arc`): a plan names the very container that it decided about, with all that is known of it.
+//! Facts are shared (`Arc`): a plan refers to the container itself, with all its fields.
 
 mod file_system;
 mod image;

@@ -1,20 +1,20 @@
-//! Which pods the node knows, and how far each has come to its end.
+//! The pods that a node knows, and the state of each.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::Uid;
 
-/// The pod that a container or sandbox belongs to.
+/// The pod of a container or sandbox.
 ///
-/// Order and equality go by uid first.
+/// Order and equality compare the uid first.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodIdentity {
-    /// Uid; empty where the runtime does not say, as upstream has it.
+    /// Uid; empty where the runtime does not report it, as upstream.
     pub uid: Uid,
-    /// Namespace; empty where the runtime does not say.
+    /// Namespace; empty where the runtime does not report it.
     pub namespace: Arc<str>,
-    /// Name; empty where the runtime does not say.
+    /// Name; empty where the runtime does not report it.
     pub name: Arc<str>,
 }
 
@@ -28,15 +28,15 @@ impl Default for PodIdentity {
     }
 }
 
-/// How far a known pod has come to its end.
+/// The state of a known pod.
 #[expect(clippy::exhaustive_structs, reason = "a fact that pod sources build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodState {
-    /// The kubelet evicted it, or it came already evicted.
+    /// The kubelet evicted it, or it was already evicted when the kubelet received it.
     pub evicted: bool,
-    /// Its deletion was asked for.
+    /// It is being deleted.
     pub deleted: bool,
-    /// None of its containers runs any more, and none will.
+    /// None of its containers is running, and none will be started.
     pub terminated: bool,
 }
 
@@ -47,13 +47,13 @@ impl PodState {
         deleted: false,
         terminated: false,
     };
-    /// A pod that ran to its end and is still in the API (phase Succeeded or Failed).
+    /// A pod that completed and still exists in the API (phase Succeeded or Failed).
     pub const COMPLETED: Self = Self {
         evicted: false,
         deleted: false,
         terminated: true,
     };
-    /// A pod whose deletion was asked for and whose containers have ended.
+    /// A pod that is being deleted and whose containers have ended.
     pub const GONE: Self = Self {
         evicted: false,
         deleted: true,
@@ -61,10 +61,10 @@ impl PodState {
     };
 }
 
-/// The pods that the node knows, and whether it knows them all.
+/// The pods that the node knows, and whether the list is complete.
 ///
 /// # Guarantees
-/// `Default` is *nothing is known*: no sources are ready, nothing was compared, and no pod counts as gone.
+/// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.
 #[expect(clippy::exhaustive_structs, reason = "a fact that pod sources build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pods {
@@ -72,6 +72,7 @@ pub struct Pods {
     pub known: BTreeMap<Uid, PodState>,
     /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream: `allSourcesReady`.
     pub sources_ready: bool,
-    /// What runs was compared at least once with what should: a uid that is not `known` is garbage, not news. Upstream: `podsSynced`.
+    /// The running pods were compared at least once with the desired ones: a uid that is not `known` is
+    /// garbage, not a new pod. Upstream: `podsSynced`.
     pub synced: bool,
 }

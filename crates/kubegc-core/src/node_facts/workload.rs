@@ -1,11 +1,11 @@
-//! Containers and sandboxes as a runtime lists them.
+//! Containers and sandboxes in the form of the runtime's lists.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::PodIdentity;
 use crate::{Timestamp, Uid};
 
-/// Labels by which containers and sandboxes say what they belong to.
+/// Labels of containers and sandboxes that name their pod and container.
 pub mod label {
     /// Name of the pod.
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
@@ -17,17 +17,18 @@ pub mod label {
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 }
 
-/// Annotations of a container that are read when it is stopped.
+/// Annotations of a container that determine its grace period.
 pub mod annotation {
-    /// Grace in seconds that the pod's deletion asked for.
+    /// Grace period of the pod's deletion in seconds.
     pub const DELETION_GRACE_PERIOD: &str = "io.kubernetes.pod.deletionGracePeriod";
-    /// Grace in seconds that the pod's spec asks for.
+    /// Grace period of the pod's spec in seconds.
     pub const TERMINATION_GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
 }
 
 /// State of a container.
 ///
-/// A state that the reader does not know is read as [`Unknown`](Self::Unknown), so that the container is stopped before it is removed.
+/// An unrecognized state is read as [`Unknown`](Self::Unknown), so that the container is stopped before it is
+/// removed.
 #[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these four")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ContainerState {
@@ -41,40 +42,40 @@ pub enum ContainerState {
     Unknown,
 }
 
-/// What a container was made from, in the words of the runtime.
+/// The image of a container, as the runtime reports it.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerImage {
     /// `image_ref`: an id, or with some runtimes a digest.
     pub reference: Arc<str>,
-    /// `image_id`, told since CRI of 1.30; empty where the runtime does not say.
+    /// `image_id`, part of CRI since 1.30; empty where the runtime does not report it.
     pub id: Arc<str>,
-    /// `image.runtime_handler`; empty where the runtime does not say.
+    /// `image.runtime_handler`; empty where the runtime does not report it.
     pub runtime_handler: Arc<str>,
 }
 
 /// One container, in any state.
 ///
-/// What a collector looks at in every container stands together at the beginning.
+/// The fields that a collector reads in every container come first.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
     /// State.
     pub state: ContainerState,
-    /// How many containers of that name came before in this pod.
+    /// How many containers of that name existed before in this pod.
     pub attempt: u32,
-    /// When it was created. The kubelet's collector never looks at when it ended.
+    /// Creation time. The kubelet's collector never reads the end time.
     pub created_at: Timestamp,
-    /// Name in the pod, from CRI metadata; `None` where the runtime gave no metadata.
+    /// Name in the pod, from CRI metadata; `None` where the runtime reported no metadata.
     pub name: Option<Arc<str>>,
     /// The pod, from the labels.
     pub pod: PodIdentity,
     /// Id in the runtime.
     pub id: Arc<str>,
-    /// Id of the sandbox that it runs in.
+    /// Id of its sandbox.
     pub sandbox_id: Arc<str>,
-    /// What it was made from.
+    /// Its image.
     pub image: ContainerImage,
     /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
@@ -83,7 +84,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// A container of which no more is known than this; its labels say the pod.
+    /// A container with these fields only; the labels are those of the pod.
     #[must_use]
     pub fn new(id: &str, pod: PodIdentity, name: &str, state: ContainerState, created_at: Timestamp) -> Self {
         let uid = pod.uid.text();
@@ -114,7 +115,7 @@ impl Container {
 }
 
 impl PodIdentity {
-    /// The pod that these labels name. Missing labels leave empty fields.
+    /// The pod in these labels. Missing labels leave empty fields.
     #[must_use]
     pub fn from_labels(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Self {
         let text = |key: &str| labels.get(key).cloned().unwrap_or_default();
@@ -126,7 +127,7 @@ impl PodIdentity {
     }
 }
 
-/// What the runtime says of one container when asked for it alone.
+/// The status of one container.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerStatus {
@@ -134,7 +135,7 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// Path of its log file; empty where there is none.
     pub log_path: Arc<str>,
-    /// Ids of the images that are mounted into it as volumes.
+    /// Ids of the images that it mounts as volumes.
     pub image_volumes: Vec<Arc<str>>,
 }
 
@@ -156,11 +157,11 @@ pub struct Sandbox {
     pub id: Arc<str>,
     /// The pod, from CRI metadata.
     pub pod: PodIdentity,
-    /// How many sandboxes came before in this pod.
+    /// How many sandboxes existed before in this pod.
     pub attempt: u32,
     /// State.
     pub state: SandboxState,
-    /// When it was created.
+    /// Creation time.
     pub created_at: Timestamp,
     /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,

@@ -1,4 +1,5 @@
-//! The shape that every decision of kubegc has: facts and a time in, actions with reasons out.
+//! Planners: the common interface of all decisions of kubegc. Facts and a time are the input, actions with
+//! reasons are the output.
 
 mod report;
 mod wrap;
@@ -11,39 +12,43 @@ pub use self::{
 };
 use crate::Timestamp;
 
-/// An algorithm that turns facts into a plan and touches nothing.
+/// An algorithm that computes a plan from facts, without side effects.
 ///
 /// # Guarantees
-/// *Total*: any facts give a plan, odd ones become [`Kept`] entries or findings. *Deterministic*: equal facts give equal plans,
-/// whatever order they come in. *Prefix-safe*: after any prefix of the actions, planning again is safe. *Idempotent*: after all of
-/// them and nothing else, the plan is empty. *Explained*: every object acted on or kept carries its reason.
+/// *Total*: any facts give a plan, unusual ones become [`Kept`] entries or findings. *Deterministic*: equal
+/// facts give equal plans, regardless of their order. *Prefix-safe*: after any prefix of the actions,
+/// planning again is safe. *Idempotent*: after all actions and no other change, the plan is empty.
+/// *Explained*: every object with an action and every kept object has a reason.
 ///
 /// # Wrappers
 /// [`protect`](Self::protect), [`limit_deletions`](Self::limit_deletions) and [`require_approval`](Self::require_approval) give planners that
 /// withhold actions. They work for every planner whose actions are [`PlannedAction`]s, and they can be chained; the innermost is applied first.
 /// Withheld objects are kept, with a [`Withheld`] reason.
 ///
-/// - An action that is withheld takes later actions on the same object with it, and those on the object that it
+/// - A withheld action also withholds later actions on the same object, and those on the object that it
 ///   [`blocks`](PlannedAction::blocks). So a wrapped plan is as safe as a prefix of the plan.
-/// - The planner inside does not choose other objects instead, and its [`summary`](Plan::summary) is that of its own plan.
-/// - After a limited plan is carried out, the next one continues. In this alone a limited planner is not idempotent.
-/// - An action counts as one deletion, however many objects it deletes, such as all content of a namespace.
+/// - The wrapped planner does not choose other objects instead, and its [`summary`](Plan::summary) is that of
+///   its own plan.
+/// - After a limited plan is performed, the next one continues. A limited planner is not idempotent only in
+///   this respect.
+/// - An action counts as one deletion, regardless of the number of objects that it deletes, such as all
+///   content of a namespace.
 pub trait Planner {
-    /// What the decision rests on.
+    /// The input.
     type Facts: ?Sized;
-    /// What an executor performs. Carries its own preconditions and its reason.
+    /// An action for an executor, with its preconditions and its reason.
     type Action: Clone + Debug + PartialEq + Eq + Hash;
-    /// What is decided about.
+    /// An object in actions and reasons.
     type Object: Clone + Debug + PartialEq + Eq + Hash;
-    /// Why an object is kept, or what is odd about it.
+    /// The reason why an object is kept, or a finding about it.
     type Reason: Clone + Debug + PartialEq + Eq + Hash;
-    /// What the plan amounts to: amounts freed, shortfalls, records to hand in next time.
+    /// Totals of the plan: amounts freed, shortfalls, records for the next plan.
     type Summary: Clone + Debug + PartialEq + Eq + Hash;
 
-    /// Decides.
+    /// Computes the plan.
     fn plan(&self, facts: &Self::Facts, now: Timestamp) -> PlanOf<Self>;
 
-    /// The same planner, which withholds every action on an object for which the predicate is true.
+    /// The same planner, except that it withholds every action on an object for which the predicate is true.
     fn protect<F>(self, is_protected: F) -> Protect<Self, F>
     where
         Self: Sized,
@@ -60,7 +65,7 @@ pub trait Planner {
         LimitDeletions::new(self, deletions_max)
     }
 
-    /// The same planner, which withholds every action on an object that is not approved.
+    /// The same planner, except that it withholds every action on an object that is not approved.
     fn require_approval<F>(self, is_approved: F) -> RequireApproval<Self, F>
     where
         Self: Sized,
@@ -70,24 +75,24 @@ pub trait Planner {
     }
 }
 
-/// The plan that a planner makes.
+/// The plan of a planner.
 pub type PlanOf<P> =
     Plan<<P as Planner>::Action, <P as Planner>::Object, <P as Planner>::Reason, <P as Planner>::Summary>;
 
-/// Actions in the order in which to perform them, and the reasons for all that is left alone.
+/// Actions in the order of execution, and the reasons for all objects that are kept.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[must_use = "a plan does nothing until it is executed"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan<Action, Object, Reason, Summary> {
-    /// What to do, in order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
-    /// What stays, and why.
+    /// The kept objects and the reasons.
     pub kept: Vec<Kept<Object, Reason>>,
-    /// What is odd about the facts, without a consequence of its own.
+    /// Unusual facts that have no action.
     pub findings: Vec<Kept<Object, Reason>>,
-    /// When the same facts may give another plan; `None` where time alone changes nothing.
+    /// The time when the same facts may give another plan; `None` where time alone changes nothing.
     pub next_at: Option<Timestamp>,
-    /// What the plan amounts to.
+    /// The totals of the plan.
     pub summary: Summary,
 }
 
@@ -103,7 +108,7 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
     }
 }
 
-/// An object and what there is to say about it.
+/// An object and a reason.
 #[expect(
     clippy::exhaustive_structs,
     reason = "two parts, and there will not be a third"
@@ -112,6 +117,6 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
 pub struct Kept<Object, Reason> {
     /// The object.
     pub object: Object,
-    /// Why it is kept, or what is odd about it.
+    /// The reason why it is kept, or the finding.
     pub reason: Reason,
 }

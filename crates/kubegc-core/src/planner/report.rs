@@ -7,10 +7,10 @@ use std::{
 
 use super::{Kept, Plan};
 
-/// How many objects a line of a text names.
+/// The maximum number of objects that a line names.
 const NAMED_MAX: usize = 5;
 
-/// A plan as texts. Its own text is that of [`Plan::to_text`].
+/// A plan as strings. Its display form is that of [`Plan::to_text`].
 #[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -21,11 +21,11 @@ const NAMED_MAX: usize = 5;
 pub struct PlanReport {
     /// The actions, in order.
     pub actions: Vec<String>,
-    /// What is kept, by reason.
+    /// The kept objects, by reason.
     pub kept: Vec<ReportedObjects>,
-    /// What is odd about the facts, by reason.
+    /// The findings, by reason.
     pub findings: Vec<ReportedObjects>,
-    /// When the same facts may give another plan; `None` where time alone changes nothing.
+    /// The time when the same facts may give another plan; `None` where time alone changes nothing.
     pub next_at: Option<String>,
 }
 
@@ -38,14 +38,14 @@ pub struct PlanReport {
     serde(rename_all = "camelCase")
 )]
 pub struct ReportedObjects {
-    /// The reason. It leaves out the name of the object where it would repeat it.
+    /// The reason. It omits the name of the object where it would repeat it.
     pub reason: String,
     /// The objects, in the order of the plan.
     pub objects: Vec<String>,
 }
 
 impl<Action: Display, Object: Display, Reason: Display, Summary> Plan<Action, Object, Reason, Summary> {
-    /// The plan as texts, for programs that print or store it. The summary is left out.
+    /// The plan as strings, for programs that print or store it. The summary is omitted.
     #[must_use]
     pub fn report(&self) -> PlanReport {
         PlanReport {
@@ -56,7 +56,7 @@ impl<Action: Display, Object: Display, Reason: Display, Summary> Plan<Action, Ob
         }
     }
 
-    /// The plan for people: the actions, then what is kept, grouped by reason with counts.
+    /// The plan for users: the actions, then the kept objects, grouped by reason with counts.
     ///
     /// # Examples
     /// ```
@@ -78,7 +78,7 @@ impl<Action: Display, Object: Display, Reason: Display, Summary> Plan<Action, Ob
     }
 }
 
-/// Groups by reason, in the order of the texts.
+/// Groups by reason, in the order of the strings.
 fn by_reason<Object: Display, Reason: Display>(all: &[Kept<Object, Reason>]) -> Vec<ReportedObjects> {
     let mut groups = BTreeMap::<String, Vec<String>>::new();
     for kept in all {
@@ -118,7 +118,8 @@ impl Display for PlanReport {
 }
 
 impl Display for ReportedObjects {
-    /// Such as `it has not finished (2): job.batch/a -n shop, job.batch/b -n shop`. At most five objects are named.
+    /// For example `it has not finished (2): job.batch/a -n shop, job.batch/b -n shop`. At most five objects
+    /// are named.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reason, objects } = self;
         write!(f, "{reason} ({})", objects.len())?;

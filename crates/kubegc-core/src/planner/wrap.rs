@@ -1,4 +1,4 @@
-//! Planners around a planner: protected objects, a limit on deletions, approval.
+//! Wrappers of planners: protected objects, a limit on deletions, approval.
 
 use std::{fmt, hash::Hash};
 
@@ -8,21 +8,22 @@ use hashbrown::HashSet;
 use super::{Kept, Plan, PlanOf, Planner};
 use crate::Timestamp;
 
-/// What wrappers must know of an action.
+/// The properties of an action that wrappers need.
 pub trait PlannedAction {
-    /// What actions are about.
+    /// The objects of actions.
     type Object: Clone + Eq + Hash;
 
-    /// The object that the action is about.
+    /// The object of the action.
     fn object(&self) -> Self::Object;
 
-    /// Whether the action deletes. Removing a finalizer is no deletion.
+    /// Whether the action deletes. Removing a finalizer is not a deletion.
     fn is_deletion(&self) -> bool;
 
-    /// Another object on which no later action of the plan is safe while this action is not carried out. Default: none.
+    /// Another object on which no later action of the plan is safe until this action is performed. Default:
+    /// none.
     ///
-    /// Later actions on the same [`object`](Self::object) always count as unsafe then. An example: the finalizer `orphan` stays on an owner
-    /// until all dependents are released.
+    /// Later actions on the same [`object`](Self::object) always count as unsafe in this case. Example: the
+    /// finalizer `orphan` remains on an owner until all dependents are released.
     fn blocks(&self) -> Option<Self::Object> {
         None
     }
@@ -32,13 +33,13 @@ pub trait PlannedAction {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Withheld<R> {
-    /// The reason of the planner inside.
+    /// The reason of the wrapped planner.
     Planner(R),
     /// [`Protect`] withholds the action.
     Protected,
     /// [`LimitDeletions`] withholds the action.
     LimitReached {
-        /// How many deletions a plan may have.
+        /// The maximum number of deletions in a plan.
         deletions_max: usize,
     },
     /// [`RequireApproval`] withholds the action.
@@ -179,8 +180,8 @@ where
     }
 }
 
-/// Moves the actions for which `judge` has a reason to what is kept, together with the later actions that they block. An object of which
-/// several actions are withheld is reported once, with the first reason.
+/// Moves the actions for which `judge` returns a reason to the kept objects, together with the later actions
+/// that they block. An object with several withheld actions is reported once, with the first reason.
 fn withhold<A, R, S>(
     plan: Plan<A, A::Object, R, S>,
     mut judge: impl FnMut(&A, &A::Object) -> Option<Withheld<R>>,
@@ -198,7 +199,7 @@ where
     let mut reported = HashSet::with_hasher(FixedState::default());
     for action in plan.actions {
         let object = action.object();
-        // Blocked actions are not judged, so that they do not count as deletions.
+        // Blocked actions are not passed to `judge`, so that they do not count as deletions.
         let reason = if blocked.contains(&object) {
             Some(Withheld::EarlierWithheld)
         } else {
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Plans the facts as they are.
+    /// Returns the facts as the plan.
     struct Given;
 
     impl Planner for Given {
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// The items that are acted on, and those that are withheld with the reasons.
+    /// The items with actions, and the withheld items with the reasons.
     fn outcome<P>(planner: &P, facts: &[Step]) -> (Vec<u8>, Vec<(u8, P::Reason)>)
     where
         P: Planner<Facts = [Step], Action = Step, Object = u8>,

@@ -30,7 +30,7 @@ pub struct Deployment {
 /// How a Deployment replaces pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DeploymentStrategy {
-    /// None that Kubernetes has. The API server stores none of these.
+    /// Not a strategy of Kubernetes. The API server never stores such a value.
     #[default]
     Unset,
     /// `Recreate`: all old pods are deleted before new ones are created.
@@ -54,7 +54,7 @@ pub enum IntOrPercent {
 }
 
 impl IntOrPercent {
-    /// The number for a total; a share is rounded up or down.
+    /// The number for a total; a percentage is rounded up or down.
     #[must_use]
     pub fn of(self, total: i32, rounds_up: bool) -> i32 {
         match self {

@@ -1,4 +1,4 @@
-//! Fields of workloads.
+//! Fields of CronJobs, Jobs and StatefulSets.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ pub struct CronJob {
 pub struct Job {
     /// `spec.ttlSecondsAfterFinished`; `None` where unset.
     pub ttl_seconds_after_finished: Field<Option<i32>>,
-    /// `status.conditions`. Readers may leave out all but those of type `Complete` or `Failed`.
+    /// `status.conditions`. Readers may omit all but those of type `Complete` or `Failed`.
     pub conditions: Field<Vec<Condition>>,
     /// `status.startTime`; `None` where unset.
     pub start_time: Field<Option<Timestamp>>,
@@ -62,7 +62,8 @@ pub struct JobCounts {
     pub succeeded: i32,
     /// `failed`.
     pub failed: i32,
-    /// `uncountedTerminatedPods.succeeded`: pods that are counted once they have lost the tracking finalizer.
+    /// `uncountedTerminatedPods.succeeded`: pods that are counted after the tracking finalizer is removed
+    /// from them.
     pub uncounted_succeeded: Vec<Uid>,
     /// `uncountedTerminatedPods.failed`.
     pub uncounted_failed: Vec<Uid>,
@@ -71,7 +72,7 @@ pub struct JobCounts {
 }
 
 impl Job {
-    /// The condition that says how the Job ended: the first one of type `Complete` or `Failed` that is true.
+    /// The condition with the outcome of the Job: the first one of type `Complete` or `Failed` that is true.
     /// `None` where the conditions were not read; `Some(None)` while the Job has not finished.
     #[must_use]
     pub fn finished(&self) -> Option<Option<&Condition>> {
@@ -104,7 +105,7 @@ pub struct StatefulSet {
     pub observed_generation: Field<i64>,
 }
 
-/// `spec.persistentVolumeClaimRetentionPolicy` of a StatefulSet: `Retain`, `Delete`, or any other text.
+/// `spec.persistentVolumeClaimRetentionPolicy` of a StatefulSet: `Retain`, `Delete`, or any other string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClaimRetentionPolicy {
     /// `whenDeleted`.

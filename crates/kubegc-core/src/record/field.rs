@@ -2,7 +2,8 @@
 
 /// A field of an object: its value, or the fact that it could not be read.
 ///
-/// The default is the known zero value of `T`: what upstream's decoder gives for a field that the object leaves out.
+/// The default is the known zero value of `T`: upstream's decoder returns it for a field that the object
+/// omits.
 ///
 /// # Examples
 /// ```
@@ -15,7 +16,7 @@
 pub enum Field<T> {
     /// The value.
     Known(T),
-    /// The field was not dumped, or holds a value of the wrong type.
+    /// The field is missing from the dump, or its value has the wrong type.
     Unread,
 }
 

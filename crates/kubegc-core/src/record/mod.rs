@@ -1,8 +1,8 @@
-//! Typed records of the objects that controllers read: metadata and, by kind, the fields that decide something.
+//! Typed records of the objects that controllers read: metadata and, by kind, the relevant fields.
 //!
-//! Readers of dumps, the simulated API server and live drivers build [`Record`]s; controllers only see records. A field that could not be
-//! read is [`Field::Unread`], and no controller decides anything on it. A field that the object leaves out has Go's zero value, as upstream's
-//! decoder gives it.
+//! Readers of dumps, the simulated API server and live drivers build [`Record`]s; controllers only read
+//! records. A field that could not be read is [`Field::Unread`], and no controller makes a decision based on
+//! it. A field that the object omits has Go's zero value, as in upstream's decoder.
 
 #![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #![expect(clippy::exhaustive_enums, reason = "facts that callers build")]
@@ -36,7 +36,7 @@ pub use storage::{
 
 use crate::{ObjectMeta, Timestamp, Uid};
 
-/// The identity of one object. Its text is kubectl's: `job.batch/report -n shop`.
+/// The identity of one object. Its display form is kubectl's: `job.batch/report -n shop`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// The resource.
@@ -45,7 +45,7 @@ pub struct ObjectId {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Uid; empty where it is not known.
+    /// Uid; empty where it is unknown.
     pub uid: Uid,
 }
 
@@ -72,14 +72,15 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// One object, as far as any controller reads it.
+/// The fields of one object that any controller reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Metadata.
     pub meta: ObjectMeta,
-    /// Whether all of [`meta`](Self::meta) was read. Where it was not, owner references, finalizers and times may be missing from it.
+    /// Whether all of [`meta`](Self::meta) was read. Otherwise owner references, finalizers and times may be
+    /// missing from it.
     pub has_whole_meta: bool,
-    /// The fields of the kind. Clones of a record share them, and so do objects that are alike in them.
+    /// The fields of the kind. Clones of a record share them, and so do objects with equal fields.
     pub body: Arc<Body>,
 }
 
@@ -94,13 +95,13 @@ impl Record {
         }
     }
 
-    /// An object of which only the metadata was read.
+    /// An object whose metadata only was read.
     #[must_use]
     pub fn metadata_only(meta: ObjectMeta) -> Self {
         Self::new(meta, Body::Unread)
     }
 
-    /// An object of which not even all metadata could be read.
+    /// An object whose metadata could be read only in part.
     #[must_use]
     pub fn unreadable(meta: ObjectMeta) -> Self {
         Self {
@@ -110,7 +111,7 @@ impl Record {
         }
     }
 
-    /// The fields of the kind, for changing. Copies them where they are shared.
+    /// Mutable access to the fields of the kind. Copies them if they are shared.
     pub fn body_mut(&mut self) -> &mut Body {
         Arc::make_mut(&mut self.body)
     }
@@ -125,7 +126,7 @@ impl Record {
 /// Declares [`Body`] with an accessor for each kind.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $kind:ident => $accessor:ident,)*) => {
-        /// The fields of one object beside its metadata.
+        /// The fields of one object other than its metadata.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
         pub enum Body {
             /// Nothing was read, or the kind has no fields that a controller reads.
@@ -201,7 +202,7 @@ bodies! {
 pub struct Condition {
     /// `type`, such as `Complete`.
     pub condition_type: Arc<str>,
-    /// `status`: `True`, `False`, `Unknown`, or any other text.
+    /// `status`: `True`, `False`, `Unknown`, or any other string.
     pub status: Arc<str>,
     /// `reason`.
     pub reason: Arc<str>,
@@ -216,7 +217,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition of this type and status, with all else empty.
+    /// A condition with this type and status; all other fields are empty.
     #[must_use]
     pub fn new(condition_type: &str, status: &str) -> Self {
         Self {

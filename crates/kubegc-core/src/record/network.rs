@@ -7,7 +7,7 @@ use super::Field;
 /// Fields of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Service {
-    /// Whether `spec.selector` is set, be it without an entry.
+    /// Whether `spec.selector` is set, even if it is empty.
     pub has_selector: Field<bool>,
 }
 

@@ -8,7 +8,7 @@ use crate::Timestamp;
 /// Fields of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// `status.conditions`. Readers may leave out all but those of type `Ready`.
+    /// `status.conditions`. Readers may omit all but those of type `Ready`.
     pub conditions: Field<Vec<Condition>>,
     /// `spec.taints`.
     pub taints: Field<Vec<Taint>>,
@@ -82,7 +82,7 @@ pub struct Lease {
 pub struct Namespace {
     /// `status.phase`; empty where unset.
     pub phase: Field<Arc<str>>,
-    /// `spec.finalizers`, beside those of the metadata.
+    /// `spec.finalizers`, in addition to those of the metadata.
     pub finalizers: Field<Vec<Arc<str>>>,
     /// `status.conditions`.
     pub conditions: Field<Vec<Condition>>,

@@ -14,29 +14,29 @@ pub struct Pod {
     pub phase: Field<Arc<str>>,
     /// `status.reason`, such as `Evicted`; empty where unset.
     pub reason: Field<Arc<str>>,
-    /// Whether every entry of `status.containerStatuses` is waiting or terminated, as where there is none. Readers may give `false`, which the
-    /// default is, for a pod that is not being deleted.
+    /// Whether every entry of `status.containerStatuses` is waiting or terminated; true if there is none.
+    /// Readers may set the default `false` for a pod that is not being deleted.
     pub containers_stopped: Field<bool>,
-    /// `status.conditions`. Readers may leave out all but those of type `DisruptionTarget`.
+    /// `status.conditions`. Readers may omit all but those of type `DisruptionTarget`.
     pub conditions: Field<Vec<Condition>>,
-    /// `spec.volumes`. Readers may leave out those that stand for no claim.
+    /// `spec.volumes`. Readers may omit volumes without a claim.
     pub volumes: Field<Vec<PodVolume>>,
-    /// Every name of a Secret that the pod references, sorted, each once.
+    /// Every name of a Secret that the pod references, sorted, without duplicates.
     pub secrets: Field<Vec<Arc<str>>>,
     /// `spec.terminationGracePeriodSeconds`; `None` where unset.
     pub termination_grace_period_seconds: Field<Option<i64>>,
     /// `spec.tolerations`.
     pub tolerations: Field<Vec<Toleration>>,
-    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` where it is no number.
+    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` where it is not a number.
     pub completion_index: Field<Option<i32>>,
     /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
     pub restart_count: Field<i64>,
     /// The greatest `restartCount` in `status.containerStatuses`.
     pub restart_count_max: Field<i64>,
-    /// When the condition `Ready` became true; `None` where it is not, [`Timestamp::EPOCH`] where it has no
-    /// time.
+    /// The time when the condition `Ready` became true; `None` where it is not true, [`Timestamp::EPOCH`]
+    /// where it has no time.
     pub ready_at: Field<Option<Timestamp>>,
-    /// The annotation `controller.kubernetes.io/pod-deletion-cost`; 0 where there is none or it is no number.
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`; 0 where it is missing or not a number.
     pub deletion_cost: Field<i32>,
     /// `spec.schedulingGroup.podGroupName`; empty where unset.
     pub pod_group: Field<Arc<str>>,
@@ -50,7 +50,7 @@ impl Pod {
         Some(matches!(&**phase, "Succeeded" | "Failed"))
     }
 
-    /// Whether a volume of the pod, which has this name, stands for a claim of this name; `None` where the
+    /// Whether a volume of the pod, which has this name, uses the claim with this name; `None` where the
     /// volumes were not read.
     #[must_use]
     pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
@@ -68,12 +68,12 @@ impl Pod {
 pub struct PodVolume {
     /// `name`.
     pub name: Arc<str>,
-    /// Where the volume comes from.
+    /// The source of the volume.
     pub source: VolumeSource,
 }
 
 impl PodVolume {
-    /// The name of the claim that the volume stands for in a pod of this name; `None` where there is none.
+    /// The name of the claim that the volume uses in a pod of this name; `None` where there is none.
     #[must_use]
     pub fn claim_name(&self, pod_name: &str) -> Option<Arc<str>> {
         match &self.source {
@@ -106,6 +106,6 @@ pub struct Toleration {
     pub value: Arc<str>,
     /// `effect`; empty matches every effect.
     pub effect: Arc<str>,
-    /// `tolerationSeconds`; `None` tolerates for ever.
+    /// `tolerationSeconds`; `None` tolerates forever.
     pub toleration_seconds: Option<i64>,
 }

@@ -3,7 +3,7 @@
 /// Declares [`Resource`]: variant, group, plural, kind, kubectl's name of one object.
 macro_rules! resources {
     ($($variant:ident: $group:literal, $plural:literal, $kind:literal, $kubectl:literal;)*) => {
-        /// A resource that a controller reads or writes. The order is that of the names.
+        /// A resource that a controller reads or writes. The order is that of the variant names.
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Resource {
@@ -41,7 +41,7 @@ macro_rules! resources {
                 }
             }
 
-            /// The singular that kubectl prints, with the group where there is one: `pod`, `job.batch`.
+            /// The singular that kubectl prints, with the group if there is one: `pod`, `job.batch`.
             #[must_use]
             pub const fn kubectl_name(self) -> &'static str {
                 match self { $(Self::$variant => $kubectl,)* }

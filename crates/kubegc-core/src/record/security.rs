@@ -22,20 +22,21 @@ pub enum Certificate {
     Absent,
     /// The field is empty. Only releases before 1.19 distinguish this from an absent field.
     Empty,
-    /// `NotAfter` of the first certificate. A date that a [`Timestamp`] cannot represent is the nearest one that it can.
+    /// `NotAfter` of the first certificate. A date outside the range of [`Timestamp`] becomes the nearest one
+    /// in it.
     NotAfter(Timestamp),
-    /// The field holds no certificate; the text is Go's error.
+    /// The field contains no certificate; the text is Go's error.
     Malformed(Arc<str>),
 }
 
-/// Fields of a ConfigMap: the one entry of `data` that a controller reads.
+/// Fields of a ConfigMap: the single entry of `data` that a controller reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConfigMap {
     /// `data.since`; `None` where there is no such key.
     pub since: Field<Option<Arc<str>>>,
 }
 
-/// Fields of a Secret. Its data is never kept.
+/// Fields of a Secret. Its data is never retained.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Secret {
     /// `type`.
@@ -44,7 +45,8 @@ pub struct Secret {
     pub service_account_name: Field<Arc<str>>,
     /// The annotation `kubernetes.io/service-account.uid`; empty where there is none.
     pub service_account_uid: Field<Arc<str>>,
-    /// `data.expiration` of a bootstrap token, decoded; empty where there is none. Of other Secrets it is not read.
+    /// `data.expiration` of a bootstrap token, decoded; empty where there is none. It is not read for other
+    /// Secrets.
     pub expiration: Field<Arc<str>>,
 }
 

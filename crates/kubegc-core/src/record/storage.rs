@@ -10,7 +10,7 @@ use crate::Uid;
 pub struct PersistentVolume {
     /// `status.phase`; empty where unset.
     pub phase: Field<Arc<str>>,
-    /// `spec.persistentVolumeReclaimPolicy`: `Retain`, `Delete`, `Recycle`, or any other text.
+    /// `spec.persistentVolumeReclaimPolicy`: `Retain`, `Delete`, `Recycle`, or any other string.
     pub reclaim_policy: Field<Arc<str>>,
     /// `spec.claimRef`.
     pub claim_ref: Field<Option<ClaimRef>>,
@@ -24,7 +24,7 @@ pub struct PersistentVolume {
     pub source: Field<PersistentVolumeSource>,
 }
 
-/// The volume source of a PersistentVolume: the field of `spec` that says where its storage is.
+/// The volume source of a PersistentVolume: the field of `spec` with the location of its storage.
 #[expect(clippy::exhaustive_enums, reason = "readers tell all sources apart")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PersistentVolumeSource {
@@ -72,7 +72,7 @@ impl PersistentVolumeSource {
 /// The annotations of a PersistentVolume that controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeAnnotations {
-    /// `pv.kubernetes.io/provisioned-by`; `None` for volumes that nobody provisioned.
+    /// `pv.kubernetes.io/provisioned-by`; `None` for volumes that no provisioner created.
     pub provisioned_by: Option<Arc<str>>,
     /// Whether `pv.kubernetes.io/bound-by-controller` is set.
     pub bound_by_controller: bool,
@@ -105,8 +105,8 @@ pub struct PersistentVolumeClaim {
     /// `spec.volumeMode`; `None` means `Filesystem`.
     pub volume_mode: Field<Option<Arc<str>>>,
     /// `spec.volumeAttributesClassName`, `status.currentVolumeAttributesClassName` and
-    /// `status.modifyVolumeStatus.targetVolumeAttributesClassName`, as far as they are set, sorted, each
-    /// once.
+    /// `status.modifyVolumeStatus.targetVolumeAttributesClassName`, if they are set, sorted, without
+    /// duplicates.
     pub attributes_classes: Field<Vec<Arc<str>>>,
 }
 
@@ -115,6 +115,6 @@ pub struct PersistentVolumeClaim {
 pub struct VolumeAttachment {
     /// `spec.nodeName`.
     pub node_name: Field<Arc<str>>,
-    /// `spec.source.persistentVolumeName`; empty for a volume that is inline in a pod.
+    /// `spec.source.persistentVolumeName`; empty for an inline volume of a pod.
     pub volume_name: Field<Arc<str>>,
 }

@@ -1,9 +1,11 @@
-//! Facts: which built-in kinds a default API server serves, in which versions, from which minor release to which.
+//! A table of the built-in kinds that a default API server serves, with versions and the range of minor
+//! releases.
 //!
-//! One line is one kind in one version: kind, plural resource, first and last minor release that serve it *by default*. Alpha
-//! versions are off by default and left out, and so are beta versions born in 1.24 or later (flow control excepted).
-//! The versions of one group stand together, most preferred first: discovery prefers the first that has the resource.
-//! Subresources are no entries; resources that cannot be collected are, because references to them can be resolved.
+//! One line is one kind in one version: kind, plural resource, first and last minor release that serve it *by
+//! default*. Alpha versions are off by default and omitted, and so are beta versions introduced in 1.24 or
+//! later (except flow control). The versions of one group are adjacent, most preferred first: discovery
+//! prefers the first that has the resource. Subresources are not listed. Resources that cannot be collected
+//! are, because references to them can be resolved.
 
 use crate::{KubernetesVersion, Scope};
 use Answers::{AllButCollection, CollectionSince, CreateOnly, Nothing, Reads};
@@ -14,17 +16,17 @@ pub(super) struct Kind {
     pub(super) kind: &'static str,
     /// Plural name in URLs.
     pub(super) resource: &'static str,
-    /// Whether the objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub(super) scope: Scope,
-    /// First minor release that serves it by default, not before the oldest that kubegc knows.
+    /// First minor release that serves it by default, at least the oldest that kubegc supports.
     pub(super) first: u16,
     /// Last minor release that serves it by default.
     pub(super) last: u16,
-    /// What the resource answers.
+    /// The verbs that the resource supports.
     pub(super) answers: Answers,
 }
 
-/// The verbs that a resource answers, as far as collection depends on them.
+/// The verbs that a resource supports, as far as collection depends on them.
 #[derive(Clone, Copy)]
 pub(super) enum Answers {
     /// All of them.
@@ -37,7 +39,7 @@ pub(super) enum Answers {
     Reads,
     /// `create`.
     CreateOnly,
-    /// None: only a subresource does anything.
+    /// None: only a subresource is supported.
     Nothing,
 }
 
@@ -72,7 +74,7 @@ const fn namespaced(name: &'static str, resource: &'static str, first: u16, last
     kind(name, resource, Scope::Namespaced, first, last)
 }
 
-/// Still served in the newest release that kubegc knows.
+/// The newest release that kubegc supports.
 const NEWEST: u16 = KubernetesVersion::MINOR_MAX;
 
 /// Every version of every group with its kinds.
