@@ -31,7 +31,8 @@ pub enum Owner {
     Controller(&'static str),
     /// kube-apiserver.
     ApiServer,
-    /// A component outside of kube-controller-manager: the cloud controller manager, a CSI sidecar, an add-on.
+    /// A component outside of kube-controller-manager: the cloud controller manager, a CSI sidecar, an
+    /// add-on.
     External(&'static str),
 }
 

@@ -97,8 +97,8 @@ impl Kubelets {
     }
 }
 
-/// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` where that was not
-/// read.
+/// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` where that was
+/// not read.
 #[must_use]
 pub fn kubelet_runs(node: &Record) -> Option<bool> {
     let node = node.node()?;
@@ -227,8 +227,8 @@ impl Outside {
         self.definitions_at
     }
 
-    /// The terminating namespaces in which objects were removed since their last sync, with the time of the last
-    /// removal.
+    /// The terminating namespaces in which objects were removed since their last sync, with the time of the
+    /// last removal.
     pub(crate) fn shrunk(&self) -> impl Iterator<Item = (&Arc<str>, Timestamp)> {
         let names = self.terminating_namespaces.iter();
         names.filter_map(|name| Some((name, *self.shrunk.get(name)?)))

@@ -46,14 +46,14 @@ pub struct Settings {
     /// Whether kinds never change and no other client reads the log of changes. Default: neither.
     pub is_alone: bool,
     /// The APIs of extension API servers, by name of their APIService. They only affect a control plane that
-    /// [is alone](Self::is_alone). Default: none.
+    /// [is alone](Self::is_alone): otherwise another client performs discovery. Default: none.
     pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     /// Assumptions about outside components.
     pub assumptions: Arc<Assumptions>,
     /// Conversion between JSON and records.
     pub documents: Arc<dyn Documents>,
-    /// The controllers that create workloads, the scheduler and the kubelets, by the rules of a test; with them,
-    /// [nodes matter](Self::nodes_matter). Default: they do not act.
+    /// The controllers that create workloads, the scheduler and the kubelets, by the rules of a test; with
+    /// them, [nodes matter](Self::nodes_matter). Default: they do not act.
     pub workloads: Option<Arc<Workloads>>,
 }
 

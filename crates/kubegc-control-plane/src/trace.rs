@@ -17,7 +17,8 @@ pub enum Actor {
     Client,
     /// The garbage collector.
     GarbageCollector,
-    /// A controller inside the API server, such as the one that deletes the objects of a CustomResourceDefinition.
+    /// A controller inside the API server, such as the one that deletes the objects of a
+    /// CustomResourceDefinition.
     ApiServer,
     /// The kubelet of the pod's node.
     Kubelet,

@@ -144,7 +144,8 @@ impl DeleteOptionsSpec {
     /// Validates the fields as the API server does and returns consistent options.
     ///
     /// # Errors
-    /// Every problem, in the API server's order: both propagation fields set, an unknown policy, a dry run other than `All`.
+    /// Every problem, in the API server's order: both propagation fields set, an unknown policy, a dry run
+    /// other than `All`.
     ///
     /// # Upstream
     /// `ValidateDeleteOptions` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.

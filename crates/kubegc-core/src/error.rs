@@ -124,11 +124,11 @@ pub enum StoreError {
         /// The delay before a retry, if the server sent one.
         retry_after: Option<Duration>,
     },
-    /// The response was lost or does not tell the outcome of the write (timeouts, 5xx): it may have been
+    /// The response was lost or does not show the outcome of the write (timeouts, 5xx): it may have been
     /// applied.
     #[error("unknown outcome: {message}")]
     Unknown {
-        /// What is known.
+        /// The known facts.
         message: String,
     },
     /// The list does not cover this object: whether it exists is unknown.
@@ -149,7 +149,7 @@ impl StoreError {
     /// The error for a response with this HTTP status code. Codes 2xx and 3xx are not errors and give an
     /// [unknown outcome](Self::Unknown).
     ///
-    /// 408 and 5xx codes do not tell the outcome of the write.
+    /// 408 and 5xx codes do not show the outcome of the write.
     ///
     /// # Examples
     /// ```

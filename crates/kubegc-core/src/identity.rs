@@ -233,7 +233,8 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// alternative owner identities: kind, apiVersion, namespace, name, uid, compared byte by byte.
 ///
 /// # Upstream
-/// `objectReference` in `pkg/controller/garbagecollector/graph.go`; order `referenceLessThan` in `graph_builder.go`.
+/// `objectReference` in `pkg/controller/garbagecollector/graph.go`; order `referenceLessThan` in
+/// `graph_builder.go`.
 ///
 /// # Examples
 /// ```

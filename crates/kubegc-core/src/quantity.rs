@@ -283,7 +283,8 @@ impl Quantity {
     }
 }
 
-/// Mantissa and scale of an unsigned decimal number, rounded up to billionths; `None` where it has too many digits.
+/// Mantissa and scale of an unsigned decimal number, rounded up to billionths; `None` where it has too many
+/// digits.
 fn decimal(parts: &Parts<'_>, exponent: i32) -> Option<(i128, i32)> {
     let digits = [parts.whole, parts.fraction].concat();
     let places = i64::try_from(parts.fraction.len()).ok()?;
@@ -330,8 +331,8 @@ fn binary_nanos(parts: &Parts<'_>, power: i32) -> i128 {
     if whole > BINARY_NANOS_MAX / unit {
         return BINARY_NANOS_MAX;
     }
-    // From the last digit to the first, each step divides all behind it by ten. Rounding down step by step ends where rounding
-    // down once does.
+    // From the last digit to the first, each step divides all behind it by ten. Rounding down step by step
+    // ends where rounding down once does.
     let (mut part, mut is_inexact) = (0, false);
     for one in parts.fraction.bytes().rev() {
         let sum = digit(one) * unit + part;

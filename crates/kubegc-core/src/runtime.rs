@@ -22,7 +22,7 @@ pub enum RuntimeError {
     /// The response was lost: the operation may have been performed.
     #[error("{message}")]
     Unknown {
-        /// What is known.
+        /// The known facts.
         message: String,
     },
     /// This runtime does not support the operation.

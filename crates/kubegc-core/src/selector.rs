@@ -60,7 +60,8 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` where there is no such operator.
+    /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` where
+    /// there is no such operator.
     #[must_use]
     pub fn new(key: Arc<str>, operator: &str, values: Vec<Arc<str>>) -> Option<Self> {
         let (is_wanted, values) = match operator {
@@ -93,8 +94,8 @@ impl fmt::Display for LabelSelector {
     /// The text form, sorted by key: `app=web,env in (a,b),!legacy`.
     ///
     /// # Upstream
-    /// [`FormatLabelSelector`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go), but
-    /// empty where it has no requirements.
+    /// [`FormatLabelSelector`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go),
+    /// but empty where it has no requirements.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.match_labels.iter();
         let labels = labels.map(|(key, value)| (key, format!("{key}={value}")));

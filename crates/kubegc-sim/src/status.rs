@@ -249,7 +249,8 @@ fn storage_group(resource: &ApiResource) -> Arc<str> {
 /// internal form is registered.
 ///
 /// # Upstream
-/// `objectMetaAndKind` in `apiserver/pkg/registry/rest/create.go`, and `pkg/apis/extensions/register.go`, 1.20.2.
+/// `objectMetaAndKind` in `apiserver/pkg/registry/rest/create.go`, and `pkg/apis/extensions/register.go`,
+/// 1.20.2.
 fn internal_group(resource: &ApiResource) -> Arc<str> {
     match (&*resource.group, &*resource.kind) {
         ("events.k8s.io", "Event" | "events") => "".into(),

@@ -4,8 +4,8 @@
 //! # Upstream
 //! [`getNewReplicaSet`, `calculateStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go)
 //! in `sync.go`, `NewRSNewReplicas` in `util/deployment_util.go`, `rolloutRecreate` in `recreate.go`,
-//! [`syncRolloutStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/progress.go) in
-//! `progress.go`.
+//! [`syncRolloutStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/progress.go)
+//! in `progress.go`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,8 @@
 //! Controllers that create workloads, a scheduler and kubelets, for tests of operators.
 //!
 //! The other controllers of a [`ControlPlane`] only delete objects, remove finalizers and adopt. With
-//! [`Settings::workloads`](crate::Settings::workloads) these act as well, on the same server and in the same loop:
+//! [`Settings::workloads`](crate::Settings::workloads) these act as well, on the same server and in the same
+//! loop:
 //!
 //! | actor in the trace | what it does here | what `kubegc-controllers` does already |
 //! |---|---|---|
@@ -39,8 +40,8 @@
 //! - CronJobs have no schedule: see [`create_job_from`].
 //!
 //! # Upstream
-//! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`, `replicaset`,
-//! `statefulset`, `daemon`, `job`, `nodelifecycle` and `history`.
+//! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
+//! `replicaset`, `statefulset`, `daemon`, `job`, `nodelifecycle` and `history`.
 //!
 //! [`ControlPlane`]: crate::ControlPlane
 

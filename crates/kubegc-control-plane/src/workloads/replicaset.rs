@@ -2,8 +2,8 @@
 //! and deletion of surplus pods.
 //!
 //! # Upstream
-//! [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go) in
-//! `replica_set.go`, and `calculateStatus` in `replica_set_utils.go`.
+//! [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go)
+//! in `replica_set.go`, and `calculateStatus` in `replica_set_utils.go`.
 
 use std::sync::Arc;
 

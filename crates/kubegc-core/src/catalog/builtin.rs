@@ -4,15 +4,15 @@
 //! resource that discovery prefers, the effect of a DELETE on dependents, and its response.
 //!
 //! # Upstream
-//! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to 1.36, and
-//! `v0.37.0-beta.0` for 1.37. What is on by default: `DefaultAPIResourceConfigSource` in `pkg/controlplane/instance.go`. Preference:
-//! `apiVersionPriorities` of kube-apiserver's aggregator. Deletion: `DefaultGarbageCollectionPolicy` and `ReturnDeletedObject` of the REST
-//! registries, 1.20.2.
+//! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to
+//! 1.36, and `v0.37.0-beta.0` for 1.37. What is on by default: `DefaultAPIResourceConfigSource` in
+//! `pkg/controlplane/instance.go`. Preference: `apiVersionPriorities` of kube-apiserver's aggregator.
+//! Deletion: `DefaultGarbageCollectionPolicy` and `ReturnDeletedObject` of the REST registries, 1.20.2.
 //!
 //! # Assumptions
 //! Not verified in the source, and assumed until a recording contradicts it:
-//! - 1.37 is described from its first beta and its release announcement (StorageVersionMigration, DeviceTaintRule and
-//!   PodCertificateRequest in `v1`).
+//! - 1.37 is described from its first beta and its release announcement (StorageVersionMigration,
+//!   DeviceTaintRule and PodCertificateRequest in `v1`).
 //! - Services support `deletecollection` since 1.23: inferred from the rewrite of their registry in that
 //!   release.
 //! - The dummy `replicationcontrollers` of `extensions/v1beta1` is listed, with no verbs, up to 1.15.

@@ -70,7 +70,8 @@ impl PodState {
 pub struct Pods {
     /// The pods, by uid.
     pub known: BTreeMap<Uid, PodState>,
-    /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream: `allSourcesReady`.
+    /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream:
+    /// `allSourcesReady`.
     pub sources_ready: bool,
     /// The running pods were compared at least once with the desired ones: a uid that is not `known` is
     /// garbage, not a new pod. Upstream: `podsSynced`.

@@ -21,8 +21,9 @@ use crate::Timestamp;
 /// *Explained*: every object with an action and every kept object has a reason.
 ///
 /// # Wrappers
-/// [`protect`](Self::protect), [`limit_deletions`](Self::limit_deletions) and [`require_approval`](Self::require_approval) give planners that
-/// withhold actions. They work for every planner whose actions are [`PlannedAction`]s, and they can be chained; the innermost is applied first.
+/// [`protect`](Self::protect), [`limit_deletions`](Self::limit_deletions) and
+/// [`require_approval`](Self::require_approval) give planners that withhold actions. They work for every
+/// planner whose actions are [`PlannedAction`]s, and they can be chained; the innermost is applied first.
 /// Withheld objects are kept, with a [`Withheld`] reason.
 ///
 /// - A withheld action also withholds later actions on the same object, and those on the object that it

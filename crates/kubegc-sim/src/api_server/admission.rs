@@ -35,8 +35,8 @@ impl ApiServer {
         self
     }
 
-    /// Refuses a request where a webhook that must be called cannot be reached. `objects` are the object before
-    /// and after the request, as far as there is one.
+    /// Refuses a request where a webhook that must be called cannot be reached. `objects` are the object
+    /// before and after the request, as far as there is one.
     ///
     /// # Upstream
     /// `ShouldCallHook` in

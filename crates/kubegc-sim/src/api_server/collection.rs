@@ -18,7 +18,8 @@ impl ApiServer {
     /// as it was read.
     ///
     /// # Upstream
-    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one worker.
+    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one
+    /// worker.
     pub fn delete_collection(
         &mut self,
         kind: KindId,

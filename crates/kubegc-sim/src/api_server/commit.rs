@@ -60,7 +60,7 @@ impl ApiServer {
         last
     }
 
-    /// Starts a revision; returns its position in the table.
+    /// Starts a revision; returns the position of its table.
     fn next_revision(&mut self, kind: KindId) -> usize {
         let table = self.shape.kinds[kind.index()].table;
         self.revision += 1;
@@ -87,7 +87,8 @@ impl ApiServer {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&high.to_be_bytes());
         bytes[8..].copy_from_slice(&low.to_be_bytes());
-        // Version 4, variant 1, as `uuid.NewUUID` marks them. The two variant bits are moved into the high half.
+        // Version 4, variant 1, as `uuid.NewUUID` marks them. The two variant bits are moved into the high
+        // half.
         bytes[7] = (bytes[7] & 0x3f) | (bytes[8] & 0xc0);
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;

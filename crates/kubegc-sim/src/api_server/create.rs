@@ -31,7 +31,8 @@ impl ApiServer {
     /// object may be empty.
     ///
     /// # Upstream
-    /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
+    /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in
+    /// `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
         self.retyped(kind, object)
             .and_then(|object| self.try_create(kind, namespace, object, None, None))

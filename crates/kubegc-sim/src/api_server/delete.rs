@@ -36,7 +36,8 @@ pub(super) struct Outcome {
 /// Whether the deletion is graceful, and its grace period.
 ///
 /// # Upstream
-/// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in `pkg/registry/core/pod/strategy.go`, 1.20.2.
+/// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in
+/// `pkg/registry/core/pod/strategy.go`, 1.20.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Graceful {
     /// It is not graceful.
@@ -369,7 +370,8 @@ pub(super) fn check_before_marking(
 /// The finalizer of the garbage collector that a deletion sets, if any.
 ///
 /// # Upstream
-/// `shouldOrphanDependents` and `shouldDeleteDependents` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
+/// `shouldOrphanDependents` and `shouldDeleteDependents` in
+/// `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
 fn wanted_finalizer(
     default: DefaultDeletion,
     propagation: Option<Propagation>,

@@ -17,8 +17,8 @@ impl ApiServer {
     /// Reads one object for export. `exact`: its namespace and its generated name are retained.
     ///
     /// # Upstream
-    /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in `registry/generic/registry/store.go`,
-    /// 1.20.2.
+    /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in
+    /// `registry/generic/registry/store.go`, 1.20.2.
     #[must_use]
     pub fn exported(&self, kind: KindId, namespace: &str, name: &str, exact: bool) -> Response {
         self.try_export(kind, namespace, name, exact)

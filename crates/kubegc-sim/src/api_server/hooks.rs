@@ -1,7 +1,8 @@
 //! Admission webhooks of stored configurations. Functions of the caller take the place of the webhooks.
 //!
 //! # Upstream
-//! `apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`, and `ToStatusErr` in `webhook/errors/statuserror.go`, 1.20.2.
+//! `apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`, and `ToStatusErr` in
+//! `webhook/errors/statuserror.go`, 1.20.2.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

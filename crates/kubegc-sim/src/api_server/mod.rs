@@ -292,7 +292,8 @@ impl ApiServer {
         self.table(kind)?.find(self.namespace_of(kind, namespace), name)
     }
 
-    /// All objects of a resource, or those of one namespace, ordered by namespace and name, without a request.
+    /// All objects of a resource, or those of one namespace, ordered by namespace and name, without a
+    /// request.
     #[must_use]
     pub fn objects(&self, kind: KindId, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
         self.table(kind)
@@ -300,7 +301,8 @@ impl ApiServer {
             .unwrap_or_default()
     }
 
-    /// Whether two kinds are served from the same objects: versions of one resource, or one that is served from two groups.
+    /// Whether two kinds are served from the same objects: versions of one resource, or one that is served
+    /// from two groups.
     #[must_use]
     pub fn share_objects(&self, one: KindId, other: KindId) -> bool {
         let table = |kind: KindId| self.shape.kinds.get(kind.index()).map(|kind| kind.table);

@@ -75,7 +75,8 @@ impl ApiServer {
 /// Deletes a namespace.
 ///
 /// # Upstream
-/// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces: `NamespaceLifecycle`, 1.20.2.
+/// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces:
+/// `NamespaceLifecycle`, 1.20.2.
 pub(super) fn delete(
     server: &mut ApiServer,
     kind: KindId,
@@ -119,7 +120,8 @@ pub(super) fn delete(
     server.delete_object(kind, "", name, options, &mut grace)
 }
 
-/// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false` means foreground deletion.
+/// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false`
+/// means foreground deletion.
 fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
     let wanted = match options.propagation {
         None => return,

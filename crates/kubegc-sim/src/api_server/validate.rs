@@ -21,7 +21,8 @@ use crate::{
 /// A kind's own validation of metadata, in addition to the generic one.
 ///
 /// # Upstream
-/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in `pkg/apis/*/validation`, 1.20.2.
+/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in
+/// `pkg/apis/*/validation`, 1.20.2.
 struct Own {
     /// Whether names are checked, and how. Kinds that rely on the generic validation: as path segments.
     names: Names,

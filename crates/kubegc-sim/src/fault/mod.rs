@@ -77,7 +77,7 @@ pub struct Rule {
     pub resource: Option<Arc<str>>,
     /// Name of the object; `None` means all.
     pub name: Option<Arc<str>>,
-    /// How many matching calls succeed before the first fault.
+    /// How many matching calls are performed normally before the first fault.
     pub skip: u32,
     /// How many calls then get the fault.
     pub times: u32,

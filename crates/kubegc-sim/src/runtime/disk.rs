@@ -173,7 +173,7 @@ const fn purpose_of(role: FileSystemRole) -> Purpose {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
     pub(super) bytes_per_hour: u64,
-    /// The remainder of a byte, in bytes per hour times nanoseconds.
+    /// The fraction of a byte, as a numerator over `HOUR_NANOS`.
     remainder: u128,
 }
 

@@ -35,7 +35,7 @@ pub struct Rule {
     pub operation: Option<Operation>,
     /// Their target: an id, reference, entry or path; `None` means all.
     pub target: Option<Arc<str>>,
-    /// How many matching calls succeed before the first fault.
+    /// How many matching calls are performed normally before the first fault.
     pub skip: u32,
     /// How many calls then get the fault.
     pub times: u32,

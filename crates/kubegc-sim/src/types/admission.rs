@@ -1,8 +1,9 @@
 //! The default admission plugins: the fields that they set, and the objects that they refuse.
 //!
 //! # Upstream
-//! `plugin/pkg/admission`, 1.20.2: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,
-//! PersistentVolumeClaimResize, Priority, RuntimeClass, StorageObjectInUseProtection, TaintNodesByCondition.
+//! `plugin/pkg/admission`, 1.20.2: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds,
+//! LimitRanger, PersistentVolumeClaimResize, Priority, RuntimeClass, StorageObjectInUseProtection,
+//! TaintNodesByCondition.
 
 use std::sync::Arc;
 
@@ -365,7 +366,7 @@ impl Classes {
     }
 }
 
-/// The reason why a claim cannot grow.
+/// The error for a claim that is resized but must not be.
 fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option<String> {
     let size = |claim: &StoredObject| {
         let size = claim.text_at(&["spec", "resources", "requests", "storage"]);

@@ -296,7 +296,8 @@ fn host_ports(spec: &mut Object) {
     }
 }
 
-/// Whether an image has the tag `latest`, or neither tag nor digest. An image without a valid name has no tag.
+/// Whether an image has the tag `latest`, or neither tag nor digest. An image without a valid name has no
+/// tag.
 ///
 /// # Upstream
 /// `ParseImageName` in `pkg/util/parsers/parsers.go`, 1.20.2.

@@ -174,7 +174,7 @@ impl FieldSet {
             .collect()
     }
 
-    /// The paths, breadth first within each level.
+    /// The paths. At each level, the members precede the paths below them.
     pub(super) fn paths(&self) -> Vec<Vec<Element>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

@@ -1,6 +1,7 @@
 //! Merges an applied configuration into an object, and removes fields from an object.
 //!
-//! The recursions here and in `compare` follow the nesting of one JSON value, which the parser and JSON patches bound at 128.
+//! The recursions here and in `compare` follow the nesting of one JSON value, which the parser and JSON
+//! patches bound at 128.
 
 use std::collections::BTreeMap;
 

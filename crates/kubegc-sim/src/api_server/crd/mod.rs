@@ -261,7 +261,8 @@ fn resources_of(object: &StoredObject) -> Vec<ApiResource> {
         .collect()
 }
 
-/// The rank of a version of a custom resource: stable above beta above alpha, then the greater numbers; anything else lowest.
+/// The rank of a version of a custom resource: stable above beta above alpha, then the greater numbers;
+/// anything else lowest.
 ///
 /// # Upstream
 /// `CompareKubeAwareVersionStrings` in `apimachinery/pkg/version/helpers.go`.

@@ -64,7 +64,7 @@ pub struct CrdRegistration {
     ignored: BTreeSet<Arc<str>>,
 }
 
-/// What a step of a [`CrdRegistration`] did.
+/// The result of a step of a [`CrdRegistration`].
 #[expect(clippy::exhaustive_enums, reason = "a controller writes or does not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationStep {

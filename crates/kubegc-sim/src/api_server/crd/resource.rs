@@ -2,7 +2,8 @@
 //! conversion to served versions.
 //!
 //! # Upstream
-//! `pkg/apiserver/customresource_handler.go` and `pkg/registry/customresource` in `apiextensions-apiserver`, 1.20.2.
+//! `pkg/apiserver/customresource_handler.go` and `pkg/registry/customresource` in `apiextensions-apiserver`,
+//! 1.20.2.
 
 use std::sync::Arc;
 
@@ -343,7 +344,7 @@ fn pruned(object: &mut StoredObject, schema: &Value) {
 /// Stores numbers without a fractional part as integers.
 fn whole_numbers(value: &mut Value) {
     let mut pending = vec![value];
-    // Ends: each value is visited once.
+    // Terminates: each value is processed once.
     while let Some(value) = pending.pop() {
         match value {
             Value::Object(fields) => pending.extend(fields.values_mut()),

@@ -1,4 +1,5 @@
-//! Validates the schemas of CustomResourceDefinitions: that they are structural, and that their defaults fit them.
+//! Validates the schemas of CustomResourceDefinitions: that they are structural, and that their defaults fit
+//! them.
 //!
 //! # Upstream
 //! `ValidateCustomResourceDefinitionOpenAPISchema` in
@@ -745,7 +746,7 @@ fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rul
 /// Whether a predicate holds for a schema or for one below it.
 fn any(schema: &Value, is_such: &dyn Fn(&Value) -> bool) -> bool {
     let mut pending = vec![schema];
-    // Ends: each schema is visited once.
+    // Terminates: each schema is processed once.
     while let Some(schema) = pending.pop() {
         if is_such(schema) {
             return true;

@@ -1,7 +1,8 @@
 //! JSON patches (RFC 6902): operations one after the other, all or none, and within bounds.
 //!
-//! The crate `json-patch` does not have the semantics of `evanphx/json-patch`: there, a missing value passes a test for null, and
-//! old releases replace a field that does not exist. It bounds neither depth nor copied bytes.
+//! The crate `json-patch` does not have the semantics of `evanphx/json-patch`: there, a missing value passes
+//! a test for null, and old releases replace a field that does not exist. It bounds neither depth nor copied
+//! bytes.
 
 use serde_json::{Map, Value};
 

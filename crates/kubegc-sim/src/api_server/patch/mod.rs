@@ -76,7 +76,8 @@ impl ApiServer {
         answer
     }
 
-    /// Patches a subresource. A `scale` is patched as the object that [`read_subresource`](Self::read_subresource) shows.
+    /// Patches a subresource. A `scale` is patched as the object that
+    /// [`read_subresource`](Self::read_subresource) shows.
     pub fn patch_subresource(
         &mut self,
         kind: KindId,

@@ -1,7 +1,8 @@
 //! The `scale` subresource: reads a scale from an object, and writes it back.
 //!
 //! # Upstream
-//! `ScaleREST` in `pkg/registry/apps/*/storage` and in `apiextensions-apiserver/pkg/registry/customresource`, 1.30.
+//! `ScaleREST` in `pkg/registry/apps/*/storage` and in `apiextensions-apiserver/pkg/registry/customresource`,
+//! 1.30.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Labels and selectors.
 //!
 //! # Upstream
-//! `apimachinery/pkg/apis/meta/v1/validation/validation.go`, and node selectors in `pkg/apis/core/validation`, 1.20.2.
+//! `apimachinery/pkg/apis/meta/v1/validation/validation.go`, and node selectors in
+//! `pkg/apis/core/validation`, 1.20.2.
 
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ fn values_of_operator(operator: &str, values: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Whether a selector is set and selects everything.
+/// Whether a selector, which is set, selects everything.
 pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
     at.get("matchLabels").is_empty() && at.get("matchExpressions").is_empty()
 }

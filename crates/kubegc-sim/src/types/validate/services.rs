@@ -1,7 +1,8 @@
 //! Services, endpoints, endpoint slices.
 //!
 //! # Upstream
-//! `ValidateService` and `ValidateEndpoints` in `pkg/apis/core/validation`, and `pkg/apis/discovery/validation`, 1.20.2.
+//! `ValidateService` and `ValidateEndpoints` in `pkg/apis/core/validation`, and
+//! `pkg/apis/discovery/validation`, 1.20.2.
 
 use std::net::IpAddr;
 

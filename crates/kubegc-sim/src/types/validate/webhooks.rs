@@ -14,8 +14,8 @@ type Object = Map<String, Value>;
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
-/// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`: stricter checks do
-/// not apply to invalid values that are already stored.
+/// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`: stricter checks are
+/// skipped if the stored configuration already fails them.
 pub(super) fn configuration(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
     let before: Option<Vec<At<'_>>> = old.map(|old| At::root(old, "webhooks").items().collect());
     let all_were =

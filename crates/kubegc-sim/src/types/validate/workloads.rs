@@ -1,7 +1,8 @@
 //! Controllers of pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob.
 //!
 //! # Upstream
-//! `pkg/apis/apps/validation`, `pkg/apis/batch/validation`, and `ValidateReplicationController` of core, 1.20.2.
+//! `pkg/apis/apps/validation`, `pkg/apis/batch/validation`, and `ValidateReplicationController` of core,
+//! 1.20.2.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,5 @@
-//! The functions that Kubernetes adds to CEL: lists, regular expressions, quantities, IP addresses and networks.
+//! The functions that Kubernetes adds to CEL: lists, regular expressions, quantities, IP addresses and
+//! networks.
 //!
 //! # Upstream
 //! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0.

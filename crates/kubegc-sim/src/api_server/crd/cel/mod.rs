@@ -1,8 +1,10 @@
-//! CEL rules of definitions (`x-kubernetes-validations`): compiled with the definition, run on custom resources.
+//! CEL rules of definitions (`x-kubernetes-validations`): compiled with the definition, run on custom
+//! resources.
 //!
 //! # Upstream
-//! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and `ValidateCustomResourceDefinitionOpenAPISchema` in
-//! `pkg/apis/apiextensions/validation/validation.go`, 1.31.0.
+//! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and
+//! `ValidateCustomResourceDefinitionOpenAPISchema` in `pkg/apis/apiextensions/validation/validation.go`,
+//! 1.31.0.
 //!
 //! # Deviations
 //! Costs are neither estimated nor limited. Functions for URLs, semantic versions, named formats and sets,
@@ -184,7 +186,8 @@ impl Engine<'_> {
         causes
     }
 
-    /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the parser that read the schema.
+    /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the
+    /// parser that read the schema.
     fn schema(
         &self,
         schema: &Value,

@@ -1,7 +1,8 @@
 //! Custom resources as CEL values, by the schema that declares their fields.
 //!
 //! # Upstream
-//! `UnstructuredToVal` in `apiextensions-apiserver/pkg/apiserver/schema/cel/values.go`, and `Escape` in `pkg/apiserver/schema/cel/model`, 1.25.0.
+//! `UnstructuredToVal` in `apiextensions-apiserver/pkg/apiserver/schema/cel/values.go`, and `Escape` in
+//! `pkg/apiserver/schema/cel/model`, 1.25.0.
 
 use std::sync::Arc;
 
