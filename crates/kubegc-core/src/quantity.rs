@@ -300,7 +300,7 @@ fn decimal(parts: &Parts<'_>, exponent: i32) -> Option<(i128, i32)> {
     let significant = kept.trim_start_matches('0').trim_end_matches('0');
     let zeros = kept.len() - kept.trim_end_matches('0').len();
     if is_inexact {
-        // The last digit counts, whatever it is.
+        // The last digit counts, regardless of its value.
         let significant = kept.trim_start_matches('0');
         let amount = (significant.len() <= DIGITS_MAX).then(|| number(significant))??;
         return Some((amount + 1, NANO));
@@ -331,8 +331,8 @@ fn binary_nanos(parts: &Parts<'_>, power: i32) -> i128 {
     if whole > BINARY_NANOS_MAX / unit {
         return BINARY_NANOS_MAX;
     }
-    // From the last digit to the first, each step divides all behind it by ten. Rounding down step by step
-    // ends where rounding down once does.
+    // From the last digit to the first, each step divides the rest by ten. Rounding down at each step has the
+    // same result as rounding down once.
     let (mut part, mut is_inexact) = (0, false);
     for one in parts.fraction.bytes().rev() {
         let sum = digit(one) * unit + part;

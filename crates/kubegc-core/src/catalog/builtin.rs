@@ -76,7 +76,7 @@ fn texts(texts: &[&str]) -> Vec<Arc<str>> {
 /// The short names of a resource.
 ///
 /// # Upstream
-/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of those that came later.
+/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of newer ones.
 fn short_names(resource: &str) -> &'static [&'static str] {
     match resource {
         "certificatesigningrequests" => &["csr"],
@@ -116,7 +116,7 @@ fn short_names(resource: &str) -> &'static [&'static str] {
 /// The categories of a resource.
 ///
 /// # Upstream
-/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` came in 1.14.
+/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` since 1.14.
 fn categories(resource: &str) -> &'static [&'static str] {
     match resource {
         "cronjobs"

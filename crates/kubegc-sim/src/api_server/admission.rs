@@ -1,6 +1,6 @@
 //! Admission webhooks that cannot be reached: they refuse the requests that match.
 //!
-//! Webhooks that can be reached are assumed to allow every request and to change nothing.
+//! Reachable webhooks are assumed to allow every request and to change nothing.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl ApiServer {
         self
     }
 
-    /// Refuses a request where a webhook that must be called cannot be reached. `objects` are the object
-    /// before and after the request, as far as there is one.
+    /// Refuses a request if a required webhook cannot be reached. `objects` are the object before and after
+    /// the request, if they exist.
     ///
     /// # Upstream
     /// `ShouldCallHook` in

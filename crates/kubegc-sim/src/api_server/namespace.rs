@@ -26,7 +26,7 @@ use crate::{
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
-    /// Writes a namespace through its `finalize` subresource: the one way to change `spec.finalizers`.
+    /// Writes a namespace through its `finalize` subresource: the only way to change `spec.finalizers`.
     pub fn finalize_namespace(&mut self, kind: KindId, name: &str, object: StoredObject) -> Response {
         self.try_update(kind, "", name, object, Part::Finalize).into()
     }

@@ -56,7 +56,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Whether a write that changes nothing is stored all the same: the first update of a volume or claim, an
+    /// Whether a write that changes nothing is stored anyway: the first update of a volume or claim, an
     /// update of an Event that another API group created, and an apply of a Secret with empty bytes. `old` is
     /// the stored object.
     pub(super) fn stores_unchanged(

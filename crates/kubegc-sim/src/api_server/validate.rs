@@ -21,7 +21,7 @@ use crate::{
 /// A kind's own validation of metadata, in addition to the generic one.
 ///
 /// # Upstream
-/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in
+/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and their callees in
 /// `pkg/apis/*/validation`, 1.20.2.
 struct Own {
     /// Whether names are checked, and how. Kinds that rely on the generic validation: as path segments.

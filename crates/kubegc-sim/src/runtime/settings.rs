@@ -27,11 +27,11 @@ pub enum Layout {
 #[expect(clippy::exhaustive_enums, reason = "the three that eviction has signals for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
-    /// Holds logs and everything else of the node (upstream: `nodefs`).
+    /// Logs and everything else of the node (upstream: `nodefs`).
     Node,
-    /// Holds the layers of images (upstream: `imagefs`).
+    /// The layers of images (upstream: `imagefs`).
     Images,
-    /// Holds the writable layers of containers (upstream: `containerfs`).
+    /// The writable layers of containers (upstream: `containerfs`).
     Containers,
 }
 

@@ -53,7 +53,7 @@ fn fill_value(value: &mut Value, ty: &Type, id: StructId, version: KubernetesVer
     }
 }
 
-/// Whether the defaulting code sees the zero value: nil for a pointer.
+/// Whether the defaulting code reads the zero value: nil for a pointer.
 fn is_unset(object: &Object, field: &Field) -> bool {
     match object.get(field.name) {
         None | Some(Value::Null) => true,

@@ -56,7 +56,7 @@ impl ApiServer {
     /// Converts a custom resource from one version of its definition to another.
     ///
     /// # Errors
-    /// 500 where the webhook refuses, cannot be reached, or changes what it may not change.
+    /// 500 if the webhook refuses, cannot be reached, or changes an immutable field.
     pub(super) fn convert_custom(
         &self,
         kind: KindId,

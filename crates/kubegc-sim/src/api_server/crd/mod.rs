@@ -34,7 +34,8 @@ use crate::{
 /// The finalizer that keeps a deleted CustomResourceDefinition until its custom resources are removed.
 pub const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Deletes a definition: the first DELETE marks it and adds [`FINALIZER_CRD_CLEANUP`], whatever its policy.
+/// Deletes a definition: the first DELETE marks it and adds [`FINALIZER_CRD_CLEANUP`], regardless of its
+/// policy.
 ///
 /// Later ones are ordinary deletions. `deletecollection` does not use this function: as upstream, it deletes
 /// definitions without the finalizer, and their custom resources remain in the store.

@@ -1,5 +1,5 @@
-//! Validates the schemas of CustomResourceDefinitions: that they are structural, and that their defaults fit
-//! them.
+//! Validates the schemas of CustomResourceDefinitions: that they are structural, and that their defaults are
+//! valid.
 //!
 //! # Upstream
 //! `ValidateCustomResourceDefinitionOpenAPISchema` in

@@ -33,7 +33,7 @@ impl ApiServer {
     /// Patches an object. The format is the request's content type. An unsupported format is refused before
     /// all other checks.
     ///
-    /// Server-side apply is not a format here: see [`apply`](Self::apply).
+    /// Server-side apply is not supported here: see [`apply`](Self::apply).
     ///
     /// # Upstream
     /// `PatchResource` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.

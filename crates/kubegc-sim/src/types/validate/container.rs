@@ -1,7 +1,7 @@
 //! Containers: names, ports, variables, mounts, probes, resources, security.
 //!
 //! # Upstream
-//! `validateContainers` and what it calls in `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `validateContainers` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use std::collections::BTreeSet;
 

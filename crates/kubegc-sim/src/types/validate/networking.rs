@@ -380,7 +380,7 @@ pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     fits.then(|| masked(address, length).map(|network| (network, length)))?
 }
 
-/// The address without the bits behind the mask; `None` for a mask that does not fit the family.
+/// The address without the bits after the mask; `None` for a mask that is too long for the family.
 fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
     let length = u32::from(length);
     match address {

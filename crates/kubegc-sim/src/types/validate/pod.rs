@@ -1,7 +1,7 @@
 //! Pods and pod templates.
 //!
 //! # Upstream
-//! `ValidatePodSpec` and what it calls in `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `ValidatePodSpec` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use std::collections::BTreeSet;
 

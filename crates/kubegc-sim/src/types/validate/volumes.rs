@@ -1,7 +1,7 @@
 //! Volumes of pods and sources of persistent volumes.
 //!
 //! # Upstream
-//! `ValidateVolumes` and what it calls in `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `ValidateVolumes` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use kubegc_core::Quantity;
 use serde_json::Value;

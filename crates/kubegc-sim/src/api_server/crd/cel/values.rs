@@ -82,7 +82,7 @@ pub(super) fn of_entries(schema: &Value) -> Option<&Value> {
         .filter(|schema| schema.is_object())
 }
 
-/// Whether rules see a field with this schema.
+/// Whether rules can read a field with this schema.
 pub(super) fn is_visible(schema: &Value) -> bool {
     is_int_or_string(schema)
         || match text(schema, "type") {
