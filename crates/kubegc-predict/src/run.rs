@@ -236,7 +236,7 @@ impl Run<'_> {
             is_alone: true,
             aggregated_apis: cluster.aggregated_apis.clone(),
             assumptions: Arc::clone(&cluster.assumptions),
-            ..Settings::new(cluster.version, Arc::new(JsonDocuments::default()))
+            ..Settings::new(cluster.version)
         };
         let mut plane = ControlPlane::with_manager(&server, settings, manager);
         plane.settle_collector(&mut server);

@@ -9,7 +9,6 @@ use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_predict::Fact;
 use kubegc_sim::ApiServer;
-use kubegc_snapshot::JsonDocuments;
 
 use super::{Cluster, Inner, State};
 use crate::{
@@ -63,12 +62,11 @@ impl Plane {
         assumptions: &Assumptions,
         workloads: Option<Arc<Workloads>>,
     ) -> Self {
-        let documents = Arc::new(JsonDocuments::default());
         let settings = Settings {
             collector_runs: collects,
             assumptions: Arc::new(assumptions.clone()),
             workloads: workloads.clone(),
-            ..Settings::new(server.version(), documents)
+            ..Settings::new(server.version())
         };
         Self {
             control: ControlPlane::new(server, settings),
