@@ -1,4 +1,4 @@
-//! Decides what time it is in a simulation: what the simulation says, and nobody waits for real.
+//! A manually advanced clock. No call sleeps in real time.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use kubegc_core::{Clock, Timestamp};
 use parking_lot::Mutex;
 
-/// A clock that is moved by hand. Clones show the same time.
+/// A manually advanced clock. Clones share the time.
 ///
 /// # Examples
 /// ```
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl SimClock {
-    /// A clock that stands at a time.
+    /// A clock at a time.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         let state = State {
@@ -47,13 +47,13 @@ impl SimClock {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Lets time pass, and wakes whoever waited for it.
+    /// Advances the time, and wakes all tasks that wait for it.
     pub fn advance(&self, by: Duration) {
         let until = self.0.lock().now.saturating_add(by);
         self.set(until);
     }
 
-    /// Sets the time. An earlier time than the present changes nothing.
+    /// Sets the time. An earlier time than the current one has no effect.
     pub fn set(&self, now: Timestamp) {
         let due = {
             let mut state = self.0.lock();
@@ -62,13 +62,13 @@ impl SimClock {
             let later = state.sleepers.split_off(&(now, u64::MAX));
             std::mem::replace(&mut state.sleepers, later)
         };
-        // Woken after the lock is released: a waker may ask for the time.
+        // Woken after the lock is released: a waker may read the time.
         for waker in due.into_values() {
             waker.wake();
         }
     }
 
-    /// The earliest time that somebody waits for.
+    /// The earliest time that a task waits for.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         let state = self.0.lock();
@@ -92,7 +92,7 @@ impl Clock for SimClock {
     }
 }
 
-/// Waits for a time; forgotten by the clock when dropped.
+/// Waits for a time. The clock drops it when it is dropped.
 struct Sleep<'a> {
     clock: &'a SimClock,
     until: Timestamp,

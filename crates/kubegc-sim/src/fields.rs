@@ -1,4 +1,4 @@
-//! Decides which objects a field selector means, as far as the text goes: which fields a kind has is the server's.
+//! Field selectors: parsing and matching. The server defines which fields a kind supports.
 
 use kubegc_core::FieldError;
 
@@ -6,7 +6,7 @@ use crate::Selector;
 
 /// A field selector, in the text form of URLs: `metadata.name=web,status.phase!=Failed`.
 ///
-/// Values may hold commas, equal signs and backslashes behind a backslash.
+/// Commas, equal signs and backslashes in values are escaped by a backslash.
 ///
 /// # Examples
 /// ```
@@ -36,18 +36,18 @@ impl FieldSelector {
         Self(Vec::new())
     }
 
-    /// Whether it says nothing.
+    /// Whether it has no requirement.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fields that it asks for, in its order.
+    /// The fields of the requirements, in order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| &*requirement.field)
     }
 
-    /// The one value that a field must have, if it asks for one.
+    /// The one value that a field must have, if the selector requires one.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         let mut own = self.0.iter().filter(|requirement| requirement.equal);
@@ -55,7 +55,7 @@ impl FieldSelector {
             .map(|requirement| &*requirement.value)
     }
 
-    /// Whether an object is meant whose fields have these values; a field that is missing is empty.
+    /// Whether the selector matches an object whose fields have these values; a missing field is empty.
     pub fn matches_by(&self, mut value: impl FnMut(&str) -> String) -> bool {
         self.0
             .iter()
@@ -123,7 +123,7 @@ fn unescaped(value: &str) -> Option<String> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => plain.push(chars.next().filter(|c| matches!(c, '\\' | ',' | '='))?),
-            // An operator that was not escaped.
+            // An operator without escape.
             '=' => return None,
             c => plain.push(c),
         }
@@ -131,7 +131,7 @@ fn unescaped(value: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Which objects of a list are meant: by their labels and by their fields.
+/// A filter of lists: by labels and by fields.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {

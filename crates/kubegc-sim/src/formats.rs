@@ -1,6 +1,6 @@
-//! The formats of names, ports and addresses, and what upstream says of a value that does not fit.
+//! Formats of names, ports and addresses, and upstream's messages for invalid values.
 //!
-//! Every function lists the problems of a value; an empty list means that it fits.
+//! Every function returns the problems of a value; an empty list means that it is valid.
 //!
 //! # Upstream
 //! [`apimachinery/pkg/util/validation`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go).
@@ -23,7 +23,7 @@ pub(crate) fn not_between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// What a value does not match, with examples.
+/// The message for a value that does not match a pattern, with examples.
 fn mismatch(message: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}'")).collect();
     // Upstream puts two spaces before each `or`.
@@ -57,7 +57,7 @@ pub(crate) fn is_name_part(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// Whether a text can be the key of a label: an optional DNS subdomain, a slash, a name.
+/// Whether a string can be the key of a label: an optional DNS subdomain, a slash, a name.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = match text.split_once('/') {
         None => (None, text),
@@ -199,7 +199,7 @@ pub(crate) fn port_name(value: &str) -> Vec<String> {
     if value.is_empty() || !value.chars().all(known) {
         problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
-    // Upstream asks for a letter, whatever it says.
+    // Upstream requires a letter, although its message does not say so.
     if !value.chars().any(|c| c.is_ascii_lowercase()) {
         problems.push("must contain at least one letter or number (a-z, 0-9)".to_owned());
     }
@@ -212,7 +212,7 @@ pub(crate) fn port_name(value: &str) -> Vec<String> {
     problems
 }
 
-/// `net.ParseIP` of Go before 1.17, which takes leading zeros.
+/// `net.ParseIP` of Go before 1.17, which accepts leading zeros.
 pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     value.parse().ok().or_else(|| {
         let parts: Vec<&str> = value.split('.').collect();

@@ -4,10 +4,10 @@ use serde_json::{Number, Value};
 
 use crate::status::quoted;
 
-/// How deep Go reads arrays and objects.
+/// The maximum nesting depth that Go's decoder accepts.
 const DEPTH_MAX: usize = 10_000;
 
-/// Why Go's `encoding/json` refuses a text; `None` where it is JSON.
+/// The error of Go's `encoding/json` for a text; `None` where it is valid JSON.
 ///
 /// # Complexity
 /// Linear in the length of the text.
@@ -35,29 +35,29 @@ pub fn json_syntax_error(text: &[u8]) -> Option<String> {
 /// A scanner of one document.
 struct Scanner<'a> {
     rest: &'a [u8],
-    /// The containers that the scanner is in: whether each is an object.
+    /// The enclosing containers: whether each is an object.
     open: Vec<bool>,
 }
 
-/// What may come next.
+/// The expected next token.
 enum Next {
     Value,
-    /// A value, or the end of an array that has just begun.
+    /// A value, or the end of an empty array.
     ValueOrEnd,
     Key,
-    /// A key, or the end of an object that has just begun.
+    /// A key, or the end of an empty object.
     KeyOrEnd,
     Colon,
-    /// What follows a value.
+    /// A token after a value.
     After,
 }
 
 impl Scanner<'_> {
     /// # Errors
-    /// The message.
+    /// Returns the error message.
     fn document(&mut self) -> Result<(), String> {
         let mut next = Next::Value;
-        // Ends: each step takes at least one byte, or fails.
+        // Terminates: each step consumes at least one byte, or fails.
         loop {
             self.skip_space();
             let Some(byte) = self.peek() else {
@@ -235,7 +235,7 @@ fn unexpected(byte: u8, place: &str) -> String {
     format!("invalid character {} {place}", quoted_char(byte))
 }
 
-/// A byte as Go's scanner shows it.
+/// A byte as Go's scanner prints it.
 fn quoted_char(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),
@@ -273,7 +273,7 @@ pub const fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value as Go's `%v` prints what it was read into.
+/// A JSON value as Go's `%v` prints its decoded form.
 pub(crate) fn printed(value: &Value) -> String {
     let mut text = String::new();
     print(value, &mut text);
@@ -320,7 +320,7 @@ pub(crate) fn number(number: &Number) -> String {
     }
 }
 
-/// A `float64` as Go's `%v` prints it: with an exponent where that is below -4 or above 20.
+/// A `float64` as Go's `%v` prints it: with an exponent if that is below -4 or above 20.
 pub(crate) fn float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
@@ -333,7 +333,7 @@ pub(crate) fn float(value: f64) -> String {
     }
 }
 
-/// A JSON value as a refusal shows the value of a field.
+/// A JSON value as an error message prints the value of a field.
 ///
 /// # Upstream
 /// `Error.ErrorBody` in `apimachinery/pkg/util/validation/field/errors.go`, 1.20.2.
@@ -345,7 +345,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// A JSON value as Go's `%#v` prints what it was read into.
+/// A JSON value as Go's `%#v` prints its decoded form.
 pub(crate) fn syntax(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value {

@@ -1,14 +1,18 @@
-//! The world in memory: an API server that deletes exactly as Kubernetes does, a clock that is moved by hand, faults.
+//! An in-memory cluster: an API server with the deletion semantics of Kubernetes, a manually advanced clock,
+//! and faults.
 //!
-//! Nothing here collects garbage. A collector meets this world as it meets a real one: through
-//! [`ObjectStore`](kubegc_core::ObjectStore) ([`SharedApiServer`]), or by typed requests and a log of changes ([`ApiServer`]).
+//! This crate collects no garbage. A collector uses it like a real cluster: through
+//! [`ObjectStore`](kubegc_core::ObjectStore) ([`SharedApiServer`]), or by typed requests and a log of changes
+//! ([`ApiServer`]).
 //!
-//! - [`api_server`]: requests in, answers out, revisions and events behind them.
-//! - [`clock`]: [`SimClock`], time that passes when it is told to.
+//! - [`api_server`]: requests and responses, with revisions and watch events.
+//! - [`clock`]: [`SimClock`], a manually advanced clock.
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
-//! - [`fault`]: a decorator over any `ObjectStore` that refuses, loses answers, delays and repeats.
-//! - [`schedule`]: in which order and how late the changes of different resources reach a watcher.
-//! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and disks that fill ([`SimNode`]), and its faults.
+//! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
+//!   changes.
+//! - [`schedule`]: the order and the delay in which a watcher receives the changes of different resources.
+//! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and limited disks
+//!   ([`SimNode`]), and its faults.
 
 pub mod api_server;
 pub mod clock;

@@ -1,6 +1,6 @@
 //! Stored objects: typed metadata, and the other fields as shared JSON.
 //!
-//! An object of which only metadata is known has no body, and costs none.
+//! An object whose metadata only is known has no body, and no memory is used for one.
 
 use std::{
     borrow::Cow,
@@ -18,22 +18,24 @@ use serde_json::{Map, Value};
 
 use crate::types::convert;
 
-/// One object as the server stores it.
+/// One object in its stored form.
 ///
-/// `body` holds the top-level fields of the JSON form, less `apiVersion`, `kind` and the metadata that [`ObjectMeta`] has;
-/// what is left of `metadata` (annotations, `generateName`) is under its own key. `None` means that nothing but metadata is known.
+/// `body` contains the top-level fields of the JSON form, except `apiVersion`, `kind` and the metadata in
+/// [`ObjectMeta`]. The rest of `metadata` (annotations, `generateName`) is under the key `metadata`. `None`
+/// means that only metadata is known.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The metadata that deletion depends on.
     pub meta: ObjectMeta,
-    /// The other fields, as JSON; `None` where only the metadata is known.
+    /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
 }
 
-/// The fields of an object beside its metadata, shared between copies of the object.
+/// The fields of an object other than its metadata, shared between copies of the object.
 ///
-/// [`lazy`](Self::lazy) bodies are built when a field is first read, so that objects whose fields nothing reads cost little.
+/// [`lazy`](Self::lazy) bodies are built when a field is first read. Objects whose fields are never read use
+/// little memory.
 ///
 /// # Examples
 /// ```
@@ -51,7 +53,8 @@ struct Fields {
 }
 
 impl Body {
-    /// A body that `build` gives when a field is first read. It contains no `metadata.managedFields` and no empty `metadata`.
+    /// A body that `build` creates when a field is first read. It contains no `metadata.managedFields` and no
+    /// empty `metadata`.
     #[must_use]
     pub fn lazy(build: impl Fn() -> Map<String, Value> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Fields {
@@ -71,13 +74,13 @@ impl Body {
         self.0.built.get().is_some()
     }
 
-    /// The fields for changing. Copies them where they are shared.
+    /// Mutable access to the fields. Copies them if they are shared.
     fn make_mut(&mut self) -> &mut Map<String, Value> {
         if Arc::get_mut(&mut self.0).is_none_or(|fields| fields.built.get().is_none()) {
             *self = Self::from(Map::clone(self));
         }
         let fields = Arc::get_mut(&mut self.0).and_then(|fields| fields.built.get_mut());
-        // Built and owned by this body alone since the lines above.
+        // Built above, and owned by this body alone.
         fields.unwrap_or_else(|| unreachable!("the fields are built and not shared"))
     }
 }
@@ -114,7 +117,7 @@ impl PartialEq for Body {
 
 impl Eq for Body {}
 
-/// An object read from JSON, with the kind that it says it is of.
+/// An object read from JSON, with its declared kind.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers take apart")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -136,7 +139,7 @@ impl Manifest {
     /// Reads an object in its JSON form.
     ///
     /// # Errors
-    /// Names the first metadata field that does not hold what the API defines.
+    /// Names the first metadata field whose type is not the one of the API.
     ///
     /// # Examples
     /// ```
@@ -176,7 +179,7 @@ impl Manifest {
 }
 
 impl StoredObject {
-    /// The object in its JSON form, as the version of the API that `resource` names shows it.
+    /// The object in its JSON form, in the API version of `resource`.
     #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
         let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
@@ -192,8 +195,8 @@ impl StoredObject {
         Value::Object(fields)
     }
 
-    /// The fields of the JSON form beside `apiVersion`, `kind` and the typed metadata, as the version of the API that `resource` names shows
-    /// them; empty where only the metadata is known.
+    /// The fields of the JSON form except `apiVersion`, `kind` and the typed metadata, in the API version of
+    /// `resource`; empty where only metadata is known.
     #[must_use]
     pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
         match &self.body {
@@ -206,7 +209,7 @@ impl StoredObject {
         }
     }
 
-    /// The object as a JSON document, as the version of the API that `resource` names shows it.
+    /// The object as a JSON document, in the API version of `resource`.
     #[must_use]
     pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
         // Serialization of a JSON value does not fail.
@@ -221,18 +224,18 @@ impl StoredObject {
             .try_fold(self.body.as_ref()?.get(*first)?, |value, key| value.get(key))
     }
 
-    /// The text at a path of the body; empty where there is none.
+    /// The string at a path of the body; empty where there is none.
     #[must_use]
     pub fn text_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The body for changing; empty where nothing but metadata was known. Copies it where it is shared.
+    /// Mutable access to the body; empty where only metadata was known. Copies it if it is shared.
     pub fn body_mut(&mut self) -> &mut Map<String, Value> {
         self.body.get_or_insert_with(|| Map::new().into()).make_mut()
     }
 
-    /// The metadata beside [`ObjectMeta`], for changing.
+    /// Mutable access to the metadata outside [`ObjectMeta`].
     pub(crate) fn rest_of_metadata_mut(&mut self) -> &mut Map<String, Value> {
         let entry = self
             .body_mut()
@@ -243,14 +246,14 @@ impl StoredObject {
         }
         match entry {
             Value::Object(rest) => rest,
-            // Made an object two lines above.
+            // Converted to an object two lines above.
             _ => unreachable!("the entry is an object"),
         }
     }
 
-    /// Forgets empty shells, so that equal contents are equal values.
+    /// Removes empty containers, so that equal contents are equal values.
     pub(crate) fn tidy(&mut self) {
-        // Bodies that nothing has read have no empty parts.
+        // A body that was never read has no empty parts.
         let Some(body) = self.body.as_mut().filter(|body| body.is_built()) else {
             return;
         };
@@ -263,7 +266,7 @@ impl StoredObject {
         }
     }
 
-    /// Whether two objects are equal in all that is stored, versions aside.
+    /// Whether all stored fields of two objects are equal, except resourceVersions.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.body == other.body && {
             let (a, b) = (&self.meta, &other.meta);
@@ -281,7 +284,7 @@ impl StoredObject {
     }
 }
 
-/// Takes the typed fields out of a JSON `metadata`; what is left is none of theirs.
+/// Removes the typed fields from a JSON `metadata` and returns them.
 pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
     let mut meta = ObjectMeta::new("", "", "");
     for key in TYPED {
@@ -307,7 +310,8 @@ pub(crate) const TYPED: [&str; 11] = [
     "uid",
 ];
 
-/// Sets one typed field from its JSON form, replacing what it held; null empties it. Unknown keys are the caller's to keep away.
+/// Sets one typed field from its JSON form, replacing its value; null empties it. The caller must not pass
+/// unknown keys.
 pub(crate) fn set_field(meta: &mut ObjectMeta, key: &str, value: &Value) -> Result<(), FieldError> {
     let path = || format!("metadata.{key}");
     match key {

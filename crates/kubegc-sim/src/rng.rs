@@ -1,6 +1,6 @@
-//! Decides what "random" means here: the same draws for the same seed, on every machine.
+//! Reproducible random numbers: the same seed gives the same numbers on every machine.
 
-/// A small generator of reproducible draws.
+/// A small generator of reproducible random numbers.
 ///
 /// # Upstream
 /// The mixing function is SplitMix64, by Steele, Lea and Flood.
@@ -18,7 +18,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// Starts the draws that belong to a seed.
+    /// Starts the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -37,7 +37,7 @@ impl Rng {
         ((self.bits() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Draws a truth that holds `per_mille` times out of a thousand.
+    /// Returns true with a probability of `per_mille` out of a thousand.
     pub const fn chance(&mut self, per_mille: u16) -> bool {
         self.below(1000) < per_mille as u64
     }

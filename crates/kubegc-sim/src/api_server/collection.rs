@@ -1,4 +1,4 @@
-//! Decides what a DELETE of a collection does: one deletion after the other, with the same options.
+//! DELETE of a collection: one deletion per object, with the same options.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::{
 };
 
 impl ApiServer {
-    /// Deletes the objects of a resource in a namespace (in all of them, where none is given) that a selector means.
+    /// Deletes the objects of a resource that a selector matches, in one namespace or in all.
     ///
-    /// Preconditions apply to each object. The first refusal other than *not found* ends the deletion and is the answer; what was
-    /// deleted before stays deleted. Success is answered with the list as it was read.
+    /// Preconditions apply to each object. The first error other than *not found* ends the deletion and is
+    /// the response; objects that were already deleted stay deleted. A successful response contains the list
+    /// as it was read.
     ///
     /// # Upstream
     /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one worker.
@@ -28,7 +29,8 @@ impl ApiServer {
         self.delete_collection_filtered(kind, namespace, &selector.clone().into(), options)
     }
 
-    /// Deletes the objects of a collection that a filter means: as [`delete_collection`](Self::delete_collection) does.
+    /// Deletes the objects of a collection that a filter matches: as
+    /// [`delete_collection`](Self::delete_collection) does.
     pub fn delete_collection_filtered(
         &mut self,
         kind: KindId,
@@ -45,7 +47,7 @@ impl ApiServer {
         }
     }
 
-    /// Deletes a collection, with options that are valid already.
+    /// Deletes a collection, with validated options.
     pub fn delete_collection_with(
         &mut self,
         kind: KindId,
@@ -56,7 +58,7 @@ impl ApiServer {
         self.delete_collection_filtered_with(kind, namespace, &selector.clone().into(), options)
     }
 
-    /// Deletes what a filter means, with options that are valid already.
+    /// Deletes the objects that a filter matches, with validated options.
     pub fn delete_collection_filtered_with(
         &mut self,
         kind: KindId,
@@ -84,8 +86,8 @@ impl ApiServer {
         Ok(list)
     }
 
-    /// Deletes these objects of a kind, such as those of one page of a list, as [`delete_collection`](Self::delete_collection) does.
-    /// Success is answered with them.
+    /// Deletes these objects of a kind, such as those of one page of a list, as
+    /// [`delete_collection`](Self::delete_collection) does. A successful response contains them.
     pub fn delete_objects(
         &mut self,
         kind: KindId,
@@ -125,7 +127,7 @@ impl ApiServer {
                 &mut grace,
             ) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
-                // Gone since the list was read.
+                // Deleted since the list was read.
                 Ok(_) | Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Decides what a write leaves behind: a revision, a stored state, an event.
+//! Commits a write: a revision, a stored state, a watch event.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,7 +7,7 @@ use kubegc_core::{KindId, ResourceVersion, Uid};
 use super::{ApiServer, Event, EventType};
 use crate::{StoredObject, rng};
 
-/// Which table each revision was made in.
+/// The table of each revision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     /// The revision of the first entry.
@@ -41,7 +41,7 @@ impl ApiServer {
         object
     }
 
-    /// Removes an object at a new revision and gives back its last stored state.
+    /// Removes an object at a new revision and returns its last stored state.
     pub(super) fn commit_deletion(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
         let mut last = StoredObject::clone(object);
@@ -60,13 +60,13 @@ impl ApiServer {
         last
     }
 
-    /// Opens a revision; the position of the table that it is made in.
+    /// Starts a revision; returns its position in the table.
     fn next_revision(&mut self, kind: KindId) -> usize {
         let table = self.shape.kinds[kind.index()].table;
         self.revision += 1;
         let history = Arc::make_mut(&mut self.history);
         if history.first + history.tables.len() as u64 != self.revision {
-            // Objects were inserted since: revisions without a change.
+            // Objects were inserted in between: revisions without a change.
             history.tables.clear();
             history.first = self.revision;
         }
@@ -95,7 +95,7 @@ impl ApiServer {
     }
 }
 
-/// A revision as objects carry it.
+/// A revision in the form of `resourceVersion`.
 pub(super) fn version_text(revision: u64) -> ResourceVersion {
     let mut buffer = [0; 20];
     let mut at = buffer.len();

@@ -1,4 +1,4 @@
-//! Decides whether an object may be created, and what the server fills in.
+//! Creates objects: checks, defaults and generated names.
 
 use std::sync::Arc;
 
@@ -18,16 +18,17 @@ use crate::{
     types,
 };
 
-/// A generated name that is taken is drawn again.
+/// A generated name that is taken is generated again.
 const NAMES_ARE_DRAWN_AGAIN: Behavior = Behavior::since(31, 0, "kubernetes #122887");
-/// How often.
+/// The maximum number of attempts.
 const NAMES_DRAWN_MAX: u32 = 8;
 
-/// Namespaces carry their name as a label.
+/// Namespaces have their name as a label.
 const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
 impl ApiServer {
-    /// Creates an object from its typed form. The namespace is the one of the request; the object may leave its own empty.
+    /// Creates an object from its typed form. The namespace is the one of the request; the namespace of the
+    /// object may be empty.
     ///
     /// # Upstream
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in `rest/create.go`, 1.20.2.
@@ -37,7 +38,7 @@ impl ApiServer {
             .into()
     }
 
-    /// An object as its type reads it.
+    /// An object, decoded again by its type.
     pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
         if self.is_decoded(kind) {
             self.manifest(kind, object.to_json(self.resource(kind)))
@@ -59,14 +60,15 @@ impl ApiServer {
             .into()
     }
 
-    /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; where they stand, they must fit.
+    /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; otherwise they must
+    /// match.
     pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
         self.manifest(kind, object)
             .and_then(|object| self.try_create(kind, namespace, object, None, None))
             .into()
     }
 
-    /// Reads an object that was sent to a kind's URL.
+    /// Decodes an object that was sent to a kind's URL.
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
@@ -113,7 +115,7 @@ impl ApiServer {
         Err(status::cannot_be_handled(resource, &sent_kind, &problem))
     }
 
-    /// Whether objects of a kind are read as their schema or type says, rather than as they are.
+    /// Whether objects of a kind are decoded by their schema or type.
     pub(super) fn is_decoded(&self, kind: KindId) -> bool {
         self.is_shaped(kind)
             || self.schema(kind).is_some()
@@ -121,10 +123,10 @@ impl ApiServer {
                 && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
     }
 
-    /// Reads an object whose version and kind fit.
+    /// Decodes an object whose version and kind match.
     ///
     /// # Errors
-    /// Says what does not hold what it should.
+    /// Names the field with a value of the wrong type.
     pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_shaped(kind) {
             return self.decode_custom(kind, object);
@@ -138,7 +140,7 @@ impl ApiServer {
         Ok(manifest.object)
     }
 
-    /// Reads a custom resource that was sent to its kind's URL.
+    /// Decodes a custom resource that was sent to its kind's URL.
     fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         let resource = self.resource(kind);
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
@@ -164,7 +166,7 @@ impl ApiServer {
         self.decode_custom(kind, object).map_err(refuse)
     }
 
-    /// Creates an object. `author`: the managers of its fields, where it was applied.
+    /// Creates an object. `author`: the managers of its fields, if it was applied.
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
@@ -270,7 +272,8 @@ impl ApiServer {
         Ok(Response::coded(201, object).with(warnings))
     }
 
-    /// The problems that the schema of a kind finds in an object that is created, or that is to replace `old`.
+    /// The problems that the schema of a kind finds in an object that is created, or that is to replace
+    /// `old`.
     pub(super) fn kind_problems(
         &self,
         kind: KindId,
@@ -288,7 +291,7 @@ impl ApiServer {
         Vec::new()
     }
 
-    /// Puts the object in the request's namespace.
+    /// Sets the namespace of the request.
     fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<(), Refusal> {
         let own = &mut object.meta.namespace;
         if !self.resource(kind).is_namespaced() {
@@ -305,7 +308,8 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Completes `generateName`, where there is no name; from 1.31 on with a name that is free, if eight draws find one.
+    /// Completes `generateName` if there is no name. From 1.31 on the name is free, if one of eight attempts
+    /// finds a free one.
     fn name_generated(&mut self, kind: KindId, object: &mut StoredObject) {
         if !object.meta.name.is_empty() {
             return;
@@ -334,11 +338,11 @@ impl ApiServer {
         }
     }
 
-    /// Carries out a write on a copy of the server, and tells what it answers. Uids and names that the write drew are
-    /// not drawn again.
+    /// Performs a write on a copy of the server and returns its response. Uids and names that the write
+    /// generated are not generated again.
     ///
     /// # Complexity
-    /// That of the write, and of copying the tables that it changes.
+    /// That of the write, plus copying the changed tables.
     pub fn dry_run(&mut self, write: impl FnOnce(&mut Self) -> Response) -> Response {
         let mut copy = self.clone();
         copy.is_dry_run = true;
@@ -359,7 +363,7 @@ impl ApiServer {
     }
 }
 
-/// Drops what no object keeps of the metadata that was sent.
+/// Drops the sent metadata that no object stores.
 ///
 /// # Upstream
 /// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, 1.20.2.
@@ -396,7 +400,7 @@ fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
     body.insert("status".to_owned(), json!({"phase": "Active"}));
 }
 
-/// The defaults of a pod that its deletion depends on.
+/// Sets the defaults of a pod that affect its deletion.
 fn prepare_pod(object: &mut StoredObject) {
     if object.body.is_none() {
         return;

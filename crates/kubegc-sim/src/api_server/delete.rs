@@ -1,4 +1,5 @@
-//! Decides what a DELETE does: which of the collector's finalizers it sets, whether the object goes now or is only marked.
+//! DELETE of one object: the finalizers of the garbage collector, and whether the object is removed or only
+//! marked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,30 +19,31 @@ use crate::{
     status::{self, Refusal},
 };
 
-/// After a graceful update in the same request, the version precondition means the version that this update made.
+/// After a graceful update in the same request, the resourceVersion precondition is compared with the version
+/// of this update.
 const PRECONDITION_FOLLOWS_UPDATE: Behavior = Behavior::since(17, 0, "kubernetes #85516");
-/// An object in the answer to a finished deletion shows the deletion's revision, not that of the last write.
+/// The object in the response to a finished deletion has the deletion's revision, not that of the last write.
 const ANSWERS_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
 
-/// What a deletion came to.
+/// The result of a deletion.
 pub(super) struct Outcome {
-    /// What is answered.
+    /// The body of the response.
     pub(super) body: ResponseBody,
-    /// Whether the object is gone.
+    /// Whether the object is removed.
     pub(super) gone: bool,
 }
 
-/// Whether and how an object takes its time.
+/// Whether the deletion is graceful, and its grace period.
 ///
 /// # Upstream
 /// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in `pkg/registry/core/pod/strategy.go`, 1.20.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Graceful {
-    /// It does not.
+    /// It is not graceful.
     No,
-    /// It does already, and this request changes nothing.
+    /// A graceful deletion is in progress, and this request changes nothing.
     Pending,
-    /// From now on, or for a shorter time than before.
+    /// A graceful deletion starts, or its grace period becomes shorter.
     Until {
         deletion: Timestamp,
         seconds: i64,
@@ -70,7 +72,7 @@ impl ApiServer {
         }
     }
 
-    /// Deletes an object, with options that are valid already.
+    /// Deletes an object, with validated options.
     pub fn delete_with(
         &mut self,
         kind: KindId,
@@ -83,7 +85,8 @@ impl ApiServer {
             .into()
     }
 
-    /// Deletes an object; the answer, and whether the object is gone, which not every answer tells.
+    /// Deletes an object. Returns the response, and whether the object is removed, which not every response
+    /// shows.
     pub(crate) fn try_delete(
         &mut self,
         kind: KindId,
@@ -102,7 +105,7 @@ impl ApiServer {
             Special::Service => service::delete(self, kind, namespace, name, options)?,
             Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
         };
-        // Only the legacy field is answered "accepted": clients of the policies never learnt to expect it.
+        // Only the legacy field gets status 202: clients that use policies do not expect it.
         let accepted = !outcome.gone
             && matches!(outcome.body, ResponseBody::Object(_))
             && options.propagation == Some(Propagation::OrphanDependents(false));
@@ -114,7 +117,8 @@ impl ApiServer {
         Ok((answer, outcome.gone))
     }
 
-    /// Deletes one object of any kind. `grace` becomes the grace period that was settled on: a collection hands it to the next object.
+    /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
+    /// the next object.
     pub(super) fn delete_object(
         &mut self,
         kind: KindId,
@@ -172,7 +176,7 @@ impl ApiServer {
             if let Some(version) = &mut expected_version
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
             {
-                // Where nothing was stored on the way, the server takes the version of an empty object here.
+                // If nothing was stored in between, the server takes the version of an empty object here.
                 *version = match graceful {
                     Graceful::Until { .. } => last.meta.resource_version.clone(),
                     Graceful::No | Graceful::Pending => ResourceVersion::default(),
@@ -203,7 +207,7 @@ impl ApiServer {
         Ok(self.outcome(kind, last, true))
     }
 
-    /// Checks the preconditions; the version that is still to be expected when the object is removed.
+    /// Checks the preconditions and returns the expected version for the removal of the object.
     pub(super) fn expectations(
         &self,
         kind: KindId,
@@ -284,7 +288,7 @@ impl ApiServer {
         }
     }
 
-    /// The finalizers that the collector's part in this deletion asks for; `None` where they are a set that stands already.
+    /// The finalizers after the garbage collector's part in this deletion; `None` if the set is unchanged.
     fn finalizers_after(
         &self,
         kind: KindId,
@@ -302,7 +306,7 @@ impl ApiServer {
         with_finalizer(&meta.finalizers, wanted)
     }
 
-    /// Stores changed metadata, if it changed.
+    /// Stores metadata if it changed.
     pub(super) fn store_meta(
         &mut self,
         kind: KindId,
@@ -334,7 +338,7 @@ impl ApiServer {
     }
 }
 
-/// Checks the preconditions of a namespace or a definition, and words a refusal as the storage layer does.
+/// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.
 pub(super) fn check_before_marking(
     server: &ApiServer,
     kind: KindId,
@@ -362,7 +366,7 @@ pub(super) fn check_before_marking(
     Err(status::conflict(server.resource(kind), &meta.name, &why))
 }
 
-/// Which of the collector's finalizers a deletion asks for, if any.
+/// The finalizer of the garbage collector that a deletion sets, if any.
 ///
 /// # Upstream
 /// `shouldOrphanDependents` and `shouldDeleteDependents` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
@@ -389,14 +393,15 @@ fn wanted_finalizer(
     }
 }
 
-/// The name, if it is one of the collector's finalizers.
+/// The name, if it is one of the finalizers of the garbage collector.
 fn collectors(finalizer: &str) -> Option<&'static str> {
     [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
         .into_iter()
         .find(|&name| name == finalizer)
 }
 
-/// The finalizers with one of the collector's and without the other; `None` where the set is the same as before.
+/// The finalizers with one of the garbage collector's and without the other; `None` where the set is the same
+/// as before.
 fn with_finalizer(finalizers: &[Arc<str>], wanted: Option<&'static str>) -> Option<Vec<Arc<str>>> {
     let present = |name: &str| finalizers.iter().any(|finalizer| **finalizer == *name);
     let unchanged = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
@@ -412,7 +417,7 @@ fn with_finalizer(finalizers: &[Arc<str>], wanted: Option<&'static str>) -> Opti
     Some(kept.chain(wanted.map(Arc::from)).collect())
 }
 
-/// Marks an object that goes as soon as its finalizers are gone.
+/// Marks an object that is removed as soon as it has no finalizers.
 ///
 /// # Upstream
 /// `markAsDeleting` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.

@@ -1,4 +1,4 @@
-//! Decides what a read of an object for export answers: the object as it could be created again.
+//! Reads an object for export: in a form that can be created again.
 
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::{
     types::{self, prepare},
 };
 
-/// Objects are not exported any more.
+/// Export is no longer supported.
 const EXPORT_IS_GONE: Behavior = Behavior::since(21, 0, "kubernetes #98312");
 
 impl ApiServer {
-    /// Reads one object for export. `exact`: its namespace and its generated name stay.
+    /// Reads one object for export. `exact`: its namespace and its generated name are retained.
     ///
     /// # Upstream
     /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in `registry/generic/registry/store.go`,

@@ -1,4 +1,4 @@
-//! Decides by which fields objects of a kind can be selected, and what value each has.
+//! Field selectors: the selectable fields of each kind and their values.
 
 use kubegc_core::{ApiResource, KindId};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::{
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
-/// The fields of a built-in resource beside name and namespace.
+/// The selectable fields of a built-in resource other than name and namespace.
 ///
 /// # Upstream
 /// `AddFieldLabelConversionFunc` in `pkg/apis/*/v1/conversion.go`, 1.30.
@@ -54,10 +54,11 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
 }
 
 impl ApiServer {
-    /// Whether the server takes this filter for a kind.
+    /// Checks that a filter is valid for a kind.
     ///
     /// # Errors
-    /// The server's 400 where objects of the kind cannot be selected by one of the fields, its 404 where it does not serve the kind.
+    /// The server's 400 if objects of the kind cannot be selected by one of the fields, its 404 if it does
+    /// not serve the kind.
     pub fn check_filter(&self, kind: KindId, filter: &Filter) -> Result<(), Box<Response>> {
         self.supports(kind, filter)
             .map_err(|refusal| Box::new(refusal.into()))
@@ -80,7 +81,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Whether an object of a kind is meant by a filter, one that the server takes.
+    /// Whether a filter matches an object of a kind. The filter is valid for the kind.
     #[must_use]
     pub fn matches(&self, kind: KindId, filter: &Filter, object: &StoredObject) -> bool {
         filter.labels.matches(&object.meta)
@@ -103,7 +104,7 @@ fn unsupported(resource: &ApiResource, label: &str) -> String {
     }
 }
 
-/// The value of a field as selectors compare it; empty where there is none.
+/// The value of a field in the form that selectors compare; empty where there is none.
 fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
     let text = |path: &[&str]| object.text_at(path).to_owned();
     match field {
@@ -150,7 +151,7 @@ fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
         Some(Value::Bool(flag)) => flag.to_string(),
         Some(Value::Number(number)) => number.to_string(),
         _ if resource.custom => String::new(),
-        // What the server knows of an object that does not say it.
+        // The default of a field that the object does not set.
         _ => match field {
             "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
             "status.successful" | "status.replicas" => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! Admission webhooks of stored configurations, answered by functions of the caller.
+//! Admission webhooks of stored configurations. Functions of the caller take the place of the webhooks.
 //!
 //! # Upstream
 //! `apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`, and `ToStatusErr` in `webhook/errors/statuserror.go`, 1.20.2.
@@ -20,28 +20,31 @@ use crate::{
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
-/// What a webhook answers.
+/// The response of a webhook.
 #[expect(clippy::exhaustive_enums, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Admission {
     /// The request is allowed.
     Allow,
-    /// The request is allowed, with this JSON patch of its object. Of a validating webhook the patch has no effect.
+    /// The request is allowed, with this JSON patch of its object. The patch of a validating webhook has no
+    /// effect.
     Patch(Value),
     /// The request is refused.
     Deny {
-        /// HTTP status; what is below 400 becomes 400.
+        /// HTTP status; a value below 400 becomes 400.
         code: u16,
-        /// Why; may be empty.
+        /// The reason; may be empty.
         message: String,
     },
 }
 
 type Function = dyn Fn(&Value) -> Admission + Send + Sync;
 
-/// Answers admission reviews in place of a webhook. The function gets the `request` of the review, and must not use the server that calls it.
+/// A function that reviews requests in place of a webhook. It receives the `request` of the review, and must
+/// not use the server that calls it.
 ///
-/// In it are `kind`, `resource`, `subResource`, `name`, `namespace`, `operation`, `object` and `oldObject`.
+/// The request has `kind`, `resource`, `subResource`, `name`, `namespace`, `operation`, `object` and
+/// `oldObject`.
 #[derive(Clone)]
 pub struct AdmissionHook(Arc<Function>);
 
@@ -71,22 +74,23 @@ pub(super) struct Request<'a> {
 }
 
 impl ApiServer {
-    /// Calls the webhooks of stored configurations from now on: those with a [hook](Self::set_admission_hook); of the others, the failure policy
-    /// decides. They are called for objects and their status; `matchConditions` are not evaluated, and a webhook that was called before another
-    /// changed the object is not called again.
+    /// Enables the webhooks of stored configurations. A webhook with a [hook](Self::set_admission_hook) is
+    /// called; for others, the failure policy decides. They are called for objects and their status.
+    /// `matchConditions` are not evaluated. A webhook that was called before another one changed the object
+    /// is not called again.
     pub fn call_webhooks(&mut self) {
         self.hooks.get_or_insert_default();
     }
 
-    /// Plays a webhook, such as `pods.example.com`, and calls webhooks from now on.
+    /// Sets the hook of a webhook, such as `pods.example.com`, and enables webhooks.
     pub fn set_admission_hook(&mut self, webhook: &str, hook: AdmissionHook) {
         Arc::make_mut(self.hooks.get_or_insert_default()).insert(webhook.to_owned(), hook);
     }
 
-    /// Lets mutating webhooks change an object that is to be written.
+    /// Calls the mutating webhooks for an object that is to be written.
     ///
     /// # Errors
-    /// The refusal of a webhook, or 500 where one cannot be called or answers with a patch that cannot be applied.
+    /// The refusal of a webhook, or 500 if one cannot be called or returns a patch that cannot be applied.
     pub(super) fn mutate(&self, request: Request<'_>, object: &mut StoredObject) -> Result<(), Refusal> {
         for webhook in self.called(MUTATING, request, Some(object)) {
             let Some(Admission::Patch(patch)) = self.review(&webhook, request, Some(object))? else {
@@ -103,10 +107,10 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Asks validating webhooks. `object`: the object as it will be stored; `None` where it is deleted.
+    /// Calls the validating webhooks. `object`: the object as it will be stored; `None` where it is deleted.
     ///
     /// # Errors
-    /// The refusal of a webhook, or 500 where one cannot be called.
+    /// The refusal of a webhook, or 500 if one cannot be called.
     pub(super) fn ask_webhooks(
         &self,
         request: Request<'_>,
@@ -118,7 +122,8 @@ impl ApiServer {
         Ok(())
     }
 
-    /// The webhooks of stored configurations that a request meets, in the order of the names of configurations.
+    /// The webhooks of stored configurations that match a request, ordered by the names of the
+    /// configurations.
     fn called(&self, resource: &str, request: Request<'_>, object: Option<&StoredObject>) -> Vec<Webhook> {
         if self.hooks.is_none() || !matches!(request.part, Part::Whole | Part::Status) {
             return Vec::new();
@@ -154,7 +159,7 @@ impl ApiServer {
             .collect()
     }
 
-    /// Calls a webhook; `None` where it cannot be called and that has no effect.
+    /// Calls a webhook; `None` if it cannot be called and its failure is ignored.
     fn review(
         &self,
         webhook: &Webhook,
@@ -204,7 +209,7 @@ fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
     texts.filter_map(|text| Some(text.as_str()?.into())).collect()
 }
 
-/// Reads one entry of a configuration. The API server has filled in what `v1` defines.
+/// Reads one entry of a configuration. The API server has set the defaults of `v1`.
 fn read(entry: &Value) -> Webhook {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Decides what the server knows of each kind: where its objects lie, which rules of its own it has, whether it is served.
+//! Properties of each kind in the server: its table, its own rules, whether it is served.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{ApiResource, Catalog, KindId};
 
-/// The kinds and what the server knows of each.
+/// The kinds and their properties in the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
     pub(super) catalog: Catalog,
     pub(super) kinds: Vec<Kind>,
     pub(super) tables: Vec<TableInfo>,
     table_of: HashMap<(Arc<str>, Arc<str>), u32, FixedState>,
-    /// Where namespaces lie, if the catalog has them.
+    /// The table of namespaces, if the catalog has them.
     pub(super) namespaces: Option<u32>,
-    /// Where CustomResourceDefinitions lie, if the catalog has them.
+    /// The table of CustomResourceDefinitions, if the catalog has them.
     pub(super) definitions: Option<u32>,
 }
 
@@ -23,10 +23,10 @@ pub(super) struct Shape {
 pub(super) struct Kind {
     pub(super) table: u32,
     pub(super) served: bool,
-    /// Whether its definition is being deleted: no new instances.
+    /// Whether its definition is being deleted: new instances are refused.
     pub(super) terminating: bool,
     pub(super) special: Special,
-    /// Whether `status` is a subresource that plain writes leave alone.
+    /// Whether `status` is a subresource that plain writes do not change.
     pub(super) status_subresource: bool,
     /// Whether objects are created with generation 1.
     pub(super) counts_generations: bool,
@@ -43,14 +43,14 @@ pub(super) enum Special {
 
 #[derive(Clone, Debug)]
 pub(super) struct TableInfo {
-    /// The kind whose version watchers see.
+    /// The kind whose version watch events have.
     pub(super) watched_as: KindId,
     /// Whether that kind is discovery's preferred one.
     preferred: bool,
 }
 
 impl Shape {
-    /// Adds a kind; `None` where it is there already.
+    /// Adds a kind; `None` if it exists already.
     pub(super) fn add(&mut self, resource: ApiResource) -> Option<KindId> {
         let (group, name) = storage_of(&resource);
         let special = match (&*resource.group, &*resource.resource) {
@@ -63,7 +63,7 @@ impl Shape {
         let (custom, preferred) = (resource.custom, resource.preferred);
         let counts_generations = custom || COUNTS_GENERATIONS.contains(&&*resource.resource);
         let kind = self.catalog.add(resource).ok()?;
-        // Tables are fewer than kinds, and the catalog holds fewer than u32::MAX of those.
+        // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
         let next = u32::try_from(self.tables.len()).ok()?;
         let table = *self.table_of.entry((group, name)).or_insert(next);
         if table == next {
@@ -95,7 +95,7 @@ impl Shape {
     }
 }
 
-/// The group and resource that a resource's objects lie under: some are served from two groups.
+/// The group and resource under which a resource's objects are stored: some are served from two groups.
 fn storage_of(resource: &ApiResource) -> (Arc<str>, Arc<str>) {
     let group = match (&*resource.group, &*resource.resource) {
         ("extensions", "deployments" | "daemonsets" | "replicasets") => "apps",

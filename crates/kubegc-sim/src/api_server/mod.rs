@@ -1,7 +1,8 @@
-//! Decides what an API server does with requests: an in-memory server with exact deletion semantics.
+//! An in-memory API server with exact deletion semantics.
 //!
-//! Synchronous and pure: no I/O, no clock of its own ([`ApiServer::set_now`]), uids from a seed. A clone is another world that shares
-//! what both have in common; it copies only what one of them changes.
+//! Synchronous and pure: no I/O, no clock of its own ([`ApiServer::set_now`]), uids from a seed. A clone is
+//! an independent server. It shares unchanged state with the original and copies only what one of them
+//! changes.
 
 mod admission;
 mod apply;
@@ -53,19 +54,21 @@ use commit::{History, version_text};
 use kinds::{Kind, Shape, Special};
 use store::Table;
 
-/// How a server is set up.
+/// Settings of a server.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// Whether objects are only created in namespaces that exist and are not terminating. Default: true.
+    /// Whether objects can be created only in namespaces that exist and are not terminating. Default: true.
     pub namespaces_must_exist: bool,
-    /// Whether deletions set the collector's finalizers (`--enable-garbage-collector`). Default: true.
+    /// Whether deletions set the garbage collector's finalizers (`--enable-garbage-collector`). Default:
+    /// true.
     pub garbage_collection: bool,
-    /// How many changes of each resource are kept for watchers; older ones are [`ApiServer::events_since`]'s *expired*. Default: all.
+    /// How many changes of each resource are retained for watches; older ones are
+    /// [`ApiServer::events_since`]'s *expired*. Default: all.
     pub events_max: usize,
-    /// What uids and generated names are drawn from. Default: 0.
+    /// The seed of uids and generated names. Default: 0.
     pub seed: u64,
-    /// Whether objects of built-in kinds are decoded, completed and validated by their types. Default: false.
+    /// Whether objects of built-in kinds are decoded, defaulted and validated by their types. Default: false.
     pub types: bool,
 }
 
@@ -84,22 +87,26 @@ impl Default for Settings {
 /// A Kubernetes API server in memory.
 ///
 /// # Guarantees
-/// Answers, stored states and events are those of the named release as far as deletion, finalizers, owner references, preconditions
-/// and metadata validation go (checked against recordings of 1.20.2). Each write makes exactly one revision; a request that changes
-/// nothing makes none and no event.
+/// Responses, stored states and events are those of the named release as far as deletion, finalizers, owner
+/// references, preconditions and metadata validation are concerned (checked against recordings of 1.20.2).
+/// Each write creates exactly one revision. A request that changes nothing creates no revision and no event.
 ///
 /// # Assumptions
-/// Specs are completed and validated only with [`Settings::types`]. No authorization is checked. Of the admission plugins run
-/// `NamespaceLifecycle`, [webhooks](Self::with_webhooks) that cannot be reached and, with types, those that complete or refuse
-/// specs (such as `Priority` and `LimitRanger`; not `ServiceAccount` and `ResourceQuota`).
+/// Specs are defaulted and validated only with [`Settings::types`]. No authorization is checked. Of the
+/// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks) and, with types,
+/// those that change or refuse specs (such as `Priority` and `LimitRanger`; not `ServiceAccount` and
+/// `ResourceQuota`) are implemented.
 ///
-/// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's feature `cel`, for releases from 1.25 on;
-/// without the feature they are stored and have no effect. Not covered are URLs, semantic versions, named formats, sets, comprehensions with two
-/// variables, and the equality of lists of the types `set` and `map`: a definition that uses them is refused, with a message that says so. Costs are
-/// not limited, and operands are checked for their types only where these follow from the schema.
+/// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
+/// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
+/// covered are URLs, semantic versions, named formats, sets, comprehensions with two variables, and the
+/// equality of lists of the types `set` and `map`: a definition that uses them is refused, with a message
+/// that names the feature. Costs are not limited. The types of operands are checked only where they follow
+/// from the schema.
 ///
 /// # Complexity
-/// Requests on one object take two hash lookups, whatever the number of objects. A list of n objects takes O(n log n).
+/// Requests on one object need two hash lookups, regardless of the number of objects. A list of n objects
+/// takes O(n log n).
 ///
 /// # Examples
 /// ```
@@ -123,17 +130,17 @@ pub struct ApiServer {
     version: KubernetesVersion,
     settings: Settings,
     shape: Arc<Shape>,
-    /// By table; `None` while a resource never held an object.
+    /// By table; `None` until a resource has its first object.
     tables: Vec<Option<Arc<Table>>>,
     revision: u64,
     history: Arc<History>,
     now: Timestamp,
     uids_drawn: u64,
-    /// Whether this is the copy that a dry run works on.
+    /// Whether this is the copy of a dry run.
     is_dry_run: bool,
-    /// Who plain writes come from.
+    /// The field manager of writes other than applies.
     field_manager: Arc<str>,
-    /// The webhooks that refuse requests where they cannot be reached.
+    /// The webhooks that refuse requests if they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
     converters: crd::convert::Converters,
     hooks: hooks::Hooks,
@@ -142,7 +149,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// An empty server of a release, serving these kinds, with the default [`Settings`].
+    /// An empty server of a release that serves these kinds, with the default [`Settings`].
     #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut shape = Shape::default();
@@ -155,7 +162,7 @@ impl ApiServer {
             settings: Settings::default(),
             shape: Arc::new(shape),
             tables,
-            // The revision of an empty store: 0 would mean "any" to a client.
+            // The revision of an empty store. Clients take 0 to mean "any".
             revision: 1,
             history: Arc::default(),
             now: Timestamp::EPOCH,
@@ -170,54 +177,55 @@ impl ApiServer {
         }
     }
 
-    /// The same server, set up otherwise.
+    /// The same server with other settings.
     #[must_use]
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The release that this server behaves as.
+    /// The simulated release.
     #[must_use]
     pub const fn version(&self) -> KubernetesVersion {
         self.version
     }
 
-    /// How the server is set up.
+    /// The settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Every kind that the server ever served; requests address kinds by their position here.
+    /// Every kind that the server ever served. Requests address kinds by their position here.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.shape.catalog
     }
 
-    /// Whether requests on this kind are answered: not so after its definition was deleted.
+    /// Whether the server serves this kind. It stops when the definition of the kind is deleted.
     #[must_use]
     pub fn serves(&self, kind: KindId) -> bool {
         self.shape.kinds.get(kind.index()).is_some_and(|kind| kind.served)
     }
 
-    /// What discovery shows now. Positions differ from those in [`catalog`](Self::catalog) once a kind was removed.
+    /// The kinds that discovery currently returns. Positions differ from those in [`catalog`](Self::catalog)
+    /// once a kind was removed.
     #[must_use]
     pub fn discover(&self) -> Catalog {
         let mut catalog = Catalog::new();
         for (kind, resource) in self.shape.catalog.iter() {
             if self.serves(kind) {
-                // Names are unique in the catalog that they come from.
+                // Names are unique in the catalog that is copied.
                 let _unique = catalog.add(resource.clone());
             }
         }
         catalog
     }
 
-    /// The kind that a URL with this group, version and resource addresses; the server's 404 where it serves none.
+    /// The kind that a URL with this group, version and resource addresses.
     ///
     /// # Errors
-    /// The answer that the server gives for a URL that it does not serve.
+    /// The server's 404 for a URL that it does not serve.
     pub fn resolve(&self, group: &str, version: &str, resource: &str) -> Result<KindId, Response> {
         self.shape
             .catalog
@@ -226,7 +234,7 @@ impl ApiServer {
             .ok_or_else(|| status::unserved().into())
     }
 
-    /// Serves one more kind, or serves one again.
+    /// Serves a new kind, or serves a kind again.
     ///
     /// # Errors
     /// The kind or its resource is taken in this group and version.
@@ -242,20 +250,20 @@ impl ApiServer {
             Arc::make_mut(&mut self.shape).kinds[kind.index()].served = true;
             return Ok(kind);
         }
-        // Tried on a copy first, so that a refusal leaves nothing behind.
+        // Tried on a copy first, so that an error has no side effect.
         self.shape.catalog.clone().add(resource.clone())?;
         let kind = Arc::make_mut(&mut self.shape).add(resource);
         self.tables.resize(self.shape.tables.len(), None);
         kind.ok_or_else(|| FieldError::invalid("kind", "", "is in the catalog already"))
     }
 
-    /// The time that stored dates are taken from.
+    /// The current time of the server, used for timestamps.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Sets the time. Earlier times than the present one change nothing.
+    /// Sets the time. An earlier time than the current one has no effect.
     pub fn set_now(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
     }
@@ -272,7 +280,7 @@ impl ApiServer {
         self.table(kind).map_or(0, |table| table.len())
     }
 
-    /// Whether no resource has an object.
+    /// Whether the server has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tables.iter().flatten().all(|table| table.len() == 0)
@@ -299,10 +307,11 @@ impl ApiServer {
         table(one).is_some_and(|one| table(other) == Some(one))
     }
 
-    /// Stores an object as it stands, without validation and without an event: for loading a state that was found elsewhere.
+    /// Stores an object unchanged, without validation and without an event: for loading an existing state.
     ///
-    /// Uid, dates, finalizers and all else are kept; an empty version is assigned. A numeric version counts as a revision: later writes
-    /// get greater ones. A CustomResourceDefinition serves its kinds from now on. Returns what was stored under the name before.
+    /// Uid, timestamps, finalizers and all other fields are retained; an empty resourceVersion is assigned. A
+    /// numeric version counts as a revision: later writes get greater ones. A CustomResourceDefinition serves
+    /// its kinds from now on. Returns the object that was stored under the name before.
     ///
     /// # Errors
     /// The server has no such kind, or the object's name is empty.
@@ -338,7 +347,7 @@ impl ApiServer {
         Ok(Arc::make_mut(table).put(Arc::new(object)))
     }
 
-    /// Stores the metadata of an object whose body is not known: see [`insert`](Self::insert).
+    /// Stores the metadata of an object whose body is unknown: see [`insert`](Self::insert).
     ///
     /// # Errors
     /// The server has no such kind, or the object's name is empty.
@@ -350,7 +359,7 @@ impl ApiServer {
         self.insert(kind, meta.into())
     }
 
-    /// The kind, if it is served, or the refusal.
+    /// The kind if it is served, or the error.
     fn kind(&self, kind: KindId) -> Result<&Kind, Refusal> {
         match self.shape.kinds.get(kind.index()) {
             Some(known) if known.served => Ok(known),
@@ -373,7 +382,7 @@ impl ApiServer {
         self.tables[table as usize].as_deref()
     }
 
-    /// The namespace that a request addresses: none for cluster-scoped kinds.
+    /// The namespace that a request addresses; empty for cluster-scoped kinds.
     fn namespace_of<'a>(&self, kind: KindId, namespace: &'a str) -> &'a str {
         if self.resource(kind).is_namespaced() {
             namespace

@@ -1,7 +1,7 @@
-//! Decides how namespaces end, and what may still be created in them.
+//! Namespaces: deletion, finalization, and the refusal of new content.
 //!
-//! A namespace that is deleted is only marked. Its content is removed by a controller outside the server, which then empties
-//! `spec.finalizers` through the `finalize` subresource; with that the namespace goes.
+//! A deleted namespace is only marked. A controller outside the server removes its content and then empties
+//! `spec.finalizers` through the `finalize` subresource. The server then removes the namespace.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ impl ApiServer {
         self.try_update(kind, "", name, object, Part::Finalize).into()
     }
 
-    /// Removes one finalizer from the `spec.finalizers` of a namespace, as the namespace controller does with `kubernetes` in the end.
+    /// Removes one finalizer from the `spec.finalizers` of a namespace, as the namespace controller finally
+    /// does with `kubernetes`.
     pub fn remove_namespace_finalizer(&mut self, kind: KindId, name: &str, finalizer: &str) -> Response {
         self.try_remove_namespace_finalizer(kind, name, finalizer)
             .map(Response::ok)
@@ -58,7 +59,7 @@ impl ApiServer {
         Ok(written.object)
     }
 
-    /// Whether a namespace is there and takes no new objects.
+    /// Whether a namespace exists and refuses new objects.
     #[must_use]
     pub fn is_terminating(&self, namespace: &str) -> bool {
         self.namespace_object(namespace).is_some_and(is_terminating)
@@ -141,7 +142,7 @@ fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
     }
 }
 
-/// Refuses an object whose namespace is not there or on its way out.
+/// Refuses an object whose namespace does not exist or is terminating.
 ///
 /// # Upstream
 /// `NamespaceLifecycle` in `apiserver/pkg/admission/plugin/namespace/lifecycle`, 1.20.2.
@@ -170,7 +171,7 @@ pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredOb
     Err(status::forbidden(resource, &object.meta.name, &why, vec![cause]))
 }
 
-/// The phase says so, or, where only metadata is known, the deletion date.
+/// Whether the phase, or, where only metadata is known, the deletion timestamp says so.
 fn is_terminating(namespace: &StoredObject) -> bool {
     match namespace.text_at(&["status", "phase"]) {
         "" => namespace.meta.is_deleting(),
@@ -202,7 +203,7 @@ fn set_spec_finalizers(namespace: &mut StoredObject, finalizers: Vec<Value>) {
     }
 }
 
-/// A plain write does not change `spec.finalizers`.
+/// Restores `spec.finalizers`, which a plain write does not change.
 pub(super) fn keep_spec_finalizers(new: &mut StoredObject, existing: &StoredObject) {
     set_spec_finalizers(new, spec_finalizers(existing).to_vec());
 }

@@ -1,4 +1,4 @@
-//! Decides what reads answer.
+//! GET and LIST.
 
 use kubegc_core::KindId;
 
@@ -21,10 +21,10 @@ impl ApiServer {
         self.try_list(kind, namespace, &selector.clone().into()).into()
     }
 
-    /// Lists the objects of a resource, or those of one namespace, that a filter means.
+    /// Lists the objects of a resource, or those of one namespace, that a filter matches.
     ///
     /// # Errors
-    /// In the answer: 400 where objects of the kind cannot be selected by one of the fields.
+    /// In the response: 400 if objects of the kind cannot be selected by one of the fields.
     #[must_use]
     pub fn list_filtered(&self, kind: KindId, namespace: Option<&str>, filter: &Filter) -> Response {
         self.try_list(kind, namespace, filter).into()

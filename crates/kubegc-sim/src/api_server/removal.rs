@@ -1,4 +1,4 @@
-//! Decides how objects are removed for good, and the gap that the real server leaves before it.
+//! Final removal of objects, and the gap that the real server leaves before it.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -7,7 +7,8 @@ use kubegc_core::{KindId, Uid};
 use super::{ApiServer, crd, kinds::Special, service, update::Written};
 use crate::StoredObject;
 
-/// An object that a write emptied of its last finalizer: answered as gone, and not yet removed.
+/// An object whose last finalizer a write removed: the response reports it as deleted, but it is not yet
+/// removed.
 #[must_use = "the object stays until the removal is finished"]
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,18 +19,18 @@ pub struct PendingRemoval {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
-    /// Its uid, where the removal expects one.
+    /// Its uid, if it is a precondition of the removal.
     pub uid: Option<Uid>,
 }
 
 impl ApiServer {
-    /// Carries out what a write left to do, if it left something: see [`ApiServer::patch_leaving_removal`].
+    /// Completes the removal that a write left pending, if any: see [`ApiServer::patch_leaving_removal`].
     ///
-    /// Does nothing where the object went in the meantime. Returns whether an object was removed.
+    /// Does nothing if the object was removed in the meantime. Returns whether an object was removed.
     ///
     /// # Upstream
-    /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it expects no version, and after a
-    /// PATCH no uid either, so that what is removed is whatever has the name by then.
+    /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it
+    /// expects no version, and after a PATCH no uid either, so it removes whichever object then has the name.
     pub fn finish_removal(&mut self, removal: PendingRemoval) -> bool {
         let PendingRemoval {
             kind,
@@ -47,14 +48,14 @@ impl ApiServer {
         true
     }
 
-    /// Removes at once what a write emptied of finalizers.
+    /// Immediately removes an object whose last finalizer a write removed.
     pub(super) fn finish(&mut self, written: &Written) {
         if let Some(removal) = &written.removal {
             self.finish_removal(removal.clone());
         }
     }
 
-    /// Removes an object for good, with what hangs on it in the server itself.
+    /// Removes an object, and what the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit_deletion(kind, object);
         self.forget_webhooks(kind, &object.meta);
@@ -66,7 +67,7 @@ impl ApiServer {
         last
     }
 
-    /// The key in etcd, as some refusals print it.
+    /// The key in etcd, as some error messages print it.
     pub(super) fn storage_key(&self, kind: KindId, namespace: &str, name: &str) -> String {
         let resource = self.resource(kind);
         let mut key = "/registry/".to_owned();

@@ -1,4 +1,4 @@
-//! Decides the form of an answer: a code, and an object, a list or a status.
+//! Responses: a status code, and an object, a list or a status.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use crate::{Status, StoredObject, status::Refusal};
 
-/// The answer to one request.
+/// The response to one request.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// HTTP status.
     pub code: u16,
-    /// What was answered.
+    /// The body.
     pub body: ResponseBody,
-    /// The texts of the `Warning` headers, without their code and agent.
+    /// The texts of the `Warning` headers, without code and agent.
     pub warnings: Vec<String>,
 }
 
-/// What a [`Response`] holds.
+/// The body of a [`Response`].
 #[expect(clippy::exhaustive_enums, reason = "the API answers in these forms")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
-    /// An object. It shows the version that was asked for: see [`StoredObject::to_json`].
+    /// An object. It has the requested version: see [`StoredObject::to_json`].
     Object(Arc<StoredObject>),
-    /// Success without an object, or a refusal.
+    /// Success without an object, or an error.
     Status(Box<Status>),
     /// The objects of a resource.
     List(ObjectList),
-    /// An object that is not stored, such as a `Scale`: all of its JSON form.
+    /// An object that is not stored, such as a `Scale`: its complete JSON form.
     Virtual(Box<Value>),
 }
 
@@ -39,18 +39,18 @@ pub enum ResponseBody {
 pub struct ObjectList {
     /// The objects, ordered by namespace and name.
     pub items: Vec<Arc<StoredObject>>,
-    /// Where a watch continues.
+    /// The revision from which a watch continues.
     pub revision: u64,
 }
 
 impl Response {
-    /// Whether the request was carried out.
+    /// Whether the request succeeded.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code < 300
     }
 
-    /// The object, where one was answered.
+    /// The object, if the body is one.
     #[must_use]
     pub const fn object(&self) -> Option<&Arc<StoredObject>> {
         match &self.body {
@@ -59,10 +59,10 @@ impl Response {
         }
     }
 
-    /// The object of a success.
+    /// The object of a successful response.
     ///
     /// # Errors
-    /// The failure, also where a success has no object.
+    /// The error, also if a successful response has no object.
     pub fn into_object(self) -> Result<Arc<StoredObject>, StoreError> {
         match self.body {
             ResponseBody::Object(object) if self.code < 300 => Ok(object),
@@ -73,14 +73,14 @@ impl Response {
         }
     }
 
-    /// The failure; `None` for a success.
+    /// The error; `None` for a success.
     #[must_use]
     pub fn error(&self) -> Option<StoreError> {
         let status = self.status().filter(|status| !status.is_success());
         status.map(Status::to_error)
     }
 
-    /// The status, where one was answered.
+    /// The status, if the body is one.
     #[must_use]
     pub fn status(&self) -> Option<&Status> {
         match &self.body {
@@ -89,7 +89,7 @@ impl Response {
         }
     }
 
-    /// The object that is not stored, where one was answered.
+    /// The object that is not stored, if the body is one.
     #[must_use]
     pub fn virtual_object(&self) -> Option<&Value> {
         match &self.body {
@@ -98,7 +98,7 @@ impl Response {
         }
     }
 
-    /// The objects, where a list was answered.
+    /// The objects, if the body is a list.
     #[must_use]
     pub fn items(&self) -> &[Arc<StoredObject>] {
         match &self.body {

@@ -1,4 +1,4 @@
-//! DELETE of Services: the API server itself deletes their Endpoints, and no audit log shows it.
+//! DELETE of Services: the API server itself deletes their Endpoints, without an entry in the audit log.
 //!
 //! # Upstream
 //! [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/storage/rest.go)
@@ -13,8 +13,8 @@ use crate::status::{self, Refusal};
 /// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
 const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #96684");
 
-/// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and answers with a Status, even if a
-/// finalizer holds the Service.
+/// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and responds with a Status, even if
+/// the Service waits for a finalizer.
 pub(super) fn delete(
     server: &mut ApiServer,
     kind: KindId,
@@ -35,7 +35,7 @@ pub(super) fn delete(
     Ok(outcome)
 }
 
-/// Deletes the Endpoints of a Service that no longer exists, whatever removed it.
+/// Deletes the Endpoints of a Service that no longer exists, regardless of what removed it.
 pub(super) fn removed(server: &mut ApiServer, service: &ObjectMeta) {
     if server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         delete_endpoints(server, service);
@@ -47,7 +47,7 @@ fn delete_endpoints(server: &mut ApiServer, service: &ObjectMeta) {
         return;
     };
     let options = DeleteOptions::default();
-    // Without preconditions the one refusal is a 404: a Service need not have Endpoints.
+    // Without preconditions the only error is a 404: a Service need not have Endpoints.
     let _ignored = server.without_webhooks(|server| {
         server.delete_object(kind, &service.namespace, &service.name, &options, &mut None)
     });

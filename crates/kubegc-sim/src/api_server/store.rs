@@ -1,4 +1,4 @@
-//! Decides where objects lie: one table a resource, two hash lookups to an object, and the order of what happened to it.
+//! Object storage: one table per resource, two hash lookups per object, and the log of changes.
 
 use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 
@@ -7,15 +7,15 @@ use hashbrown::{HashMap, HashTable};
 
 use crate::StoredObject;
 
-/// What happened to an object.
+/// The type of a change.
 #[expect(clippy::exhaustive_enums, reason = "a watch tells these three apart")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// It is new.
+    /// The object was created.
     Added,
-    /// It changed.
+    /// The object changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
@@ -23,17 +23,18 @@ pub enum EventType {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The revision that the change made.
+    /// The revision of the change.
     pub revision: u64,
-    /// What happened.
+    /// The type of the change.
     pub event_type: EventType,
-    /// The object after the change; the last state that was stored, at the deletion's revision, where it is gone.
+    /// The object after the change. For a removed object: the last stored state, at the revision of the
+    /// deletion.
     pub object: Arc<StoredObject>,
-    /// The object before the change; `None` where it is new.
+    /// The object before the change; `None` where it was created.
     pub previous: Option<Arc<StoredObject>>,
 }
 
-/// The objects of one resource, whatever the version.
+/// The objects of one resource, in any version.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     namespaces: HashMap<Arc<str>, Names, FixedState>,
@@ -53,7 +54,7 @@ impl Table {
             .find(hash(name), |object| *object.meta.name == *name)
     }
 
-    /// Stores an object under its own name and gives back the one that it replaces.
+    /// Stores an object under its own name and returns the object that it replaces.
     pub(crate) fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         let names = match self.namespaces.get_mut(&object.meta.namespace) {
             Some(names) => names,
@@ -113,7 +114,7 @@ impl Table {
         objects
     }
 
-    /// The namespaces that hold objects, in order.
+    /// The namespaces that contain objects, in order.
     pub(crate) fn namespaces(&self) -> Vec<Arc<str>> {
         let mut namespaces: Vec<_> = self.namespaces.keys().cloned().collect();
         namespaces.sort_unstable();
@@ -129,11 +130,11 @@ fn hash(name: &str) -> u64 {
     FixedState::default().hash_one(name)
 }
 
-/// The changes of one resource in their order, as far back as they are kept.
+/// The changes of one resource in their order, as far as they are retained.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
     events: VecDeque<Event>,
-    /// The newest revision that was forgotten.
+    /// The newest revision that was dropped.
     pub(crate) forgotten: u64,
 }
 
@@ -151,12 +152,12 @@ impl EventLog {
         }
     }
 
-    /// The revision of the oldest change that is kept.
+    /// The revision of the oldest retained change.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.events.front().map(|event| event.revision)
     }
 
-    /// Forgets everything up to a revision.
+    /// Drops everything up to a revision.
     pub(crate) fn forget(&mut self, through: u64) {
         while self.events.front().is_some_and(|event| event.revision <= through) {
             if let Some(oldest) = self.events.pop_front() {
@@ -165,12 +166,12 @@ impl EventLog {
         }
     }
 
-    /// The changes after a revision; `None` where some of them are forgotten.
+    /// The changes after a revision; `None` where some of them were dropped.
     pub(crate) fn since(&self, revision: u64) -> Option<std::collections::vec_deque::Iter<'_, Event>> {
         if revision < self.forgotten {
             return None;
         }
-        // A watcher that keeps up asks for the tail: look there before searching.
+        // A watch that keeps up requests the tail: check the last change before searching.
         let start = match self.events.back() {
             Some(last) if last.revision > revision => {
                 self.events.partition_point(|event| event.revision <= revision)

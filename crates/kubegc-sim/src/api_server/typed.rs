@@ -87,7 +87,7 @@ impl ApiServer {
         }
     }
 
-    /// Whether an object was not written since it was created, as far as the changes are remembered.
+    /// Whether an object was not written since it was created, as far as the changes are retained.
     fn is_as_created(&self, object: &StoredObject) -> bool {
         let Ok(revision) = object.meta.resource_version.as_str().parse::<u64>() else {
             return false;

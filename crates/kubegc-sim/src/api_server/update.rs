@@ -1,4 +1,4 @@
-//! Decides what a write to an existing object does: refuse, store, delete, or nothing at all.
+//! Writes to existing objects: refuse, store, delete, or do nothing.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     types,
 };
 
-/// Which part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The object itself.
@@ -39,7 +39,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The subresource that stands for it; empty for the object itself.
+    /// The name of the subresource; empty for the object itself.
     pub(super) const fn subresource(self) -> &'static str {
         match self {
             Self::Whole => "",
@@ -53,7 +53,7 @@ impl Part {
         }
     }
 
-    /// The operation of a write, as admission has it.
+    /// The operation of a write in admission requests.
     const fn operation(self) -> &'static str {
         match self {
             Self::Binding => "CREATE",
@@ -61,25 +61,25 @@ impl Part {
         }
     }
 
-    /// Whether it can change what generations count.
+    /// Whether it can increment the generation.
     pub(super) const fn counts(self) -> bool {
         !matches!(self, Self::Status | Self::Finalize | Self::Approval)
     }
 }
 
-/// Who writes, and what that means for the owners of fields.
+/// The author of a write, which determines the managers of fields.
 pub(super) enum Author {
-    /// The server's present field manager.
+    /// The server's current field manager.
     Writer,
-    /// One who applies: these are `managedFields` from then on.
+    /// A manager that applies: these are the resulting `managedFields`.
     Applier(Value),
 }
 
-/// What a write came to.
+/// The result of a write.
 pub(super) struct Written {
-    /// What is answered.
+    /// The object in the response.
     pub(super) object: Arc<StoredObject>,
-    /// What is left to do.
+    /// The pending removal, if any.
     pub(super) removal: Option<PendingRemoval>,
 }
 
@@ -110,7 +110,8 @@ impl ApiServer {
             .into()
     }
 
-    /// Replaces the part of an object that a subresource such as `status` stands for; empty for the whole object.
+    /// Replaces the part of an object that a subresource such as `status` writes; empty for the complete
+    /// object.
     pub fn update_part(
         &mut self,
         kind: KindId,
@@ -168,14 +169,14 @@ impl ApiServer {
         Ok(Response::ok(written.object).with(warnings))
     }
 
-    /// Whether an object is validated before its uid and version are compared: so is a service.
+    /// Whether an object is validated before its uid and version are compared, as a service is.
     fn is_validated_first(&self, kind: KindId, part: Part) -> bool {
         part == Part::Whole
             && self.shape.kinds[kind.index()].special == Special::Service
             && self.schema(kind).is_some()
     }
 
-    /// Refuses an object that is not of the stored version.
+    /// Refuses an object whose resourceVersion is not the stored one.
     fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<(), Refusal> {
         if new.meta.resource_version == old.meta.resource_version {
             return Ok(());
@@ -185,7 +186,7 @@ impl ApiServer {
         Err(status::conflict(self.resource(kind), &old.meta.name, why))
     }
 
-    /// Why a write that expects a uid is refused where the stored one is another.
+    /// The error message for a uid precondition that does not match the stored object.
     fn other_uid(&self, kind: KindId, namespace: &str, name: &str, expected: &Uid, stored: &str) -> String {
         format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
@@ -194,9 +195,10 @@ impl ApiServer {
         )
     }
 
-    /// Stores `new` in the place of `existing`, if the rules allow it.
+    /// Replaces `existing` by `new`, if the rules allow it.
     ///
-    /// Where the write deletes the object, nothing is stored: the answer is the object as it was submitted, and the removal is left to do.
+    /// If the write deletes the object, nothing is stored: the response contains the object as it was
+    /// submitted, and the removal is pending.
     pub(super) fn replace(
         &mut self,
         kind: KindId,
@@ -217,7 +219,7 @@ impl ApiServer {
                     "must be specified for an update",
                 );
                 let mut named = resource.clone();
-                // The server names the resource here, where it names the kind elsewhere.
+                // This error names the resource; others name the kind.
                 named.kind = Arc::clone(&named.resource);
                 return Err(status::invalid(&named, name, vec![cause]));
             }
@@ -314,7 +316,8 @@ impl ApiServer {
         Ok(Written::stored(written))
     }
 
-    /// Brings a submitted object in the form that may be stored: what clients cannot change is taken from the stored one.
+    /// Converts a submitted object to the form that can be stored: fields that clients cannot change are
+    /// taken from the stored object.
     fn prepare(&self, kind: KindId, existing: &StoredObject, new: &mut StoredObject, part: Part) {
         let (known, old) = (&self.shape.kinds[kind.index()], &existing.meta);
         let custom = self.resource(kind).custom;
@@ -360,7 +363,7 @@ impl ApiServer {
                         new.meta.owner_references.clone_from(&old.owner_references);
                     }
                     ("apiextensions.k8s.io", _) => {}
-                    // Other metadata is updated too.
+                    // Other metadata is also updated.
                     (_, sent) => {
                         put_field(new, "metadata", metadata);
                         if sent == "Deployment" {
@@ -373,7 +376,7 @@ impl ApiServer {
                 }
             }
             (Part::Finalize, _) => copy_field(new, existing, "status"),
-            // Made from the stored object.
+            // Built from the stored object.
             (Part::Scale | Part::Binding, _) => {}
             (Part::Approval | Part::EphemeralContainers | Part::Resize, _) => {
                 subresource::keep_other_parts(new, existing, part);
@@ -399,14 +402,14 @@ impl ApiServer {
     }
 }
 
-/// When equal references are looked for: the warning says it.
+/// The moment of the search for equal references; the warning states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     BeforeAdmission,
     AfterAdmission,
 }
 
-/// Drops references that equal an earlier one; the warnings that the client gets.
+/// Drops references that equal an earlier one; returns the warnings for the client.
 ///
 /// # Upstream
 /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
@@ -443,7 +446,7 @@ pub(super) fn without_equal_references(
     )]
 }
 
-/// Whether the object carries the name and namespace of the URL.
+/// Checks that the object has the name and namespace of the URL.
 pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Result<(), Refusal> {
     if *meta.name != *name {
         return Err(status::bad_request(if meta.name.is_empty() {
@@ -477,7 +480,7 @@ fn creates_on_update(resource: &ApiResource) -> bool {
     }
 }
 
-/// Why a version is none, in the words of Go's `strconv`.
+/// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.
 fn unreadable(version: &ResourceVersion) -> Option<String> {
     let text = version.as_str();
     text.parse::<u64>().is_err().then(|| {
@@ -492,10 +495,10 @@ fn is_unset(version: &ResourceVersion) -> bool {
     matches!(version.as_str(), "" | "0")
 }
 
-/// Whether a PUT may leave the version out.
+/// Whether a PUT may omit the resourceVersion.
 ///
 /// # Upstream
-/// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true but for custom resources and a few others.
+/// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true except for custom resources and a few others.
 fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
     const NEVER: [&str; 11] = [
         "apiservices",
@@ -513,7 +516,8 @@ fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
     !custom && !NEVER.contains(&resource)
 }
 
-/// Whether a write changes what generations count: all but metadata and, where it is a part of its own, status.
+/// Whether a write increments the generation: any change other than of metadata and, if it is a subresource,
+/// status.
 fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> bool {
     if let (Some(new), Some(old)) = (new, old)
         && new.is_shared_with(old)
@@ -546,7 +550,7 @@ fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
     }
 }
 
-/// Takes one field from the stored object, unless it is the same already.
+/// Copies one field from the stored object, unless it is equal.
 fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     let field = |object: &StoredObject| object.body.as_ref().and_then(|body| body.get(key).cloned());
     if let (Some(a), Some(b)) = (&new.body, &existing.body)

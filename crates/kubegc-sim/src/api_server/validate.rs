@@ -1,7 +1,8 @@
-//! Decides which metadata is valid, and what a refusal says: each problem as often as the server finds it.
+//! Metadata validation and its messages. Each problem is reported as often as the server reports it.
 //!
-//! The server validates metadata in layers that overlap: a generic one for every kind, and one of the kind's own. On updates both run,
-//! and built-in kinds validate the new object a second time as if it were created. The repetitions are part of the answer.
+//! The server validates metadata in layers that overlap: a generic one for every kind, and one of the kind's
+//! own. On updates both run, and built-in kinds validate the new object a second time as if it were created.
+//! The repetitions are part of the response.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +18,12 @@ use crate::{
     status::{Cause, POINTER, quoted},
 };
 
-/// How a kind's own validation looks at metadata, beside the generic one.
+/// A kind's own validation of metadata, in addition to the generic one.
 ///
 /// # Upstream
 /// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and what they call in `pkg/apis/*/validation`, 1.20.2.
 struct Own {
-    /// Whether names are checked, and how. Of kinds that leave it to the generic validation: as parts of a path.
+    /// Whether names are checked, and how. Kinds that rely on the generic validation: as path segments.
     names: Names,
     /// How often a new object is validated.
     on_create: usize,
@@ -137,8 +138,8 @@ pub(super) fn created(
     causes
 }
 
-/// The problems that the validation of all kinds finds in the metadata of an object that is to be created. It is asked where
-/// the kind's own validation finds nothing.
+/// The problems that the generic validation finds in the metadata of an object that is to be created. It runs
+/// if the kind's own validation finds nothing.
 ///
 /// # Upstream
 /// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
@@ -179,7 +180,8 @@ pub(super) fn updated(
     causes
 }
 
-/// Whether nothing that is validated differs from what was stored, references removed aside: the usual write of a collector.
+/// Whether no validated metadata differs from the stored one, except for removed references. This is the
+/// usual write of a garbage collector.
 fn is_plainly_valid(new: &StoredObject, old: &StoredObject) -> bool {
     let same_annotations = annotations_of(new) == annotations_of(old);
     let (new, old) = (&new.meta, &old.meta);
@@ -199,7 +201,7 @@ fn annotations_of(object: &StoredObject) -> Option<&Value> {
     object.at(&["metadata", "annotations"])
 }
 
-/// `ValidateObjectMetaAccessor`, names aside.
+/// `ValidateObjectMetaAccessor`, except names.
 fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject, causes: &mut Vec<Cause>) {
     let meta = &object.meta;
     if resource.is_namespaced() {
@@ -286,7 +288,7 @@ fn no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>
     }
 }
 
-/// `ValidateOwnerReferences`: form only. Whether an owner exists is never asked.
+/// `ValidateOwnerReferences`: form only. It never checks whether an owner exists.
 fn owner_references(references: &[OwnerReference], causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller: Option<&str> = None;
@@ -332,7 +334,7 @@ fn owner_references(references: &[OwnerReference], causes: &mut Vec<Cause>) {
     }
 }
 
-/// Group and version, where the text has a version and at most one slash.
+/// Group and version, if the string has a version and at most one slash.
 fn group_version(text: &str) -> Option<(&str, &str)> {
     let (group, version) = match text.split_once('/') {
         None => ("", text),
@@ -358,7 +360,7 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
     }
 }
 
-/// Built-in kinds take no unqualified finalizer that they do not know.
+/// Built-in kinds refuse unknown unqualified finalizers.
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
@@ -386,7 +388,7 @@ fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>
     }
 }
 
-/// How much the annotations of an object may hold, keys included.
+/// The maximum size of the annotations of an object in bytes, keys included.
 ///
 /// # Upstream
 /// `totalAnnotationSizeLimitB` in `apimachinery/pkg/api/validation/objectmeta.go`, 1.20.2.
@@ -401,7 +403,7 @@ fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut V
     let mut bytes = 0;
     for (key, value) in annotations {
         bytes += key.len() + value.as_str().map_or(0, str::len);
-        // Upper case is allowed in the prefix of a key, and the key is shown as it is.
+        // Upper case is allowed in the prefix of a key, and the message prints the key unchanged.
         problems(
             FIELD,
             key,
@@ -422,7 +424,7 @@ fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut V
 fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: &mut Vec<Cause>) {
     let prefix = object.text_at(&["metadata", "generateName"]);
     if !prefix.is_empty() {
-        // What is generated begins with a letter or digit: a dash before it is fine.
+        // The generated part begins with a letter or digit, so a dash before it is valid.
         let masked = match prefix.strip_suffix('-') {
             Some(rest) if !rest.is_empty() && rule != Names::PathSegment => {
                 let mut masked = rest.to_owned();
@@ -449,7 +451,7 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
     }
 }
 
-/// What is wrong with a name.
+/// The problems of a name.
 fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<String> {
     match rule {
         Names::PathSegment => formats::path_segment(name),
@@ -469,7 +471,7 @@ fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Ca
     );
 }
 
-/// Texts as Go's `%#v` prints a slice of them.
+/// Strings as Go's `%#v` prints a slice of them.
 fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[]string{{{}}}", texts.join(", "))
@@ -489,7 +491,7 @@ fn go_reference(reference: &OwnerReference) -> String {
     )
 }
 
-/// A date as Go prints a `time.Time` in UTC.
+/// A timestamp as Go prints a `time.Time` in UTC.
 fn go_time(time: Option<Timestamp>) -> String {
     time.map_or_else(
         || "\"null\"".to_owned(),

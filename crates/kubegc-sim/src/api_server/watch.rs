@@ -1,4 +1,4 @@
-//! Decides what watchers see: the changes of one resource in order, or all changes in the order of their revisions.
+//! Watch events: the changes of one resource in order, or all changes in the order of their revisions.
 
 use std::sync::Arc;
 
@@ -11,20 +11,21 @@ use crate::status;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The kind of the object, in the version that a collector watches.
+    /// The kind of the object, in the version that a garbage collector watches.
     pub kind: KindId,
-    /// What happened to it.
+    /// The change.
     pub event: &'a Event,
 }
 
 impl ApiServer {
-    /// The changes of a resource after a revision, oldest first. The resource is the kind's, whatever its version.
+    /// The changes of a resource after a revision, oldest first. The versions of a resource share its
+    /// changes.
     ///
     /// # Errors
-    /// The server's 410 where some of them are no longer kept, its 404 where it does not serve the kind.
+    /// The server's 410 if some of them are no longer retained, its 404 if it does not serve the kind.
     ///
     /// # Complexity
-    /// O(log n) to find the first of n changes kept.
+    /// O(log n) to find the first of n retained changes.
     pub fn events_since(
         &self,
         kind: KindId,
@@ -44,10 +45,11 @@ impl ApiServer {
         }
     }
 
-    /// The changes of all resources after a revision, in the order of their revisions. Changes that are no longer kept are left out.
+    /// The changes of all resources after a revision, in the order of their revisions. Changes that are no
+    /// longer retained are left out.
     ///
     /// # Complexity
-    /// O(log n) a change, n the changes kept of its resource.
+    /// O(log n) per change, n the retained changes of its resource.
     pub fn changes_since(&self, revision: u64) -> impl Iterator<Item = Change<'_>> {
         let first = self.history.first;
         let skipped = (revision + 1).saturating_sub(first);
@@ -62,7 +64,7 @@ impl ApiServer {
         })
     }
 
-    /// Forgets all changes up to a revision: watchers that begin earlier get *expired*.
+    /// Drops all changes up to a revision: watches that begin earlier get *expired*.
     pub fn prune_events(&mut self, through: u64) {
         for table in self.tables.iter_mut().flatten() {
             if table.log.oldest().is_some_and(|oldest| oldest <= through) {

@@ -1,4 +1,4 @@
-//! Decides what goes wrong between a collector and its store: calls that are refused, answers that are lost, watches that lag.
+//! Faults between a controller and its store: refused calls, lost responses, late watches.
 
 pub(crate) mod script;
 mod watch;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use script::{Script, Turn};
 use watch::FaultyWatch;
 
-/// A call to an [`ObjectStore`], by what it does.
+/// A call to an [`ObjectStore`], by method.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Call {
@@ -38,23 +38,24 @@ pub enum Call {
     DeleteCollection,
 }
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[expect(
     clippy::exhaustive_enums,
     reason = "before the call or after it: there is no third"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The call is answered with an error and not carried out.
+    /// The call fails with an error and is not performed.
     Refuse(StoreError),
-    /// The call is carried out and its answer lost: the caller sees [`StoreError::Unknown`].
+    /// The call is performed and its response is lost: the caller gets [`StoreError::Unknown`].
     LoseAnswer,
 }
 
 impl Fault {
-    /// The fault that a response with this status is; `None` for codes that are no error.
+    /// The fault for a response with this status code; `None` for codes that are not errors.
     ///
-    /// 5xx say nothing of the write: here it was not carried out. [`Fault::LoseAnswer`] is the other half.
+    /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseAnswer`] is the
+    /// other case.
     #[must_use]
     pub fn of_code(code: u16) -> Option<Self> {
         let retry_after = (code == 429).then_some(Duration::from_secs(1));
@@ -66,21 +67,21 @@ impl Fault {
     }
 }
 
-/// One line of a script: calls that fit go wrong, after some and for some time.
+/// One rule of a script. It skips some matching calls and then injects a fault into some.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Which calls; `None` means all.
+    /// Matching calls; `None` means all.
     pub call: Option<Call>,
     /// Plural name of the resource; `None` means all.
     pub resource: Option<Arc<str>>,
     /// Name of the object; `None` means all.
     pub name: Option<Arc<str>>,
-    /// How many calls that fit pass before the first goes wrong.
+    /// How many matching calls succeed before the first fault.
     pub skip: u32,
-    /// How many go wrong then.
+    /// How many calls then get the fault.
     pub times: u32,
-    /// What goes wrong with them.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -95,25 +96,25 @@ impl Rule {
     }
 }
 
-/// Which calls go wrong, and what becomes of watches. The default: nothing does.
+/// The faults of calls and of watches. The default: none.
 ///
-/// Rules are looked at first, in order; where none applies, the draw decides.
+/// Rules are evaluated first, in order. If none applies, a random draw decides.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// What draws are made from.
+    /// The seed of the draws.
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand go wrong by draw.
+    /// How many calls of a thousand get a random fault.
     pub faults_per_mille: u16,
-    /// What goes wrong with those: one of these, by draw. Empty: nothing.
+    /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,
     /// How many changes of a thousand are delivered twice.
     pub duplicates_per_mille: u16,
-    /// How many changes of a thousand give way to a newer one of the same object that is there already.
+    /// How many changes of a thousand are dropped if a newer change of the same object is already available.
     pub coalesced_per_mille: u16,
-    /// The longest time that a change is held back; needs a clock.
+    /// The maximum delay of a change; needs a clock.
     pub watch_delay_max: Duration,
 }
 
@@ -167,7 +168,7 @@ impl<S> Faulty<S> {
         }
     }
 
-    /// The clock by which watches are held back.
+    /// Sets the clock for delayed watches.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -180,13 +181,13 @@ impl<S> Faulty<S> {
         &self.store
     }
 
-    /// How many calls went wrong so far.
+    /// How many faults were injected so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.state.lock().injected
     }
 
-    /// What goes wrong with this call, if anything.
+    /// The fault of this call, if any.
     fn fault(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> Option<Fault> {
         let mut state = self.state.lock();
         let turns = self.plan.rules.iter().map(|rule| Turn {
@@ -201,7 +202,7 @@ impl<S> Faulty<S> {
         fault
     }
 
-    /// A watch with the faults of the plan.
+    /// Wraps a watch with the faults of the plan.
     fn faulty<T>(&self, stream: Box<dyn WatchStream<T>>) -> FaultyWatch<T> {
         FaultyWatch {
             stream,
@@ -213,7 +214,7 @@ impl<S> Faulty<S> {
         }
     }
 
-    /// Carries a call out, or not, and passes its answer on, or not.
+    /// Performs a call or not, and returns its response or an error.
     async fn through<T>(
         &self,
         call: Call,

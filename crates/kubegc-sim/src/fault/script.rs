@@ -1,24 +1,24 @@
-//! Decides which fault a call meets: by the rules of a script first, then by draw.
+//! The fault of a call: by the rules of a script first, then by random draw.
 
 use crate::rng::Rng;
 
-/// When a rule applies to a call that it may be about.
+/// A rule, evaluated for one call.
 pub(crate) struct Turn<'a, F> {
-    /// Whether the call is one that the rule is about.
+    /// Whether the rule matches the call.
     pub(crate) fits: bool,
-    /// How many such calls are left alone first.
+    /// How many matching calls are skipped first.
     pub(crate) skip: u32,
-    /// How many go wrong then.
+    /// How many calls then get the fault.
     pub(crate) times: u32,
-    /// What goes wrong with them.
+    /// The fault.
     pub(crate) fault: &'a F,
 }
 
-/// How far the rules of a plan have come, and what draws are made from.
+/// The progress of the rules of a plan, and the random generator.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) rng: Rng,
-    /// By rule: how many calls fitted so far.
+    /// By rule: how many calls matched so far.
     fitted: Vec<u32>,
 }
 
@@ -30,8 +30,9 @@ impl Script {
         }
     }
 
-    /// What goes wrong with the next call. `turns`: one for each rule, in their order; the first that applies counts, and later ones do not see the call.
-    /// Where none applies, `per_mille` calls of a thousand meet one of `faults`.
+    /// The fault of the next call. `turns`: one for each rule, in their order. The first rule that applies
+    /// counts, and later rules do not count the call. If none applies, `per_mille` calls of a thousand get
+    /// one of `faults`.
     pub(crate) fn next<'a, F: Clone + 'a>(
         &mut self,
         turns: impl Iterator<Item = Turn<'a, F>>,

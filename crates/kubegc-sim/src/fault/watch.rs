@@ -1,4 +1,4 @@
-//! Decides how a watch with faults delivers: late, twice, or only the newer of two changes.
+//! Watches with faults: changes are delivered late, twice, or not at all if a newer one exists.
 
 use std::{
     collections::VecDeque,
@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use super::{FaultPlan, State};
 
-/// A watch that lags, repeats and skips, but never reorders.
+/// A watch that delays, repeats and skips changes, but never reorders them.
 pub(super) struct FaultyWatch<T> {
     pub(super) stream: Box<dyn WatchStream<T>>,
     pub(super) plan: FaultPlan,
     pub(super) state: Arc<Mutex<State>>,
     pub(super) clock: Option<Arc<dyn Clock>>,
-    /// Read from the stream and not yet delivered, with the time before which they are held back.
+    /// Received from the stream and not yet delivered, each with its earliest delivery time.
     pub(super) held: VecDeque<(Option<Timestamp>, WatchItem<T>)>,
-    /// How the stream ended, to be told once everything held is delivered.
+    /// The end of the stream, which is returned after all held changes are delivered.
     pub(super) ended: Option<Option<StoreError>>,
 }
 
 impl<T: Watched> FaultyWatch<T> {
-    /// Takes what the stream has. Waits only where nothing is held.
+    /// Receives the available items of the stream. Waits only if no item is held.
     async fn fill(&mut self) {
         while self.ended.is_none() {
             let wait = self.held.is_empty();
@@ -93,7 +93,7 @@ impl Watched for Vec<u8> {
     }
 }
 
-/// Whether the newer of two changes says all that the older one did.
+/// Whether the newer of two changes supersedes the older one.
 fn same_object<T: Watched>(older: &WatchItem<T>, newer: &WatchItem<T>) -> bool {
     match (older, newer) {
         (WatchItem::Applied(older), WatchItem::Applied(newer) | WatchItem::Deleted(newer)) => {
@@ -113,7 +113,7 @@ impl<T: Watched> WatchStream<T> for FaultyWatch<T> {
         if let Some((_, item)) = self.held.pop_front() {
             return Some(Ok(item));
         }
-        // Told once; whoever asks again gets the end.
+        // Returned once; later calls return the end.
         match self.ended.replace(None) {
             Some(Some(error)) => Some(Err(error)),
             _ => None,

@@ -1,10 +1,10 @@
-//! Decides how calls to a node are named and written down.
+//! Names and records of calls to a node.
 
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{RuntimeError, Timestamp};
 
-/// What a call does, whatever it does it to: one for each method of the three traits.
+/// The operation of a call: one for each method of the three traits.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
@@ -45,7 +45,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether the runtime answers it, and not the disk or whoever knows the pods.
+    /// Whether the runtime serves it, rather than the disk or the source of pods.
     #[must_use]
     pub const fn is_of_runtime(self) -> bool {
         !matches!(
@@ -76,26 +76,26 @@ impl Operation {
     }
 }
 
-/// One call, as it reached the node.
+/// One call that the node received.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallRecord {
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// Of what: the id, reference, entry or path as it was given; empty for listings.
+    /// The id, reference, entry or path as it was passed; empty for listings.
     pub target: Arc<str>,
-    /// Seconds that [`Operation::StopContainer`] gave; 0 otherwise.
+    /// Grace period in seconds of [`Operation::StopContainer`]; 0 otherwise.
     pub grace_seconds: u32,
-    /// Handler that [`Operation::RemoveImage`] named; empty otherwise.
+    /// Handler of [`Operation::RemoveImage`]; empty otherwise.
     pub runtime_handler: Arc<str>,
-    /// What came of it.
+    /// The result.
     pub outcome: Result<(), RuntimeError>,
 }
 
 impl CallRecord {
-    /// What was asked of what: enough for most tests.
+    /// Operation and target: enough for most tests.
     #[must_use]
     pub fn key(&self) -> (Operation, &str) {
         (self.operation, &self.target)
@@ -121,7 +121,7 @@ impl fmt::Display for CallRecord {
     }
 }
 
-/// A call before it is carried out.
+/// A call before it is performed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) operation: Operation,

@@ -1,4 +1,4 @@
-//! Decides what a simulated node answers a collector, as containerd does it.
+//! CRI calls to a simulated node, with containerd's behaviour.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Runtime for SimNode {
         })
     }
 
-    /// `id` may also be a tag or a digest: the image goes with all its names.
+    /// `id` may also be a tag or a digest: the image is removed with all its names.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
         let request = Request {
             runtime_handler,
@@ -145,7 +145,7 @@ impl LogDirectory for SimNode {
         })
     }
 
-    /// An entry that is gone is no error. A name that leads out of the directory is refused.
+    /// A missing entry is not an error. A name that leads out of the directory is refused.
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::RemovePodEntry, entry), |world| {
             if entry.contains('/') || matches!(entry, "" | "." | "..") {
@@ -157,7 +157,7 @@ impl LogDirectory for SimNode {
         })
     }
 
-    /// A link that is gone is [`RuntimeError::NotFound`], as a file system has it.
+    /// A missing link is [`RuntimeError::NotFound`], as in a file system.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::RemoveContainerLink, path), |world| {
             if world.logs.remove_link(path) {

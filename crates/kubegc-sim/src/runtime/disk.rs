@@ -1,4 +1,4 @@
-//! Decides how many bytes are used and free, and on which file system they lie.
+//! Used and free bytes of each file system.
 
 use kubegc_core::node_facts::FileSystem;
 
@@ -7,31 +7,31 @@ use super::{
     settings::{FileSystemRole, Layout},
 };
 
-/// What bytes are used for.
+/// The purpose of used bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Layers,
     Writable,
     Logs,
-    /// Written by others, on the node's file system.
+    /// Written by other processes, on the node's file system.
     Other,
-    /// Written by others, on the file system for images.
+    /// Written by other processes, on the file system for images.
     OtherOnImages,
 }
 
-/// Bytes that are used, by what for.
+/// Used bytes by purpose.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Usage {
-    /// Layers of images, each once, with those that are yet to be freed.
+    /// Layers of images, each once, including those that are not yet freed.
     pub layers_bytes: u64,
-    /// Writable layers of containers, with those that are yet to be freed.
+    /// Writable layers of containers, including those that are not yet freed.
     pub writable_bytes: u64,
     /// Log files.
     pub logs_bytes: u64,
-    /// What others wrote, on any file system.
+    /// Bytes that other processes wrote, on any file system.
     pub other_bytes: u64,
-    /// The part of layers and writable layers that nothing holds any more and that becomes free later.
+    /// The part of layers and writable layers that is unused and is freed later.
     pub pending_bytes: u64,
 }
 
@@ -64,7 +64,7 @@ impl Disks {
         self.used[purpose as usize]
     }
 
-    /// Whether bytes for this purpose lie on a file system for images.
+    /// Whether bytes for this purpose are on a file system for images.
     const fn on_images(&self, purpose: Purpose) -> bool {
         match self.layout {
             Layout::Shared => false,
@@ -78,7 +78,7 @@ impl Disks {
         }
     }
 
-    /// Capacity and used bytes of the file system where this purpose's bytes lie. The sum of what is used never exceeds the capacity.
+    /// Capacity and used bytes of the file system for this purpose. The used bytes never exceed the capacity.
     fn disk_of(&self, purpose: Purpose) -> (u64, u64) {
         let on_images = self.on_images(purpose);
         let capacity_bytes = match self.layout {
@@ -101,7 +101,7 @@ impl Disks {
         capacity_bytes.saturating_sub(used_bytes)
     }
 
-    /// Takes bytes, all or none.
+    /// Allocates bytes, all or none.
     pub(super) fn take(&mut self, purpose: Purpose, bytes: u64) -> Result<(), NodeError> {
         let available_bytes = self.available(purpose);
         if bytes > available_bytes {
@@ -114,21 +114,21 @@ impl Disks {
         Ok(())
     }
 
-    /// Takes as many of these bytes as there are.
+    /// Allocates as many of these bytes as are free.
     pub(super) fn take_some(&mut self, purpose: Purpose, bytes: u64) -> u64 {
         let taken = bytes.min(self.available(purpose));
         self.used[purpose as usize] += taken;
         taken
     }
 
-    /// Gives bytes back; those that were taken, if more.
+    /// Frees bytes; at most those that were allocated.
     pub(super) fn give(&mut self, purpose: Purpose, bytes: u64) -> u64 {
         let given = bytes.min(self.used(purpose));
         self.used[purpose as usize] -= given;
         given
     }
 
-    /// What others write to when they fill a file system.
+    /// The purpose of the bytes that other processes write to a file system.
     pub(super) const fn others_on(&self, role: FileSystemRole) -> Purpose {
         let purpose = purpose_of(role);
         if self.on_images(purpose) {
@@ -138,8 +138,8 @@ impl Disks {
         }
     }
 
-    /// How full a file system is. `used_bytes` counts what the runtime knows of: layers, and writable layers where they lie there.
-    /// For the node's file system it counts everything.
+    /// The usage of a file system. `used_bytes` counts the bytes that the runtime reports: layers, and
+    /// writable layers if they are on this file system. For the node's file system it counts all bytes.
     pub(super) fn file_system(&self, role: FileSystemRole) -> FileSystem {
         let purpose = purpose_of(role);
         let (capacity_bytes, used_bytes) = self.disk_of(purpose);
@@ -169,11 +169,11 @@ const fn purpose_of(role: FileSystemRole) -> Purpose {
     }
 }
 
-/// Bytes that come at a steady rate.
+/// Bytes that are written at a steady rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
     pub(super) bytes_per_hour: u64,
-    /// What is left of a byte, in parts of an hour's nanoseconds.
+    /// The remainder of a byte, in bytes per hour times nanoseconds.
     remainder: u128,
 }
 
@@ -187,7 +187,7 @@ impl Growth {
         }
     }
 
-    /// Bytes that come in this time. However the time is cut into pieces, the sum is the same.
+    /// Bytes that are written in this time. The sum does not depend on how the time is divided.
     pub(super) fn over(&mut self, elapsed: std::time::Duration) -> u64 {
         let parts = u128::from(self.bytes_per_hour)
             .saturating_mul(elapsed.as_nanos())

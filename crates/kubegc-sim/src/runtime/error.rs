@@ -1,33 +1,33 @@
-//! Why something cannot happen on a simulated node.
+//! Errors of a simulated node.
 
 use std::sync::Arc;
 
 use kubegc_core::RuntimeError;
 
-/// Why what a caller told could not happen. Nothing changed then, unless the method says otherwise.
+/// The reason why a change of the node failed. Nothing changed, unless the method says otherwise.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NodeError {
-    /// The disk has not that many bytes left.
+    /// The disk does not have enough free bytes.
     #[error("no space left on device: {wanted_bytes} bytes wanted, {available_bytes} available")]
     NoSpace {
-        /// Bytes that were wanted.
+        /// Requested bytes.
         wanted_bytes: u64,
-        /// Bytes that are free.
+        /// Free bytes.
         available_bytes: u64,
     },
-    /// There is no such thing.
+    /// The named thing does not exist.
     #[error("there is no {noun} {id:?}")]
     NotFound {
-        /// What was looked for.
+        /// Its type.
         noun: &'static str,
         /// The id or reference.
         id: Arc<str>,
     },
-    /// There is one of that id already.
+    /// The id exists already.
     #[error("{noun} {id:?} is there already")]
     Exists {
-        /// What was to be added.
+        /// The type of the new thing.
         noun: &'static str,
         /// The id.
         id: Arc<str>,
@@ -42,10 +42,10 @@ pub enum NodeError {
         /// The size that was given.
         given_bytes: u64,
     },
-    /// The sandbox is not ready, or the container is in no state for that.
+    /// The sandbox is not ready, or the state of the container does not allow the change.
     #[error("{noun} {id:?} is {state}")]
     State {
-        /// What is in that state.
+        /// The type of the thing in that state.
         noun: &'static str,
         /// Its id.
         id: Arc<str>,
@@ -54,7 +54,7 @@ pub enum NodeError {
     },
 }
 
-/// Why an id names nothing.
+/// The reason why an id has no match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadId {
     Empty,
@@ -62,7 +62,7 @@ pub(super) enum BadId {
 }
 
 impl From<BadId> for RuntimeError {
-    /// containerd answers both with the code `Unknown`; nothing was done.
+    /// containerd responds to both with the code `Unknown` and does nothing.
     fn from(bad: BadId) -> Self {
         Self::unknown(match bad {
             BadId::Empty => "the id is empty",

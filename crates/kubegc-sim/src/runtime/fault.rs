@@ -1,4 +1,4 @@
-//! Decides what goes wrong between a collector and its runtime: calls that are refused, answers that are lost, a runtime that dies.
+//! Faults between a node collector and its runtime: refused calls, lost responses, a runtime that stops.
 
 use std::{future::Future, sync::Arc};
 
@@ -12,38 +12,39 @@ use parking_lot::Mutex;
 use super::Operation;
 use crate::fault::script::{Script, Turn};
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The call is answered with an error and not carried out.
+    /// The call fails with an error and is not performed.
     Refuse(RuntimeError),
-    /// The call is carried out and its answer lost: the caller sees [`RuntimeError::Unknown`].
+    /// The call is performed and its response is lost: the caller gets [`RuntimeError::Unknown`].
     LoseAnswer,
-    /// The status of a container is answered and says nothing. Other calls pass.
+    /// The status of a container is returned without content. Other calls succeed.
     SayNothing,
-    /// The call is carried out, its answer is lost, and the runtime is dead: it answers nothing more until it is [revived](FaultyRuntime::revive).
+    /// The call is performed, its response is lost, and the runtime stops: every call fails until it is
+    /// [revived](FaultyRuntime::revive).
     Die,
 }
 
-/// One line of a script: calls that fit go wrong, after some and for some time.
+/// One rule of a script. It skips some matching calls and then injects a fault into some.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Which calls; `None` means all.
+    /// Matching operations; `None` means all.
     pub operation: Option<Operation>,
-    /// What they are about: an id, reference, entry or path; `None` means all.
+    /// Their target: an id, reference, entry or path; `None` means all.
     pub target: Option<Arc<str>>,
-    /// How many calls that fit pass before the first goes wrong.
+    /// How many matching calls succeed before the first fault.
     pub skip: u32,
-    /// How many go wrong then.
+    /// How many calls then get the fault.
     pub times: u32,
-    /// What goes wrong with them.
+    /// The fault.
     pub fault: Fault,
 }
 
 impl Rule {
-    /// Calls of an operation go wrong, all and always.
+    /// A rule that injects a fault into all calls of an operation.
     #[must_use]
     pub const fn always(operation: Operation, fault: Fault) -> Self {
         Self {
@@ -55,7 +56,7 @@ impl Rule {
         }
     }
 
-    /// The same, only for calls about this id, reference, entry or path.
+    /// The same rule, only for calls with this id, reference, entry or path.
     #[must_use]
     pub fn about(mut self, target: &str) -> Self {
         self.target = Some(target.into());
@@ -63,23 +64,23 @@ impl Rule {
     }
 }
 
-/// Which calls go wrong. The default: none.
+/// The faults of calls. The default: none.
 ///
-/// Rules are looked at first, in order; where none applies, the draw decides.
+/// Rules are evaluated first, in order. If none applies, a random draw decides.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// What draws are made from.
+    /// The seed of the draws.
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand go wrong by draw.
+    /// How many calls of a thousand get a random fault.
     pub faults_per_mille: u16,
-    /// What goes wrong with those: one of these, by draw. Empty: nothing.
+    /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,
 }
 
-/// A runtime with faults, and with them its log directory and its source of pods, where it has them.
+/// A runtime with faults, including its log directory and its source of pods, if it has them.
 ///
 /// # Examples
 /// ```
@@ -132,29 +133,31 @@ impl<R> FaultyRuntime<R> {
         &self.runtime
     }
 
-    /// The runtime dies: it refuses every call from now on. Logs and pods are still told: they are not its own.
+    /// Stops the runtime: it refuses every call from now on. Logs and pods can still be read: they are not
+    /// part of the runtime.
     pub fn die(&self) {
         self.state.lock().dead = true;
     }
 
-    /// The runtime comes back.
+    /// Restarts the runtime.
     pub fn revive(&self) {
         self.state.lock().dead = false;
     }
 
-    /// Whether the runtime is dead.
+    /// Whether the runtime is stopped.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state.lock().dead
     }
 
-    /// The calls that the plan made go wrong so far, in their order. Calls to a dead runtime do not count.
+    /// The calls that got a fault of the plan so far, in their order. Calls to a stopped runtime do not
+    /// count.
     #[must_use]
     pub fn injected(&self) -> Vec<(Operation, Arc<str>, Fault)> {
         self.state.lock().injected.clone()
     }
 
-    /// What goes wrong with this call, if anything.
+    /// The fault of this call, if any.
     fn fault(&self, operation: Operation, target: &str) -> Option<Fault> {
         let mut state = self.state.lock();
         if state.dead && operation.is_of_runtime() {
@@ -171,7 +174,7 @@ impl<R> FaultyRuntime<R> {
         });
         let plan = &self.plan;
         let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
-        // This fault is for one call only, wherever it was written or drawn.
+        // This fault applies to one call only, in a rule or in a draw.
         let fault =
             fault.filter(|fault| *fault != Fault::SayNothing || operation == Operation::ContainerStatus);
         if let Some(fault) = &fault {
@@ -181,7 +184,7 @@ impl<R> FaultyRuntime<R> {
         fault
     }
 
-    /// Carries a call out, or not, and passes its answer on, or not.
+    /// Performs a call or not, and returns its response or an error.
     async fn through<T>(
         &self,
         operation: Operation,

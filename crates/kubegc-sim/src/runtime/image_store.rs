@@ -1,4 +1,4 @@
-//! Decides which images a node has, which layers they share, and when the bytes of a layer are free.
+//! Images of a node, their shared layers, and the time when the bytes of a layer are freed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use kubegc_core::{Timestamp, node_facts::Image};
 use super::spec::{ImageSpec, Layer};
 use crate::rng::mix;
 
-/// What tells images apart: the same content may be there once for each handler.
+/// The identity of an image: the same content may exist once for each handler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ImageKey {
     pub(super) id: Arc<str>,
@@ -24,7 +24,7 @@ pub(super) struct ImageRow {
     pub(super) arrival: u64,
 }
 
-/// Images, by key and by what they are called.
+/// Images, by key and by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Images {
     rows: BTreeMap<ImageKey, ImageRow>,
@@ -45,7 +45,7 @@ impl Images {
         rows.into_iter().map(|row| Arc::clone(&row.facts)).collect()
     }
 
-    /// The image of this handler that an id, tag or digest stands for.
+    /// The image of this handler with an id, tag or digest.
     pub(super) fn find(&self, reference: &str, handler: &str) -> Option<ImageKey> {
         let (reference, handler) = (Arc::from(reference), Arc::from(handler));
         let key = ImageKey {
@@ -58,7 +58,7 @@ impl Images {
         self.names.get(&(reference, handler)).cloned()
     }
 
-    /// The image that an id, tag or digest stands for: that of the default handler first.
+    /// The image with an id, tag or digest: that of the default handler first.
     pub(super) fn find_any(&self, reference: &str) -> Option<ImageKey> {
         let first = (Arc::from(reference), Arc::default());
         let key = ImageKey {
@@ -74,7 +74,7 @@ impl Images {
             .cloned()
     }
 
-    /// Adds an image that is not there.
+    /// Adds an image that does not exist.
     pub(super) fn insert(&mut self, key: ImageKey, facts: Image, layers: Vec<Arc<str>>) {
         for name in facts.tags.iter().chain(&facts.digests) {
             self.rename(name, &key);
@@ -88,7 +88,7 @@ impl Images {
         self.rows.insert(key, row);
     }
 
-    /// Gives a name to an image, and takes it from whichever had it.
+    /// Assigns a name to an image, and removes it from its previous image.
     fn rename(&mut self, name: &Arc<str>, key: &ImageKey) {
         let index = (Arc::clone(name), Arc::clone(&key.handler));
         let before = self.names.insert(index, key.clone());
@@ -102,7 +102,7 @@ impl Images {
         }
     }
 
-    /// Adds names to an image that is there, and pins it if asked to.
+    /// Adds names to an existing image, and pins it if requested.
     pub(super) fn add_names(
         &mut self,
         key: &ImageKey,
@@ -147,13 +147,13 @@ impl Images {
     }
 }
 
-/// A layer that takes bytes.
+/// A layer on disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnDisk {
     pub(super) size_bytes: u64,
-    /// How many images and containers hold it.
+    /// How many images and containers use it.
     pub(super) holders: u64,
-    /// When it is freed, where nothing holds it.
+    /// The time when it is freed, if it is unused.
     pub(super) due: Option<(Timestamp, u64)>,
 }
 
@@ -164,7 +164,7 @@ pub(super) fn distinct(layers: &[Layer]) -> Vec<Layer> {
     first.cloned().collect()
 }
 
-/// 256 bits that follow from a seed and some texts, in lower-case hex.
+/// 256 bits that are derived from a seed and some strings, in lower-case hex.
 fn content_hex<'a>(seed: u64, texts: impl Iterator<Item = &'a str>) -> String {
     let mut lanes: [u64; 4] = std::array::from_fn(|lane| mix(seed ^ ((lane as u64 + 1) << 56)));
     for text in texts {
@@ -177,13 +177,13 @@ fn content_hex<'a>(seed: u64, texts: impl Iterator<Item = &'a str>) -> String {
     lanes.iter().map(|lane| format!("{lane:016x}")).collect()
 }
 
-/// The id that an image gets when it names none.
+/// The id of an image whose spec has none.
 pub(super) fn image_id(seed: u64, layers: &[Layer]) -> Arc<str> {
     let digests = layers.iter().map(|layer| &*layer.digest);
     format!("sha256:{}", content_hex(seed, digests)).into()
 }
 
-/// The digest by which an image is known in the repository of its tag.
+/// The digest of an image in the repository of its tag.
 pub(super) fn repository_digest(seed: u64, spec: &ImageSpec, id: &str) -> Option<Arc<str>> {
     if spec.tag.is_empty() {
         return None;

@@ -1,4 +1,5 @@
-//! Decides whether what a collector asks for does harm. The node does it all the same: it judges, it does not protect.
+//! Detects harmful calls of a node collector. The node performs them anyway: it reports harm, but it does not
+//! prevent it.
 
 use std::{fmt, sync::Arc};
 
@@ -13,7 +14,7 @@ use super::{
     world::World,
 };
 
-/// What harm a call did.
+/// The harm of a call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Harm {
@@ -27,7 +28,7 @@ pub enum Harm {
         /// The container.
         container_id: Arc<str>,
     },
-    /// A container whose state is not known was removed without being stopped first.
+    /// A container in an unknown state was removed without being stopped first.
     UnknownContainerRemoved {
         /// The container.
         container_id: Arc<str>,
@@ -38,7 +39,7 @@ pub enum Harm {
     ReadySandboxRemoved,
     /// A pinned image was removed.
     PinnedImageRemoved,
-    /// An image was removed that a container was made from.
+    /// An image was removed that a container uses.
     UsedImageRemoved {
         /// One of the containers.
         container_id: Arc<str>,
@@ -48,28 +49,28 @@ pub enum Harm {
         /// One of the containers.
         container_id: Arc<str>,
     },
-    /// The logs of a pod were removed that is neither evicted nor gone.
+    /// The logs of a pod were removed that is neither evicted nor deleted.
     LivingPodLogsRemoved,
     /// The log of a running container was removed.
     RunningContainerLogsRemoved {
         /// The container.
         container_id: Arc<str>,
     },
-    /// A link was removed whose log exists, or whose container runs.
+    /// A link was removed whose log exists, or whose container is running.
     LiveLinkRemoved,
 }
 
-/// A call that did harm.
+/// A harmful call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// Of what.
+    /// The target.
     pub target: Arc<str>,
-    /// What that did.
+    /// The harm.
     pub harm: Harm,
 }
 
@@ -85,7 +86,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a request would do to the node as it is now.
+/// The harm that a request would do to the current state of the node.
 pub(super) fn harms(world: &World, request: Request<'_>) -> Vec<Harm> {
     let target = request.target;
     let mut harms = Vec::new();

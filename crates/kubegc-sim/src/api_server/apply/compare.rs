@@ -1,4 +1,4 @@
-//! Decides which fields a configuration names, and which fields differ between two states of an object.
+//! The fields that a configuration names, and the fields that differ between two states of an object.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
     list_types::{Dialect, ListType, Types},
 };
 
-/// A value as far as it is looked into.
+/// A value, as far as the walk descends into it.
 enum Form<'v> {
     Piece,
     Fields(&'v Map<String, Value>),
@@ -28,7 +28,7 @@ fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
 /// The fields that an applied configuration names.
 ///
 /// # Errors
-/// An item of a list cannot be told from the others, or two are the same.
+/// An item of a list has no usable key, or two items have the same key.
 ///
 /// # Upstream
 /// `toFieldSetWalker` in `structured-merge-diff/v4/typed/tofieldset.go`, v4.0.2 and v4.4.
@@ -36,7 +36,7 @@ pub(super) fn set_of(value: &Value, types: Types<'_>, dialect: Dialect) -> Resul
     below(value, types, dialect, &mut Vec::new()).map(Option::unwrap_or_default)
 }
 
-/// What lies below a place; `None` where the place is one piece.
+/// The fields below a position; `None` where the value is atomic.
 fn below(
     value: &Value,
     types: Types<'_>,
@@ -79,7 +79,7 @@ fn below(
     Ok(Some(set))
 }
 
-/// What differs between two states of an object.
+/// The differences between two states of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,
@@ -147,7 +147,7 @@ impl Walk {
                 for key in keys {
                     let below = types.field(key);
                     let at = |map: Option<&'v Map<String, Value>>| map.and_then(|map| map.get(key));
-                    // What is in every object is there before it is written.
+                    // A field that every object has exists before the write.
                     let before = at(a).or_else(|| below.always().filter(|_| old.is_some()));
                     path.push(Element::field(key));
                     self.below(comparison, path, before, at(b), below);
@@ -172,7 +172,7 @@ impl Walk {
                 comparison.piece(path, old, new);
                 return;
             }
-            // Of another form than before: one thing was removed, another added.
+            // The form changed: one value was removed, another was added.
             _ => {
                 self.below(comparison, path, old, None, types);
                 self.below(comparison, path, None, new, types);
@@ -205,7 +205,7 @@ impl Walk {
                 ([] | [_], [] | [_]) => {
                     let (a, b) = (a.first().copied(), b.first().copied());
                     self.below(comparison, path, a, b, types);
-                    // An item stands for itself, whatever it holds.
+                    // An item represents itself, regardless of its fields.
                     match (a, b) {
                         (None, Some(_)) => comparison.added.insert(path),
                         (Some(_), None) => comparison.removed.insert(path),
@@ -221,7 +221,7 @@ impl Walk {
         }
     }
 
-    /// The items of a list by what tells them apart; `None` where one cannot be told.
+    /// The items of a list by their keys; `None` where an item has no usable key.
     fn by_element<'v>(
         &self,
         items: &'v [Value],

@@ -1,4 +1,4 @@
-//! Decides whether a configuration and its options are such as can be applied, and what of it counts.
+//! Validation of an applied configuration and of its options, and the fields of it that are applied.
 
 use kubegc_core::KindId;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl ApiServer {
-    /// The configuration as far as it counts for a part, if it is one for this kind.
+    /// The fields of the configuration that are applied to a part, if the configuration is of this kind.
     pub(super) fn configuration(&self, kind: KindId, applied: Value, part: Part) -> Result<Value, Refusal> {
         let resource = self.resource(kind);
         let Value::Object(mut fields) = applied else {
@@ -51,7 +51,7 @@ impl ApiServer {
             )));
         }
         match part {
-            // Fields that the part does not have were owned all the same.
+            // Fields that the part does not have are owned nevertheless.
             _ if self.tracks_what_is_sent() => {}
             Part::Whole if self.shape.kinds[kind.index()].status_subresource => {
                 fields.remove("status");
@@ -73,7 +73,7 @@ impl ApiServer {
     }
 }
 
-/// Whether the options hold together.
+/// Whether the options are consistent.
 ///
 /// # Upstream
 /// `ValidatePatchOptions` and `ValidateFieldManager` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.

@@ -1,4 +1,4 @@
-//! Decides how a refused apply names the fields that others own.
+//! The conflicts of a refused apply: the fields that other managers own.
 
 use super::{
     field_set::{Element, shown},

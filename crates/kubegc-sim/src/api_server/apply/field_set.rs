@@ -1,4 +1,4 @@
-//! Decides how a set of fields is kept and how it is written down: the `FieldsV1` form in `managedFields`.
+//! Sets of fields, and their `FieldsV1` form in `managedFields`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,7 +59,7 @@ impl Element {
         }
     }
 
-    /// Adds the step to a path as refusals show it: `.spec.containers[name="web"]`.
+    /// Appends the step to a path in the form of error messages: `.spec.containers[name="web"]`.
     fn show(&self, path: &mut String) {
         // Writing to a String does not fail.
         let _infallible = match self {
@@ -73,7 +73,7 @@ impl Element {
     }
 }
 
-/// A path as refusals show it.
+/// A path in the form of error messages.
 pub(super) fn shown(path: &[Element]) -> String {
     path.iter().fold(String::new(), |mut text, element| {
         element.show(&mut text);
@@ -81,11 +81,11 @@ pub(super) fn shown(path: &[Element]) -> String {
     })
 }
 
-/// A set of paths, shared prefixes once.
+/// A set of paths. Paths share their prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     members: BTreeSet<Element>,
-    /// None of them is empty.
+    /// No child is empty.
     children: BTreeMap<Element, Self>,
 }
 
@@ -114,14 +114,14 @@ impl FieldSet {
         self.members.insert(element);
     }
 
-    /// Adds what lies below an element.
+    /// Adds the paths below an element.
     pub(super) fn insert_below(&mut self, element: Element, set: Self) {
         if !set.is_empty() {
             self.children.entry(element).or_default().add(&set);
         }
     }
 
-    /// Takes one path out, not what lies below it.
+    /// Removes one path, but not the paths below it.
     pub(super) fn remove(&mut self, path: &[Element]) {
         match path {
             [] => {}
@@ -174,7 +174,7 @@ impl FieldSet {
             .collect()
     }
 
-    /// The paths, those of one level before those below it.
+    /// The paths, breadth first within each level.
     pub(super) fn paths(&self) -> Vec<Vec<Element>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -194,7 +194,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads the `FieldsV1` form; steps of other forms than fields, keys and values are passed over.
+    /// Reads the `FieldsV1` form. Steps that are not fields, keys or values are ignored.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let mut set = Self::default();
         for (key, value) in value.as_object()? {
@@ -226,10 +226,10 @@ impl FieldSet {
     }
 }
 
-/// Stands for the place itself beside the places below it.
+/// Represents the position itself, next to the positions below it.
 const SELF: &str = ".";
 
-/// A scalar as conflicts and keys show it.
+/// A scalar in the form of conflicts and keys.
 pub(super) fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),

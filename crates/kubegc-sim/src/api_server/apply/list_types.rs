@@ -1,11 +1,13 @@
-//! Decides which lists are merged and by what, and which objects are one piece: what upstream's types say of themselves.
+//! List types and map types of fields: which lists are merged and by which keys, and which objects are
+//! atomic.
 //!
-//! Of the built-in kinds the lists are known by the name of the field and of the field that holds it; lists that are not named are
-//! atomic. Custom resources have it from the schema in their definition; without one, objects are merged and lists are atomic.
+//! A list of a built-in kind is identified by the names of its field and of the field that contains it.
+//! Unlisted lists are atomic. Custom resources take these types from the schema in their definition. Without
+//! a schema, objects are merged and lists are atomic.
 //!
 //! # Upstream
 //! `+listType`, `+listMapKey`, `+structType` and `+mapType` in `k8s.io/api` and `apimachinery`, 1.20 to 1.36;
-//! `x-kubernetes-list-type` and its kin in `apiextensions`.
+//! `x-kubernetes-list-type` and similar extensions in `apiextensions`.
 
 use std::sync::LazyLock;
 
@@ -18,31 +20,31 @@ use crate::types::{
     schema::{Field, ListKind, Type},
 };
 
-/// How the items of a list are told apart.
+/// The identity of the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ListType<'a> {
-    /// They are not: the list is one piece.
+    /// Items have no identity: the list is atomic.
     Atomic,
-    /// By themselves.
+    /// The value of the item.
     Set,
-    /// By these keys, each with the value that it has where it is missing.
+    /// The values of these keys, each with its default.
     Map(Vec<(&'a str, Option<Value>)>),
 }
 
-/// How the rules of structured merges differ between releases.
+/// The differences between releases in the rules of structured merges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialect {
-    /// Whether null is a value, rather than as good as missing.
+    /// Whether null is a value, rather than equal to a missing field.
     pub(super) nulls_are_values: bool,
-    /// Whether an object that is applied without fields is named.
+    /// Whether an applied object without fields is part of the field set.
     pub(super) empties_are_named: bool,
     /// Whether merged lists follow the applied order.
     pub(super) follows_applied_order: bool,
-    /// Whether what is taken out is found by sets of fields.
+    /// Whether removed fields are found by sets of fields.
     pub(super) prunes_by_sets: bool,
-    /// Whether references, selectors and their like are one piece.
+    /// Whether references, selectors and similar structs are atomic.
     pub(super) references_are_atomic: bool,
-    /// Whether the ports of services that name no protocol have one.
+    /// Whether the ports of services default their protocol.
     pub(super) services_have_protocols: bool,
 }
 
@@ -60,27 +62,27 @@ impl Dialect {
     }
 }
 
-/// What is known of the place that a walk has come to.
+/// The type information for the current position of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Types<'a> {
     /// A built-in object.
     Kind(StructId),
-    /// A struct that objects hold.
+    /// A struct inside an object.
     Struct(StructId),
-    /// A value of a type, and the field that holds it, where it is the value of one.
+    /// A value of a type, and the field that contains it, if it is the value of a field.
     Typed(&'static Type, Option<&'static Field>),
     /// A custom resource with the schema of its version, where there is one.
     Custom(Option<&'a Value>),
-    /// A place in a CustomResourceDefinition.
+    /// A position in a CustomResourceDefinition.
     Definition(&'a str),
-    /// A place with a schema.
+    /// A position with a schema.
     Schema(&'a Value),
-    /// A place that no schema speaks of.
+    /// A position without a schema.
     Free,
 }
 
 impl<'a> Types<'a> {
-    /// What is known of a field of the object at this place.
+    /// The type information for a field of the object at this position.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
             Self::Kind(_) | Self::Custom(_) | Self::Definition("") if name == "metadata" => {
@@ -112,7 +114,7 @@ impl<'a> Types<'a> {
             .map_or(Self::Free, |field| Self::Typed(&field.ty, Some(field)))
     }
 
-    /// What is known of the items of the list at this place.
+    /// The type information for the items of the list at this position.
     pub(super) fn item(self) -> Self {
         match self {
             Self::Typed(ty, _) => match ty.target() {
@@ -124,7 +126,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether the object at this place has a field of this name, rather than entries of any name.
+    /// Whether the object at this position has a field of this name, rather than entries of any name.
     pub(super) fn declares(self, name: &str) -> bool {
         match self {
             Self::Definition(_) => true,
@@ -142,7 +144,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether the object at this place has only the fields that it declares.
+    /// Whether the object at this position has only the fields that it declares.
     fn is_closed(self) -> bool {
         match self {
             Self::Kind(id) | Self::Struct(id) => id.name() != "UnknownKind",
@@ -155,7 +157,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What is at this place in every object, so that nobody has put it there.
+    /// The value that every object has at this position, and that therefore no manager owns.
     pub(super) fn always(self) -> Option<&'static Value> {
         static EMPTY_OBJECT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
         static EMPTY_TEXT: LazyLock<Value> = LazyLock::new(|| "".into());
@@ -172,7 +174,7 @@ impl<'a> Types<'a> {
             Self::Definition(field) => matches!(field, "" | "spec" | "status" | "names" | "acceptedNames"),
             Self::Schema(_) | Self::Free => false,
             Self::Typed(ty, field) => {
-                // Every metadata has a date, if an empty one.
+                // All metadata has a creation timestamp, possibly an empty one.
                 let is_written =
                     field.is_some_and(|field| !field.omit_empty || field.name == "creationTimestamp");
                 return match ty {
@@ -188,7 +190,7 @@ impl<'a> Types<'a> {
         always.then_some(&*EMPTY_OBJECT)
     }
 
-    /// Whether the value at this place holds others, where it is not null.
+    /// Whether the value at this position contains other values, if it is not null.
     pub(super) fn holds_others(self, dialect: Dialect) -> bool {
         match self {
             Self::Kind(_) | Self::Struct(_) => true,
@@ -201,7 +203,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether an object at this place is one piece.
+    /// Whether an object at this position is atomic.
     pub(super) fn is_atomic_map(self, dialect: Dialect) -> bool {
         match self {
             Self::Kind(_) | Self::Struct(_) => false,
@@ -218,7 +220,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// How a list at this place is merged.
+    /// The merge type of a list at this position.
     pub(super) fn list(self) -> ListType<'a> {
         match self {
             Self::Typed(_, field) => match field.map(|field| &field.list) {
@@ -242,7 +244,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What tells each item of the list at this place from the others; the position and the problem of one that cannot be told.
+    /// The identity of each item of the list at this position, or the index and the problem of an item that
+    /// has none.
     pub(super) fn elements(self, list: &[Value], dialect: Dialect) -> Result<Vec<Element>, (usize, String)> {
         let mut list_type = self.list();
         if let (ListType::Map(keys), false) = (&mut list_type, dialect.services_have_protocols) {
@@ -260,7 +263,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The fields of a value that its types do not have, as paths with the problem.
+/// The fields of a value that its types do not declare, as paths with the problem.
 ///
 /// # Upstream
 /// `validatingObjectWalker.doMap` in `structured-merge-diff/v4/typed/validate.go`, v4.0.2.
@@ -270,7 +273,7 @@ pub(super) fn undeclared<'a>(value: &'a Value, types: Types<'a>, path: &str, err
             for (key, value) in fields {
                 let path = format!("{path}.{key}");
                 if types.is_closed() && !types.declares(key) {
-                    // Upstream looks no further in this object.
+                    // Upstream stops here and does not descend into this object.
                     errors.push(format!("{path}: field not declared in schema"));
                     return;
                 }
@@ -287,7 +290,7 @@ pub(super) fn undeclared<'a>(value: &'a Value, types: Types<'a>, path: &str, err
 }
 
 impl Types<'_> {
-    /// The field of the struct at this place.
+    /// The field of the struct at this position.
     fn field_of(self, name: &str) -> Option<&'static Field> {
         match self {
             Self::Kind(id) | Self::Struct(id) => id.field(name),

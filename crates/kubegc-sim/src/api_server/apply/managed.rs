@@ -1,4 +1,4 @@
-//! Decides who owns which fields: `metadata.managedFields`, read, changed and written back.
+//! Owners of fields: reads, changes and writes `metadata.managedFields`.
 
 use serde_json::{Map, Value, json};
 
@@ -8,16 +8,16 @@ use super::{
     field_set::{Element, FieldSet},
 };
 
-/// What a manager did to get its fields.
+/// The operation by which a manager got its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
-    /// It applied them.
+    /// Server-side apply.
     Apply,
-    /// It wrote them in any other way.
+    /// Any other write.
     Update,
 }
 
-/// Whose fields they are. Those of one manager that were written otherwise, or in another version, are another's.
+/// The manager of fields. The same name with another operation or another version is another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub(super) name: String,
@@ -27,7 +27,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Whether two are the same: those that apply are so in every version.
+    /// Whether both are the same manager. For applies, the version does not count.
     fn is(&self, other: &Self) -> bool {
         self.name == other.name
             && self.operation == other.operation
@@ -77,7 +77,7 @@ impl Managers {
         entries.collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// The JSON form, in upstream's order: those who apply first, then by time and name.
+    /// The JSON form, in upstream's order: applies first, then by time and name.
     pub(super) fn to_json(&self) -> Value {
         let mut entries: Vec<&Entry> = self.0.iter().collect();
         entries.sort_by_key(|entry| {
@@ -98,7 +98,7 @@ impl Managers {
         self.0.is_empty()
     }
 
-    /// All fields that anybody owns.
+    /// All fields that any manager owns.
     pub(super) fn owned(&self) -> FieldSet {
         let mut owned = FieldSet::default();
         for entry in &self.0 {
@@ -107,7 +107,7 @@ impl Managers {
         owned
     }
 
-    /// Gives a manager another set of fields and returns the one that it had.
+    /// Replaces the field set of a manager and returns the previous one.
     pub(super) fn put(&mut self, manager: &Manager, fields: FieldSet) -> FieldSet {
         match self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
             Some(entry) => {
@@ -125,14 +125,14 @@ impl Managers {
         }
     }
 
-    /// Notes when a manager last changed something.
+    /// Records when a manager last changed something.
     pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
             entry.time = Some(time.to_owned());
         }
     }
 
-    /// The changes that touch what others than this manager own.
+    /// The changes to fields that other managers own.
     pub(super) fn conflicts(&self, manager: &Manager, comparison: &Comparison) -> Vec<Conflict> {
         let mut changed = comparison.modified.clone();
         changed.add(&comparison.added);
@@ -148,7 +148,8 @@ impl Managers {
             .collect()
     }
 
-    /// Takes from the others what a manager changed, and from everybody what is gone. Who is left with nothing is forgotten.
+    /// Removes the changed fields from the other managers, and the removed fields from all managers. A
+    /// manager without fields is dropped.
     ///
     /// # Upstream
     /// `Updater.update` in `structured-merge-diff/v4/merge/update.go`, v4.4.
@@ -166,7 +167,7 @@ impl Managers {
         self.0.retain(|entry| !entry.fields.is_empty());
     }
 
-    /// Gives a manager what it wrote beside what it has.
+    /// Adds the fields that a manager wrote to the fields that it owns.
     pub(super) fn give(&mut self, manager: &Manager, fields: &FieldSet, time: &str) {
         if fields.is_empty() {
             return;
@@ -201,7 +202,7 @@ impl Entry {
     }
 }
 
-/// Takes out what the server owns, or what is no field to own.
+/// Removes the fields that no manager can own, such as those that the server sets.
 ///
 /// # Upstream
 /// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30.
@@ -224,7 +225,7 @@ pub(super) fn strip(fields: &mut FieldSet) {
     }
 }
 
-/// Whether the list is the one that says: nobody owns anything from now on.
+/// Whether the list resets ownership: after it, no manager owns anything.
 pub(super) fn is_reset(managed_fields: &Value) -> bool {
     *managed_fields == json!([{}])
 }

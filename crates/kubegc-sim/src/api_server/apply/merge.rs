@@ -1,4 +1,4 @@
-//! Decides what an object is after a configuration was applied to it, and after fields were taken out of it.
+//! Merges an applied configuration into an object, and removes fields from an object.
 //!
 //! The recursions here and in `compare` follow the nesting of one JSON value, which the parser and JSON patches bound at 128.
 
@@ -12,8 +12,9 @@ use super::{
     list_types::{Dialect, ListType, Types},
 };
 
-/// The live object with what is applied to it: objects are merged, atomic values replaced. An object or list that is merged and
-/// applied as null stays, as if nothing had been said of what is in it; another value is null then, or is taken out.
+/// The live object merged with the applied one: objects are merged, atomic values are replaced. A merged
+/// object or list that is applied as null is retained unchanged. Any other value that is applied as null
+/// becomes null or is removed.
 pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dialect) -> Value {
     match applied {
         Value::Object(applied) if !types.is_atomic_map(dialect) => {
@@ -45,7 +46,7 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dia
     }
 }
 
-/// Whether a value is looked into, rather than one piece.
+/// Whether a value is merged field by field, rather than atomic.
 pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bool {
     match value {
         Value::Object(_) => !types.is_atomic_map(dialect),
@@ -54,7 +55,8 @@ pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bo
     }
 }
 
-/// Merges lists whose items are told apart: in the applied order, what only the live list has at its place before what follows it.
+/// Merges lists whose items have an identity. The result has the applied order. An item that only the live
+/// list has is placed before the item that follows it there.
 ///
 /// # Upstream
 /// `mergingWalker.visitListItems` in `structured-merge-diff/v4/typed/merge.go`, v4.4.
@@ -107,7 +109,8 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: D
                 Some(_) => {}
             }
         }
-        // Here an applied item is left: a live one that is applied too, later, is what stopped the other branch.
+        // An applied item remains here. The other branch stopped at a live item that is also applied, later
+        // in the list.
         let known = in_live.get(&applied_elements[done]);
         let known = known.and_then(|&place| live[place].take()).unwrap_or(Value::Null);
         merged.push(merge(known, &applied[done], types.item(), dialect));
@@ -116,7 +119,8 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: D
     merged
 }
 
-/// Takes fields out that nobody wants any more. What others own below them stays, and so does what nobody owns beside them.
+/// Removes fields that no manager owns any more. Fields below them that other managers own are retained, and
+/// so are unowned fields next to them.
 pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: &FieldSet, dialect: Dialect) {
     let nothing = FieldSet::default();
     match value {
@@ -138,7 +142,7 @@ pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: 
             };
             let mut elements = elements.into_iter();
             list.retain_mut(|item| {
-                // As many as there are items.
+                // There are as many elements as items.
                 let Some(element) = elements.next() else {
                     return true;
                 };
@@ -164,7 +168,8 @@ fn is_hollow(value: &Value) -> bool {
     }
 }
 
-/// Takes out what a manager applied last and does not apply now, unless somebody owns it. What nobody owns beside stays.
+/// Removes the fields that a manager applied last and does not apply now, unless another manager owns them.
+/// Unowned fields next to them are retained.
 ///
 /// # Upstream
 /// `Updater.prune` in `structured-merge-diff/v4/merge/update.go`, v4.0.2.
@@ -186,7 +191,7 @@ pub(super) fn prune_by_sets(
     Ok(without(&all.without(&kept).shared(last)))
 }
 
-/// A value without some of its fields and items. What is left empty is null.
+/// A value without some of its fields and items. Null if nothing is left.
 ///
 /// # Upstream
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.

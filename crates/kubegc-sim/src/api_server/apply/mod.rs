@@ -1,12 +1,13 @@
-//! Decides what server-side apply does: what becomes of the object, who owns which field, and who is asked first.
+//! Server-side apply: the resulting object, the owners of its fields, and the conflicts between managers.
 //!
-//! Ownership is kept in `metadata.managedFields`, as upstream writes it, from the first apply of an object on; what was there before
-//! belongs to `before-first-apply` then. Objects that nobody ever applied carry no such field and pay nothing for it, where upstream
-//! (1.18 and later) keeps it for all objects.
+//! Ownership is stored in `metadata.managedFields`, in upstream's form, from the first apply of an object on.
+//! Fields that existed before that apply belong to `before-first-apply`. Objects that were never applied have
+//! no `managedFields` and cost nothing. Upstream (1.18 and later) stores them for all objects.
 //!
 //! # Upstream
-//! `apimachinery/pkg/util/managedfields`, 1.30, and `structured-merge-diff/v4`, v4.4. Left out: fields of other versions of a kind are
-//! not converted, more than ten managers are not merged into `ancient-changes`, an annotation of client-side apply is not taken over.
+//! `apimachinery/pkg/util/managedfields`, 1.30, and `structured-merge-diff/v4`, v4.4. Left out: fields of
+//! other versions of a kind are not converted, more than ten managers are not merged into `ancient-changes`,
+//! an annotation of client-side apply is not migrated.
 
 mod compare;
 mod config;
@@ -37,31 +38,35 @@ use managed::{Manager, Managers, Operation};
 pub(super) use track::set_managers;
 use track::{strip_all, take_managers};
 
-/// How a configuration is applied.
+/// Options of an apply request.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ApplyOptions {
-    /// Who applies: the owner of the fields from now on. Required, at most 128 bytes.
+    /// The manager that applies and then owns the fields. Required, at most 128 bytes.
     pub field_manager: String,
-    /// Whether fields that others own are taken from them; otherwise such a change is refused. Default: false.
+    /// Whether the manager takes over fields that other managers own. Otherwise such a change is a conflict.
+    /// Default: false.
     pub force: bool,
 }
 
-/// Who owns what was there before the first apply.
+/// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl ApiServer {
-    /// Applies a configuration (server-side apply): creates the object, or brings the fields that it names to what it says.
+    /// Applies a configuration (server-side apply): creates the object, or sets the fields that the
+    /// configuration names.
     ///
-    /// Fields that this manager applied before and leaves out now go, unless another owns them too. A configuration that is equal to
-    /// the last one, on an object that fits it, writes nothing. A uid or version in the configuration is a precondition. With
-    /// `subresource`, `status` or `scale` (others are not applied here), only that part is written and nothing is created; of a
-    /// configuration for `status` nothing else counts, of one for the object itself `status` does not, where that is a subresource.
+    /// Fields that this manager applied before and omits now are removed, unless another manager owns them
+    /// too. Applying the same configuration again to an object that matches it writes nothing. A uid or
+    /// resourceVersion in the configuration is a precondition. With `subresource` `status` or `scale` (others
+    /// cannot be applied here), only that part is written and no object is created. An apply to `status` uses
+    /// only `status`; an apply to the object ignores `status` if it is a subresource.
     ///
     /// # Errors
-    /// In the answer: 409 with a cause for each field that another manager owns and that would change, unless forced; 422 without a
-    /// manager; 400 for a configuration of another version or kind, or one that has `managedFields`; 500, as upstream, where items of a
-    /// list that is merged cannot be told apart; 415 before 1.16; and what any other write is refused for.
+    /// In the response. 409 with a cause for each field that another manager owns and that would change,
+    /// unless forced. 422 without a manager. 400 for a configuration of another version or kind, or with
+    /// `managedFields`. 500, as upstream, if items of a merged list have no usable key. 415 before 1.16. Also
+    /// the errors of any other write.
     ///
     /// # Complexity
     /// O(n log n) in the size of the object and of its managers' fields.
@@ -105,16 +110,16 @@ impl ApiServer {
         .into()
     }
 
-    /// Says who the writes that follow come from, as far as they are not applies: the manager of the fields that they change.
+    /// Sets the field manager of the following writes other than applies.
     ///
-    /// It counts only for objects that somebody applied, see [`apply`](Self::apply). Default: `unknown`.
+    /// It only has an effect on objects that were applied, see [`apply`](Self::apply). Default: `unknown`.
     pub fn set_field_manager(&mut self, manager: &str) {
         if *self.field_manager != *manager {
             self.field_manager = manager.into();
         }
     }
 
-    /// Who plain writes come from.
+    /// The field manager of writes other than applies.
     #[must_use]
     pub fn field_manager(&self) -> &str {
         &self.field_manager
@@ -208,12 +213,12 @@ impl ApiServer {
         self.try_create(kind, namespace, object, None, Some(managers.to_json()))
     }
 
-    /// How structured merges work in this release.
+    /// The dialect of structured merges in this release.
     fn dialect(&self) -> Dialect {
         Dialect::of(self.version, self.settings.types)
     }
 
-    /// What is known of the lists and objects of a kind.
+    /// The type information for a kind.
     fn types(&self, kind: KindId) -> Types<'_> {
         let resource = self.resource(kind);
         if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
@@ -229,14 +234,14 @@ impl ApiServer {
     }
 }
 
-/// Refusals of configurations say which object they are about.
+/// Errors about configurations name the object.
 const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since_about(21, "kubernetes #97639");
 
 impl ApiServer {
-    /// Reads what applying a configuration gave.
+    /// Decodes the result of applying a configuration.
     ///
     /// # Errors
-    /// Says what does not hold what it should.
+    /// Names the field with a value of the wrong type.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_shaped(kind) {
             self.completed_custom(kind, object)
@@ -245,7 +250,7 @@ impl ApiServer {
         }
     }
 
-    /// Refuses a configuration with fields that the schema does not have.
+    /// Refuses a configuration with fields that the schema does not declare.
     fn check_types(&self, kind: KindId, applied: &Value, types: Types<'_>) -> Result<(), Refusal> {
         if !self.settings.types {
             return Ok(());
@@ -269,7 +274,8 @@ impl ApiServer {
 }
 
 impl ApiServer {
-    /// Refuses to apply another number of replicas to a scale, which has owners of its own that are not kept.
+    /// The conflict of an apply that changes the replicas of a scale. Upstream tracks owners of a scale
+    /// separately; here they are not stored.
     pub(super) fn scale_conflict(&self) -> Refusal {
         let conflict = conflict::Conflict {
             manager: Manager {
@@ -297,19 +303,19 @@ impl ApiServer {
     }
 }
 
-/// Who applies, and when.
+/// The manager and the time of an apply.
 struct Request {
     manager: Manager,
     force: bool,
     time: Timestamp,
 }
 
-/// Why a configuration is not applied.
+/// The reason why a configuration is not applied.
 #[derive(Debug)]
 enum Problem {
-    /// It cannot be read as one of the kind.
+    /// It cannot be decoded as its kind.
     Malformed(String),
-    /// Others own what it would change.
+    /// Other managers own fields that it would change.
     Conflicts(Vec<conflict::Conflict>),
 }
 
@@ -345,7 +351,7 @@ impl Problem {
     }
 }
 
-/// The object after the configuration was applied to it, and who owns what then.
+/// The object after the configuration was applied, and the owners of its fields.
 ///
 /// # Upstream
 /// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4.
@@ -380,7 +386,7 @@ fn merged(
     Ok((merged, managers))
 }
 
-/// The one manager of all that is there.
+/// The single manager of all existing fields.
 fn before_first_apply(live: &Value, types: Types<'_>, dialect: Dialect, request: &Request) -> Managers {
     let nothing = Value::Object(Map::new());
     let mut fields = compare(&nothing, live, types, dialect).added;
@@ -398,7 +404,7 @@ fn before_first_apply(live: &Value, types: Types<'_>, dialect: Dialect, request:
 fn unserved(server: &ApiServer, kind: KindId) -> Refusal {
     match accepted(server.version, server.resource(kind), "") {
         Err(refusal) => refusal,
-        // An empty content type is none that a resource takes.
+        // No resource accepts an empty content type.
         Ok(_) => status::unserved(),
     }
 }

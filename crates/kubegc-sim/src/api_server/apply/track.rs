@@ -1,4 +1,4 @@
-//! Decides who owns what after a write that is no apply, and where an object keeps it.
+//! Field ownership after writes other than applies, and its place in an object.
 
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
@@ -12,16 +12,17 @@ use crate::{
     api_server::{ApiServer, update::Part},
 };
 
-/// The fields of every object have owners from its creation on.
+/// Fields of every object have managers from its creation on.
 const ALL_ARE_TRACKED: Behavior = Behavior::since(18, 0, "kubernetes #88209");
-/// Managers are told apart by the subresource that they write.
+/// Managers are distinguished by the subresource that they write.
 const SUBRESOURCES_ARE_TOLD: Behavior = Behavior::since(22, 0, "kubernetes #100970");
 
 impl ApiServer {
-    /// Follows a plain write in the object's `managedFields`, if it has them, or if all objects have. `sent` is what was
-    /// sent, or what is to be stored; `existing` is `None` for an object that is created.
+    /// Updates the object's `managedFields` after a write other than an apply, if it has them, or if all
+    /// objects have them. `sent` is the object as it was sent, or as it is to be stored; `existing` is `None`
+    /// for an object that is created.
     ///
-    /// Gives the managers that the object has then.
+    /// Returns the managers that the object has afterwards.
     pub(in crate::api_server) fn tracked(
         &self,
         kind: KindId,
@@ -30,7 +31,7 @@ impl ApiServer {
         part: Part,
     ) -> Option<Value> {
         let live = existing.and_then(managed_fields);
-        // Through a subresource nobody edits them.
+        // Writes to a subresource do not edit them.
         let edited = managed_fields(sent).filter(|_| part == Part::Whole);
         let begins = existing.is_none() && self.settings.types && self.version.has(ALL_ARE_TRACKED);
         if live.is_none() && managed_fields(sent).is_none() && !begins {
@@ -65,7 +66,7 @@ impl ApiServer {
         Some(managers.to_json())
     }
 
-    /// The subresource by which the manager of a write is told from others.
+    /// The subresource that is part of the identity of a write's manager.
     pub(super) fn told(&self, part: Part) -> &'static str {
         if self.version.has(SUBRESOURCES_ARE_TOLD) {
             part.subresource()
@@ -74,13 +75,13 @@ impl ApiServer {
         }
     }
 
-    /// Whether writes are followed as they are sent, with the parts that they cannot change.
+    /// Whether ownership follows the object as it was sent, including the parts that the write cannot change.
     pub(in crate::api_server) fn tracks_what_is_sent(&self) -> bool {
         self.settings.types && !self.version.has(SUBRESOURCES_ARE_TOLD)
     }
 }
 
-/// Takes out of a comparison what nobody owns.
+/// Removes from a comparison the fields that no manager can own.
 pub(super) fn strip_all(comparison: &mut Comparison) {
     for fields in [
         &mut comparison.added,
@@ -91,7 +92,7 @@ pub(super) fn strip_all(comparison: &mut Comparison) {
     }
 }
 
-/// Takes the managers out of an object in its JSON form; `None` where it has none.
+/// Removes the managers from an object in its JSON form and returns them; `None` where it has none.
 pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
     let list = object
         .get_mut("metadata")?
@@ -102,7 +103,7 @@ pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
 
 /// The managers of a stored object; `None` where the list is missing or empty.
 fn managed_fields(object: &StoredObject) -> Option<&Value> {
-    // Bodies that nothing has read have none.
+    // A body that was never built has none.
     object.body.as_ref().filter(|body| body.is_built())?;
     object
         .at(&["metadata", "managedFields"])

@@ -1,6 +1,6 @@
 //! The controller that deletes the custom resources of a deleted CustomResourceDefinition.
 //!
-//! Upstream runs it inside the API server. Here the caller steps it, and so chooses when it acts.
+//! Upstream runs it inside the API server. Here the caller steps it and controls when it acts.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -50,41 +50,41 @@ pub struct CrdCleaner {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Attempt {
-    /// How often the clean-up was given up so far.
+    /// The number of failed attempts so far.
     failures: u32,
-    /// Whether the definition says that the clean-up is in progress.
+    /// Whether the condition of the definition says that the clean-up is in progress.
     begun: bool,
-    /// When to go on.
+    /// The time of the next step.
     next_at: Option<Timestamp>,
-    /// Since when the instances are being waited for.
+    /// The time since which the controller waits for the instances to be removed.
     waiting_since: Option<Timestamp>,
 }
 
-/// What a step of a [`CrdCleaner`] came to.
+/// The result of a step of a [`CrdCleaner`].
 #[expect(clippy::exhaustive_enums, reason = "a caller goes on, waits or stops")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrdStep {
     /// There is no definition to clean up.
     Idle,
-    /// Something was done for this definition; there may be more to do.
+    /// The controller did something for this definition; there may be more to do.
     Worked {
         /// Name of the definition.
         name: Arc<str>,
     },
-    /// Nothing is to be done before this time.
+    /// Nothing is due before this time.
     Waiting {
         /// When to step again.
         until: Timestamp,
     },
 }
 
-/// How often the instances are counted while they are waited for.
+/// The interval at which the controller counts the remaining instances.
 const POLL: Duration = Duration::from_secs(5);
-/// How long the instances are waited for in one attempt.
+/// The timeout of one attempt to remove the instances.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl CrdCleaner {
-    /// Does the next thing for the first definition, by name, for which something is to be done now.
+    /// Performs the next step for the first definition, by name, that is due.
     pub fn step(&mut self, server: &mut ApiServer) -> CrdStep {
         let mut until: Option<Timestamp> = None;
         for kind in definition_kinds(server) {
@@ -128,7 +128,7 @@ pub(super) fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
 }
 
 impl Attempt {
-    /// Does the next thing for one definition; whether it is finished with.
+    /// Performs the next step for one definition; returns whether the definition is finished.
     fn advance(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>) -> bool {
         self.next_at = None;
         if !self.begun {
@@ -165,13 +165,13 @@ impl Attempt {
         false
     }
 
-    /// Notes why the clean-up did not finish, and tries again after a while that doubles each time.
+    /// Records why the clean-up did not finish, and retries with exponential backoff.
     fn give_up(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>, reason: &str) {
         write(server, kind, object, true, reason, false);
         self.retry_later(server.now);
     }
 
-    /// Writes the condition; where that is refused, tries again later.
+    /// Writes the condition; if the server refuses the write, retries later.
     fn write(
         &mut self,
         server: &mut ApiServer,
@@ -197,8 +197,8 @@ impl Attempt {
     }
 }
 
-/// Deletes the instances of every namespace that has some, without options: finalizers that are there decide. As
-/// upstream, no webhook is called.
+/// Deletes the instances in every namespace, without options: existing finalizers decide. As upstream, no
+/// webhook is called.
 fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
     let namespaces = server
         .table(kind)
@@ -214,7 +214,7 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
     })
 }
 
-/// Writes the condition through the status endpoint, which for definitions takes finalizers too.
+/// Writes the condition through the status endpoint, which for definitions also writes finalizers.
 fn write(
     server: &mut ApiServer,
     kind: KindId,

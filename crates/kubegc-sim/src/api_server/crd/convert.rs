@@ -1,4 +1,5 @@
-//! Conversion of custom resources between the versions of a definition by a function of the caller, which plays the conversion webhook.
+//! Conversion of custom resources between the versions of a definition. A function of the caller takes the
+//! place of the conversion webhook.
 //!
 //! # Upstream
 //! `webhookConverter.Convert`, `validateConvertedObject` and `restoreObjectMeta` in
@@ -20,8 +21,8 @@ type Function = dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync;
 
 /// Converts a custom resource to another version, in place of the conversion webhook of its definition.
 ///
-/// The function gets the object as JSON and the wanted `apiVersion`, and returns the converted object, or the message of a refusal. It must not use
-/// the server that calls it.
+/// The function receives the object as JSON and the wanted `apiVersion`. It returns the converted object, or
+/// an error message. It must not use the server that calls it.
 #[derive(Clone)]
 pub struct Converter(Arc<Function>);
 
@@ -42,11 +43,12 @@ impl fmt::Debug for Converter {
 pub(in crate::api_server) type Converters = Arc<BTreeMap<String, Converter>>;
 
 impl ApiServer {
-    /// Plays the conversion webhook of a definition, such as `widgets.example.com`: used where its strategy is `Webhook`, with
-    /// [`Settings::types`](crate::Settings::types). Without a converter, such conversions fail as those of a webhook that cannot be reached.
+    /// Sets the converter of a definition, such as `widgets.example.com`. It takes the place of the
+    /// conversion webhook where the strategy is `Webhook`, with [`Settings::types`](crate::Settings::types).
+    /// Without a converter, such conversions fail as with an unreachable webhook.
     ///
-    /// Objects count as stored in the present storage version: they are converted from it even where they were written before the definition
-    /// changed its storage version.
+    /// Objects count as stored in the current storage version. They are converted from it even if they were
+    /// written before the definition changed its storage version.
     pub fn set_converter(&mut self, definition: &str, converter: Converter) {
         Arc::make_mut(&mut self.converters).insert(definition.to_owned(), converter);
     }
@@ -107,7 +109,7 @@ fn as_version(object: &StoredObject, resource: &ApiResource, api_version: &str) 
     json
 }
 
-/// What a server says that cannot reach the webhook.
+/// The error message for a webhook that the server cannot reach.
 fn unreachable(definition: &StoredObject) -> String {
     let config = ["spec", "conversion", "webhook", "clientConfig"];
     let at = |more: &[&str]| definition.text_at(&[&config[..], more].concat()).to_owned();
@@ -153,7 +155,7 @@ fn check(sent: &Value, converted: &Value, wanted: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The metadata that was sent, with the labels and annotations of the converted object.
+/// The metadata as it was sent, with the labels and annotations of the converted object.
 fn restored(sent: &Value, converted: Option<Value>) -> Value {
     let mut metadata = sent
         .get("metadata")

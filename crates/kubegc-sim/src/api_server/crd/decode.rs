@@ -1,4 +1,4 @@
-//! The form of CustomResourceDefinitions of `apiextensions.k8s.io/v1`: their fields, and what is filled in.
+//! Fields and defaults of CustomResourceDefinitions of `apiextensions.k8s.io/v1`.
 //!
 //! # Upstream
 //! `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/{types,types_jsonschema,defaults}.go`, 1.20.2.
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use crate::go;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Text,
-    /// A text that may be empty.
+    /// A string that may be empty.
     TextPointer,
     Flag,
-    /// A flag that may be false.
+    /// A boolean that may be false.
     FlagPointer,
     Whole,
     WholePointer,
@@ -29,11 +29,11 @@ enum Shape {
     Schema,
     Schemas,
     SchemaMap,
-    /// A schema, or whether there may be any value.
+    /// A schema or a boolean that allows any value.
     SchemaOrFlag,
     /// A schema, or a list of them.
     SchemaOrList,
-    /// Schemas or lists of texts by name.
+    /// Schemas or lists of strings by name.
     Dependencies,
 }
 
@@ -42,7 +42,7 @@ enum Shape {
 struct Field {
     name: &'static str,
     shape: Shape,
-    /// Whether it is written where it is empty.
+    /// Whether it is written even if it is empty.
     always: bool,
     /// The first minor release that has the field by default.
     since_minor: u16,
@@ -208,10 +208,11 @@ const SCHEMA: &[Field] = &[
     since("x-kubernetes-validations", Shape::Anys, 25),
 ];
 
-/// Reads a definition: fields that the release does not have and empty ones are dropped, and what upstream fills in is filled in.
+/// Reads a definition: drops empty fields and fields that the release does not have, and sets upstream's
+/// defaults.
 ///
 /// # Errors
-/// Names the field that holds something else than it should.
+/// Names the field with a value of the wrong type.
 pub(super) fn read(definition: &mut Map<String, Value>, version: KubernetesVersion) -> Result<(), String> {
     let metadata = definition.remove("metadata");
     let sent = std::mem::take(definition);
@@ -223,7 +224,7 @@ pub(super) fn read(definition: &mut Map<String, Value>, version: KubernetesVersi
     Ok(())
 }
 
-/// Fills in names, the conversion strategy and ports.
+/// Sets the default names, conversion strategy and ports.
 fn fill(definition: &mut Map<String, Value>) {
     let Some(Value::Object(spec)) = definition.get_mut("spec") else {
         return;
@@ -250,7 +251,8 @@ fn fill(definition: &mut Map<String, Value>) {
     }
 }
 
-/// Reads as a minor release does. Depth is bounded by the parser that read the value, as it is in all that follows.
+/// Reads as a minor release does. Depth is bounded by the parser that read the value, here and in all
+/// following functions.
 #[derive(Clone, Copy)]
 struct Reader(u16);
 
@@ -274,7 +276,7 @@ impl Reader {
         Ok(read)
     }
 
-    /// A field that is written although it is empty.
+    /// The value of an empty field that is written.
     fn empty(self, shape: Shape) -> Value {
         match shape {
             Shape::Text => "".into(),
@@ -286,7 +288,7 @@ impl Reader {
         }
     }
 
-    /// A value in its shape; `None` where it is left out.
+    /// A value in its type; `None` where it is dropped.
     fn shaped(self, value: &Value, shape: Shape, path: &str) -> Result<Option<Value>, String> {
         let wrong = |expected: &str| {
             Err(format!(

@@ -1,5 +1,5 @@
-//! Brings custom resources in the form that the schema of their version gives them: pruned, without nulls that may not
-//! be, with defaults; and validates what no OpenAPI schema can.
+//! Applies the schema of their version to custom resources: prunes fields, drops disallowed nulls, sets
+//! defaults; and validates the rules that no OpenAPI schema can express.
 //!
 //! # Upstream
 //! `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta,listtype}`, and
@@ -13,25 +13,25 @@ use crate::{
     status::{Cause, quoted},
 };
 
-/// The fields of an object that no schema needs to name.
+/// The fields of an object that a schema need not name.
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes what the schema does not name, and nulls that are neither allowed nor replaced by a default. `object` has no
-/// metadata of its own.
+/// Removes fields that the schema does not name, and nulls that are neither nullable nor have a default.
+/// `object` has no metadata of its own.
 pub(super) fn prune(object: &mut Map<String, Value>, schema: &Value) {
     prune_fields(object, schema, true);
     prune_nulls(object, schema);
 }
 
-/// Fills in defaults.
+/// Sets defaults.
 pub(super) fn fill(object: &mut Map<String, Value>, schema: &Value) {
     default_fields(object, schema);
 }
 
-/// Brings the metadata of embedded objects in its form.
+/// Converts the metadata of embedded objects to its type.
 ///
 /// # Errors
-/// Says what does not hold what it should.
+/// Names the field with a value of the wrong type.
 pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<(), String> {
     match value {
         Value::Object(fields) => {
@@ -65,7 +65,7 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
     Ok(())
 }
 
-/// The fields of metadata beside those that are typed.
+/// The fields of metadata other than the typed ones.
 const OTHER_METADATA: [&str; 5] = [
     "annotations",
     "clusterName",
@@ -74,10 +74,10 @@ const OTHER_METADATA: [&str; 5] = [
     "selfLink",
 ];
 
-/// Reads metadata as its type does: fields that it does not have are dropped, and so are empty ones.
+/// Reads metadata by its type: drops unknown and empty fields.
 ///
 /// # Errors
-/// Says what does not hold what it should.
+/// Names the field with a value of the wrong type.
 pub(super) fn coerce_rest(rest: &mut Map<String, Value>) -> Result<(), String> {
     rest.retain(|key, value| OTHER_METADATA.contains(&key.as_str()) && !is_empty(value));
     let wrong = |key: &str, expected: &str, value: &Value| {
@@ -188,7 +188,7 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The items of sets and maps that are there more than once.
+/// The duplicate items of sets and maps.
 pub(super) fn duplicates(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     match value {
         Value::Object(fields) => {
@@ -227,7 +227,7 @@ pub(super) fn duplicates(value: &Value, schema: &Value, path: &str, causes: &mut
     }
 }
 
-/// The fields that tell an item of a map from others.
+/// The key fields of an item of a map.
 fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
     let keys = keys.into_iter().flatten().filter_map(Value::as_str);
@@ -235,7 +235,7 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// Tells of the second one of equal items.
+/// Reports the second one of equal items.
 fn repeated(items: &[Value], identity: impl Fn(&Value) -> Value, path: &str, causes: &mut Vec<Cause>) {
     let mut seen: Vec<(Value, usize)> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -277,7 +277,7 @@ pub(super) fn preserves(schema: &Value) -> bool {
     schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
 }
 
-/// Removes what a schema does not name. `is_root`: whether the fields are those of the object itself.
+/// Removes fields that a schema does not name. `is_root`: whether the fields are those of the object itself.
 pub(super) fn prune_fields(fields: &mut Map<String, Value>, schema: &Value, is_root: bool) {
     let (keeps, embedded) = (preserves(schema), is_root || is_embedded(schema));
     fields.retain(|key, value| {
@@ -364,7 +364,7 @@ fn default_fields(fields: &mut Map<String, Value>, schema: &Value) {
     }
 }
 
-/// Replaces a null that may not be.
+/// Replaces a null that is not nullable by its default.
 fn default_null(value: &mut Value, schema: &Value) {
     if value.is_null()
         && !is_nullable(schema)

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: the kinds that each defines, its deletion, and the controllers that follow it.
+//! CustomResourceDefinitions: the kinds that they define, their deletion, and the controllers for them.
 
 #[cfg(feature = "cel")]
 pub(super) mod cel;
@@ -31,13 +31,13 @@ use crate::{
     status::{self, Refusal},
 };
 
-/// The finalizer that holds a deleted CustomResourceDefinition until its custom resources are gone.
+/// The finalizer that keeps a deleted CustomResourceDefinition until its custom resources are removed.
 pub const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Deletes a definition: the first DELETE marks it and adds [`FINALIZER_CRD_CLEANUP`], whatever its policy.
 ///
-/// Later ones are ordinary deletions. `deletecollection` does not come here: as upstream, it deletes
-/// definitions without the finalizer, and their custom resources stay in the store.
+/// Later ones are ordinary deletions. `deletecollection` does not use this function: as upstream, it deletes
+/// definitions without the finalizer, and their custom resources remain in the store.
 ///
 /// # Upstream
 /// [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go),
@@ -75,9 +75,10 @@ pub(super) fn delete(
     })
 }
 
-/// Serves the versions of a new definition and notes in its status whether its names were free.
+/// Serves the versions of a new definition and sets the conditions of its status.
 ///
-/// The real server accepts names a moment later, in a controller; here a definition is established as it is created.
+/// The real server accepts names a moment later, in a controller. Here a definition is established when it is
+/// created.
 pub(super) fn serve(server: &mut ApiServer, object: &mut StoredObject) {
     let resources = resources_of(object);
     let taken = resources.iter().any(|resource| {
@@ -115,10 +116,10 @@ pub(super) fn serve(server: &mut ApiServer, object: &mut StoredObject) {
     }
 }
 
-/// Follows a changed definition: its served versions, and whether it takes new custom resources.
+/// Handles a changed definition: its served versions, and whether it accepts new custom resources.
 pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
     let resources = resources_of(object);
-    // Of a definition without a spec only metadata is known: its kinds are what the catalog says.
+    // Only metadata of a definition without a spec is known: the catalog defines its kinds.
     if !resources.is_empty() && is_established(object) {
         follow_versions(server, object, resources);
     }
@@ -130,7 +131,7 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
     }
 }
 
-/// Serves the versions of a definition, and stops serving those that left it.
+/// Serves the versions of a definition, and stops serving removed versions.
 fn follow_versions(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
     let gone: Vec<KindId> = kinds_of(server, object)
         .into_iter()
@@ -153,7 +154,8 @@ fn serve_all(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiRe
             .shape
             .catalog
             .by_resource(&resource.group, &resource.version, &resource.resource);
-        // A kind that was served before comes back where it was; one whose kind is taken elsewhere stays unserved.
+        // A kind that was served before gets its former position. A kind whose name is now taken stays
+        // unserved.
         let Some(kind) = known.or_else(|| server.register(resource).ok()) else {
             continue;
         };
@@ -164,7 +166,7 @@ fn serve_all(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiRe
     }
 }
 
-/// Stops serving the kinds of a definition that is gone.
+/// Stops serving the kinds of a removed definition.
 pub(super) fn withdraw(server: &mut ApiServer, object: &StoredObject) {
     let kinds = kinds_of(server, object);
     let shape = Arc::make_mut(&mut server.shape);
@@ -173,7 +175,7 @@ pub(super) fn withdraw(server: &mut ApiServer, object: &StoredObject) {
     }
 }
 
-/// Refuses new instances while those that are there are being removed.
+/// Refuses to create instances while the existing ones are being removed.
 ///
 /// # Upstream
 /// `crdHandler` in `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`, 1.20.2.
@@ -185,7 +187,8 @@ pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, verb: &
     Ok(())
 }
 
-/// Group and plural name of what a definition defines. They are its name, where its spec is not known.
+/// Group and plural name of the defined resource. Without a spec, they are taken from the name of the
+/// definition.
 fn defines(object: &StoredObject) -> (&str, &str) {
     match object.text_at(&["spec", "group"]) {
         "" => object
@@ -197,7 +200,7 @@ fn defines(object: &StoredObject) -> (&str, &str) {
     }
 }
 
-/// Whether instances can exist: assumed where the status says nothing of it, as where only metadata is known.
+/// Whether instances can exist. Assumed where the status has no condition, as where only metadata is known.
 fn is_established(object: &StoredObject) -> bool {
     condition(object, "Established").is_none_or(|status| status == "True")
 }
@@ -217,7 +220,7 @@ fn kinds_of(server: &ApiServer, object: &StoredObject) -> Vec<KindId> {
         .collect()
 }
 
-/// The resources that a definition asks for: one a served version.
+/// The resources of a definition: one for each served version.
 fn resources_of(object: &StoredObject) -> Vec<ApiResource> {
     let text = |path: &[&str]| object.text_at(path);
     let (group, kind, plural) = (
@@ -283,7 +286,7 @@ pub fn version_priority(version: &str) -> impl Ord + use<'_> {
 }
 
 impl ApiServer {
-    /// The definition that a custom kind comes from; `None` for kinds that were registered without one.
+    /// The definition of a custom kind; `None` for kinds that were registered without a definition.
     pub(super) fn definition(&self, kind: KindId) -> Option<&StoredObject> {
         let resource = self.resource(kind);
         if !resource.custom {
@@ -295,7 +298,7 @@ impl ApiServer {
     }
 }
 
-/// What a definition says of one of its versions under a key, or, where v1beta1 has it, of all of them.
+/// The value of a key in one version of a definition, or, in v1beta1, in the definition itself.
 fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &[&str]) -> Option<&'a Value> {
     let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
     let entry = versions.into_iter().flatten();
@@ -312,12 +315,12 @@ fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
     subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
 }
 
-/// Where the `scale` subresource of a version finds its numbers, if there is one.
+/// The `scale` subresource of a version, if there is one.
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     subresources(object, version)?.get("scale")
 }
 
-/// The version that objects are stored in.
+/// The storage version.
 pub(super) fn storage_version(object: &StoredObject) -> &str {
     let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
     let mut versions = versions.into_iter().flatten();
@@ -383,7 +386,7 @@ fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason
     }
 }
 
-/// The message that goes with the reason of a condition.
+/// The message for the reason of a condition.
 fn message(reason: &str) -> &'static str {
     match reason {
         "NoConflicts" => "no conflicts found",

@@ -13,14 +13,14 @@ use crate::{
     status::{Cause, quoted},
 };
 
-/// How a validation differs between releases.
+/// The differences of validation between releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Whether an empty text is as good as null to the check of types.
+    /// Whether the type check treats an empty string as null.
     pub(super) empty_texts_are_null: bool,
 }
 
-/// The problems of a value under a schema. `path` is the field that the value is at; empty for the whole object.
+/// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
 pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) -> Vec<Cause> {
     let outcome = Validator { rules }.value("", value, schema);
     outcome
@@ -30,10 +30,10 @@ pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) 
         .collect()
 }
 
-/// One problem, with the words that tell it from others.
+/// One problem, with the strings that identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Problem {
-    /// The place below the value that is validated.
+    /// The path below the value that is validated.
     name: String,
     text: String,
     sort: Sort,
@@ -42,11 +42,11 @@ struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sort {
     Required,
-    /// The value, and those that are allowed, as they are shown.
+    /// The value and the allowed values, as messages print them.
     Enum(String, Vec<String>),
-    /// The value as it is shown.
+    /// The value as messages print it.
     Invalid(String),
-    /// Several schemas do not hold together; no place is named.
+    /// Several schemas contradict each other; no path is named.
     Composite,
 }
 
@@ -72,11 +72,11 @@ fn nowhere(path: String) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path }
 }
 
-/// What validating a value came to.
+/// The result of validating a value.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     problems: Vec<Problem>,
-    /// How many checks were made: of several schemas that fail, the one with most of them is told about.
+    /// The number of checks. Of several failing schemas, the one with most checks is reported.
     checks: usize,
 }
 
@@ -264,7 +264,7 @@ impl Validator {
     fn array(&self, path: &str, items: &[Value], schema: &Value) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
-            // Upstream tells the position to the outermost check only, which says nothing of it.
+            // Upstream passes the index to the outermost check only, and that check does not print it.
             for item in items {
                 outcome.merge(self.value(path, item, of_items));
             }
@@ -331,7 +331,7 @@ impl Validator {
     }
 }
 
-/// Of schemas that all fail, the first one of those with most checks.
+/// Of several failing schemas, the first one with most checks.
 fn best(results: &[Outcome]) -> Outcome {
     let mut best: Option<&Outcome> = None;
     for result in results {
@@ -383,7 +383,7 @@ fn numeric(path: &str, number: &Number, schema: &Value) -> Outcome {
     let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
     let shown = go::number(number);
     let value = number.as_f64().unwrap_or_default();
-    // Of whole numbers, limits are whole as well.
+    // Limits of integers are truncated to integers.
     let as_limit = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
     if let Some(factor) = limit("multipleOf").map(as_limit).filter(|factor| *factor > 0.0) {
         let quotient = if factor < 1.0 {
@@ -468,7 +468,7 @@ fn types(schema: &Value) -> Vec<&str> {
     if text.is_empty() { Vec::new() } else { vec![text] }
 }
 
-/// The format, where it is one that is checked.
+/// The format, if the server checks it.
 fn format_of(schema: &Value) -> &str {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
     if string_formats::is_known(format) {

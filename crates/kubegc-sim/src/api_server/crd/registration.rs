@@ -1,6 +1,6 @@
 //! The controller that creates and deletes the APIServices of CustomResourceDefinitions.
 //!
-//! Upstream runs it inside the API server. Here the caller steps it, and so chooses when it acts.
+//! Upstream runs it inside the API server. Here the caller steps it and controls when it acts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// creates one that was deleted alone again, and restores a changed spec. APIServices without the label
 /// `kube-aggregator.kubernetes.io/automanaged: "true"` are ignored.
 ///
-/// The default is the controller of an API server that starts: it corrects every APIService. For a state that
-/// was loaded there is [`resumed`](Self::resumed).
+/// The default is the controller of a starting API server: it corrects every APIService. For a loaded state
+/// there is [`resumed`](Self::resumed).
 ///
 /// # Upstream
 /// [`handleVersionUpdate`](https://github.com/kubernetes/kubernetes/blob/v1.30.0/pkg/controlplane/controller/crdregistration/crdregistration_controller.go)
@@ -95,10 +95,11 @@ enum Correction {
 }
 
 impl CrdRegistration {
-    /// The controller of an API server that has been running: it ignores an APIService that disagrees with
-    /// the definitions already, until the two agree.
+    /// The controller of an API server that is already running. It ignores an APIService that already
+    /// disagrees with the definitions, until the two agree.
     ///
-    /// A running API server has corrected everything, so an object is missing from the state that was loaded.
+    /// A running API server has corrected all APIServices, so a disagreement means that the loaded state is
+    /// incomplete.
     #[must_use]
     pub fn resumed(server: &ApiServer) -> Self {
         let due = api_services(server).map(|kind| corrections(server, kind));
@@ -159,7 +160,7 @@ fn api_services(server: &ApiServer) -> Option<KindId> {
     server.serves(kind).then_some(kind)
 }
 
-/// The corrections that are due, by name of the APIService.
+/// The due corrections, by name of the APIService.
 fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correction> {
     let mut corrections: BTreeMap<Arc<str>, Correction> = wanted(server)
         .into_iter()
@@ -196,7 +197,7 @@ fn wanted(server: &ApiServer) -> BTreeSet<Arc<str>> {
                     .map(|resource| name(&resource.group, &resource.version)),
             );
             if resources.is_empty() {
-                // Only metadata is known: its versions are those of the catalog.
+                // Only metadata is known: the catalog defines its versions.
                 let kinds = kinds_of(server, &definition);
                 let resources = kinds.into_iter().map(|kind| &server.catalog()[kind]);
                 wanted.extend(resources.map(|resource| name(&resource.group, &resource.version)));

@@ -1,5 +1,5 @@
-//! Custom resources as the schemas of their definition shape them: decoded, validated, stored in one version, shown in
-//! each.
+//! Custom resources under the schemas of their definition: decoding, validation, storage version and
+//! conversion to served versions.
 //!
 //! # Upstream
 //! `pkg/apiserver/customresource_handler.go` and `pkg/registry/customresource` in `apiextensions-apiserver`, 1.20.2.
@@ -19,14 +19,14 @@ use crate::{
     status::{self, Cause, Refusal, Status},
 };
 
-/// An empty text in a custom resource is a text, not null.
+/// An empty string in a custom resource is a string, not null.
 const EMPTY_TEXTS_ARE_TEXTS: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
 
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 impl ApiServer {
-    /// Whether objects of a custom kind are shaped by the schema in its definition.
+    /// Whether objects of a custom kind are decoded by the schema in its definition.
     pub(in crate::api_server) fn is_shaped(&self, kind: KindId) -> bool {
         self.settings.types
             && self
@@ -40,10 +40,10 @@ impl ApiServer {
         }
     }
 
-    /// Reads a custom resource as its version says: pruned, and with defaults.
+    /// Decodes a custom resource by the schema of its version: pruned, and with defaults.
     ///
     /// # Errors
-    /// 400 for what cannot be read.
+    /// 400 for an object that cannot be decoded.
     pub(in crate::api_server) fn decode_custom(
         &self,
         kind: KindId,
@@ -74,10 +74,10 @@ impl ApiServer {
         Ok(manifest)
     }
 
-    /// Reads a custom resource that nothing is pruned from, and fills in its defaults.
+    /// Decodes a custom resource without pruning, and sets its defaults.
     ///
     /// # Errors
-    /// Says what does not hold what it should.
+    /// Names the field with a value of the wrong type.
     pub(in crate::api_server) fn completed_custom(
         &self,
         kind: KindId,
@@ -98,12 +98,13 @@ impl ApiServer {
     /// The schema of a version of a custom kind.
     fn schema_of(&self, kind: KindId, version: &str) -> Option<&Value> {
         let definition = self.definition(kind)?;
-        // Without pruning, objects are stored as they are sent.
+        // Without pruning, objects are stored as they were sent.
         let preserves = definition.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
         schema(definition, version).filter(|_| !preserves)
     }
 
-    /// The problems of a custom resource that is created, or that is to replace `old`; those of metadata aside.
+    /// The problems of a custom resource that is created, or that is to replace `old`, except those of
+    /// metadata.
     pub(in crate::api_server) fn custom_problems(
         &self,
         kind: KindId,
@@ -134,7 +135,7 @@ impl ApiServer {
             if let Some(old) = old {
                 instance::duplicates(&old.to_json(resource), schema, "", &mut repeated);
             }
-            // What is there more than once already may stay.
+            // Existing duplicates may remain.
             if repeated.is_empty() {
                 instance::duplicates(&whole, schema, "", &mut causes);
             }
@@ -147,7 +148,7 @@ impl ApiServer {
         causes
     }
 
-    /// Runs CEL rules as this release does.
+    /// The CEL engine for this release.
     #[cfg(feature = "cel")]
     fn rules(&self) -> cel::Engine<'_> {
         cel::Engine {
@@ -156,10 +157,10 @@ impl ApiServer {
         }
     }
 
-    /// Brings a custom resource in the version that is stored.
+    /// Converts a custom resource to the storage version.
     ///
     /// # Errors
-    /// 500 where a webhook does not convert it.
+    /// 500 if a webhook does not convert it.
     pub(in crate::api_server) fn to_stored_version(
         &self,
         kind: KindId,
@@ -181,11 +182,11 @@ impl ApiServer {
         Ok(())
     }
 
-    /// What a version of the API shows of a stored object: custom resources are pruned, get the defaults of the version that is stored, and are
-    /// converted by the [converter](Self::set_converter) of their definition.
+    /// A stored object as a version of the API shows it. Custom resources are pruned, get the defaults of the
+    /// storage version, and are converted by the [converter](Self::set_converter) of their definition.
     ///
     /// # Errors
-    /// 500 where a webhook does not convert it.
+    /// 500 if a webhook does not convert it.
     ///
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
@@ -221,10 +222,10 @@ impl ApiServer {
         })
     }
 
-    /// Reads a definition, where definitions have types.
+    /// Decodes a definition, if definitions have types.
     ///
     /// # Errors
-    /// Names the field that holds something else than it should.
+    /// Names the field with a value of the wrong type.
     pub(in crate::api_server) fn decode_definition(
         &self,
         kind: KindId,
@@ -237,7 +238,7 @@ impl ApiServer {
         Ok(manifest)
     }
 
-    /// The problems of a definition that is created, or that is to replace `old`; those of metadata aside.
+    /// The problems of a definition that is created, or that is to replace `old`, except those of metadata.
     pub(in crate::api_server) fn definition_problems(
         &self,
         kind: KindId,
@@ -258,8 +259,8 @@ impl ApiServer {
         }
     }
 
-    /// Serves the kinds of a definition that was created or changed, and notes it in its status, as the controllers
-    /// of the API server do right after the write.
+    /// Serves the kinds of a definition that was created or changed, and records it in its status, as the
+    /// controllers of the API server do right after the write.
     pub(in crate::api_server) fn accept_names(&mut self, kind: KindId, stored: &Arc<StoredObject>) {
         let mut object = StoredObject::clone(stored);
         if super::condition(stored, "Established").is_none() {
@@ -284,7 +285,7 @@ impl ApiServer {
         }
     }
 
-    /// Refuses an object that says to be of another kind.
+    /// Refuses an object whose `kind` is another one.
     pub(in crate::api_server) fn refuse_other_kind(&self, kind: KindId, name: &str, sent: &str) -> Refusal {
         let resource = self.resource(kind);
         let problem = format!("must be {}", resource.kind);
@@ -295,7 +296,7 @@ impl ApiServer {
     }
 }
 
-/// Sets the status that a new definition begins with.
+/// Sets the initial status of a new definition.
 pub(in crate::api_server) fn begin(object: &mut StoredObject) {
     let stored: Vec<Value> = stored_version(object).into_iter().collect();
     let status = serde_json::json!({
@@ -306,7 +307,7 @@ pub(in crate::api_server) fn begin(object: &mut StoredObject) {
     object.body_mut().insert("status".to_owned(), status);
 }
 
-/// Notes that objects may be stored in the storage version from now on.
+/// Adds the storage version to the stored versions of the status.
 pub(in crate::api_server) fn note_stored_version(object: &mut StoredObject) {
     let Some(version) = stored_version(object) else {
         return;
@@ -339,7 +340,7 @@ fn pruned(object: &mut StoredObject, schema: &Value) {
     }
 }
 
-/// Numbers that are whole are stored as such, however they were written.
+/// Stores numbers without a fractional part as integers.
 fn whole_numbers(value: &mut Value) {
     let mut pending = vec![value];
     // Ends: each value is visited once.
@@ -359,7 +360,7 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// What is at a path such as `.spec.replicas`.
+/// The value at a path such as `.spec.replicas`.
 fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let parts: Vec<&str> = path.trim_start_matches('.').split('.').collect();
@@ -380,7 +381,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     Ok(Some(value))
 }
 
-/// Why the value at a path is not of a type.
+/// The error message for a value of the wrong type at a path.
 fn mistyped(path: &str, value: &Value, expected: &str) -> String {
     format!(
         "{path} accessor error: {} is of the type {}, expected {expected}",

@@ -1,4 +1,4 @@
-//! The formats of texts that schemas of custom resources can ask for.
+//! String formats in schemas of custom resources.
 //!
 //! # Upstream
 //! `supportedFormats` in `apiextensions-apiserver/pkg/apiserver/validation/formats.go`, 1.20.2, and
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use kubegc_core::Timestamp;
 use regex::Regex;
 
-/// The formats that a pattern tells.
+/// The formats that are defined by a pattern.
 const PATTERNS: [(&str, &str); 14] = [
     ("bsonobjectid", r"^[0-9a-fA-F]{24}$"),
     (
@@ -54,7 +54,7 @@ const PATTERNS: [(&str, &str); 14] = [
     ),
 ];
 
-/// Formats that are known beside.
+/// The other known formats.
 const OTHERS: [&str; 10] = [
     "ipv4",
     "ipv6",
@@ -68,7 +68,7 @@ const OTHERS: [&str; 10] = [
     "creditcard",
 ];
 
-/// The name that a format is known by.
+/// The normalized name of a format.
 fn normal(format: &str) -> String {
     format.replace('-', "")
 }
@@ -79,7 +79,7 @@ pub(super) fn is_known(format: &str) -> bool {
     OTHERS.contains(&name.as_str()) || PATTERNS.iter().any(|(known, _)| *known == name)
 }
 
-/// Whether a text has a format.
+/// Whether a string has a format.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     let name = normal(format);
     if let Some((_, pattern)) = PATTERNS.iter().find(|(known, _)| *known == name) {
@@ -140,7 +140,7 @@ fn is_isbn13(text: &str) -> bool {
     plain && all.len() == 13 && sum.is_multiple_of(10)
 }
 
-/// Whether the digits of a text are a card number, by its checksum.
+/// Whether the digits of a string are a card number, by its checksum.
 fn is_card(text: &str) -> bool {
     let all = digits(text);
     let sum: u32 = all

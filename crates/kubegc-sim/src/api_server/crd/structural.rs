@@ -49,7 +49,7 @@ pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rule
             || schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
     });
     if !is_convertible {
-        // Told about above.
+        // Reported above.
         if causes.len() == before {
             causes.push(Cause::invalid(
                 path,
@@ -107,7 +107,7 @@ fn root_of_status(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let fields = schema.as_object().into_iter().flatten();
     if fields
         .map(|(key, _)| go_name(key))
-        // Rules came later than the releases whose list this is.
+        // Rules were added after the releases of this list.
         .any(|name| !ALLOWED.contains(&name.as_str()) && name != "XValidations")
     {
         let problem = format!(
@@ -124,12 +124,12 @@ fn capitalized(word: &str) -> String {
     first.into_iter().chain(chars).collect()
 }
 
-/// Where in a resource a schema is.
+/// The position of a schema in a resource.
 #[derive(Clone, Copy)]
 struct Place {
     is_root: bool,
     in_meta: bool,
-    /// Why there may be no defaults.
+    /// The reason why defaults are forbidden.
     no_defaults: Option<&'static str>,
 }
 
@@ -148,7 +148,8 @@ impl Place {
     }
 }
 
-/// What holds for every schema. Depth is bounded by the parser that read it, as in all that follows.
+/// Validates the rules for every schema. Depth is bounded by the parser that read it, here and in all
+/// following functions.
 fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
     let at = |key: &str| format!("{path}.{key}");
     let kind = text(schema, "type");
@@ -249,7 +250,7 @@ fn nested<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
     found
 }
 
-/// What holds for the lists and maps that a schema describes.
+/// Validates the list and map extensions of a schema.
 fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     const LIST_TYPE: &str = "x-kubernetes-list-type";
     const MAP_TYPE: &str = "x-kubernetes-map-type";
@@ -396,7 +397,7 @@ fn map_list(items: Option<&Value>, keys: &[&str], path: &str, causes: &mut Vec<C
     }
 }
 
-/// The keys of a map are in every item.
+/// Every item has the keys of a map.
 fn keys_of_map(items: &Value, keys: &[&str], path: &str, causes: &mut Vec<Cause>) {
     let required = items.get("required").and_then(Value::as_array);
     for key in keys {
@@ -543,7 +544,7 @@ fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
     })
 }
 
-/// Whether these are the two types of an integer or text, and nothing else.
+/// Whether these are exactly the two types integer and string.
 fn is_int_or_string(any_of: Option<&Value>) -> bool {
     let types = |value: &Value, kind: &str| {
         value.as_object().is_some_and(|fields| fields.len() == 1) && text(value, "type") == kind
@@ -580,7 +581,7 @@ fn value_validation(schema: &Value, skips_any: bool, skips_all: bool, path: &str
     }
 }
 
-/// What Go's `regexp` says of a pattern that is none.
+/// The message of Go's `regexp` for an invalid pattern.
 fn go_problem(pattern: &str, problem: &regex::Error) -> String {
     let said = problem.to_string();
     let has = |words: &str| said.contains(words);
@@ -657,7 +658,7 @@ fn nested_validation(schema: &Value, skips_any: bool, path: &str, causes: &mut V
     }
 }
 
-/// `validateStructuralCompleteness`: what nested schemas speak of is specified outside of them.
+/// `validateStructuralCompleteness`: fields of nested schemas are also specified outside of them.
 fn complete(of: &Value, outside: Option<&Value>, outside_path: &str, path: &str, causes: &mut Vec<Cause>) {
     for (at, nested) in nested(of, path) {
         complete_nested(nested, outside, outside_path, &at, causes);
@@ -701,7 +702,7 @@ fn complete_nested(
     }
 }
 
-/// `ValidateDefaults`: defaults are pruned and fit their schema.
+/// `ValidateDefaults`: defaults are pruned and valid under their schema.
 fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rules, causes: &mut Vec<Cause>) {
     let embedded = is_root || is_embedded(schema);
     let in_meta = in_meta && !embedded;
@@ -741,7 +742,7 @@ fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rul
     }
 }
 
-/// Whether a schema or one below it is such.
+/// Whether a predicate holds for a schema or for one below it.
 fn any(schema: &Value, is_such: &dyn Fn(&Value) -> bool) -> bool {
     let mut pending = vec![schema];
     // Ends: each schema is visited once.

@@ -20,12 +20,12 @@ pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lowe
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// Whether a text is a label that begins with a letter.
+/// Whether a string is a DNS-1035 label.
 pub(super) fn is_label_1035(text: &str) -> bool {
     formats::dns_1035_label(text).is_empty()
 }
 
-/// A definition as its internal form has it: what all versions share is said once.
+/// A definition in its internal form: values that all versions share are stored once.
 pub(super) struct Definition<'a> {
     object: &'a StoredObject,
     pub(super) versions: Vec<&'a Value>,
@@ -52,7 +52,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// What a version says of itself alone.
+    /// A value that belongs to one version only.
     fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
         let is_shared = match key {
             "schema" => self.schema.is_some(),
@@ -203,7 +203,7 @@ pub(super) fn problems(
     causes
 }
 
-/// The schemas of a definition with their paths; one that all versions share is said once.
+/// The schemas of a definition with their paths; a schema that all versions share is returned once.
 #[cfg(feature = "cel")]
 pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
     let definition = Definition::of(object);
@@ -550,7 +550,7 @@ fn conversion(object: &StoredObject, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What a definition may not change.
+/// Checks the immutable fields of a definition.
 fn unchanged(object: &StoredObject, old: &StoredObject, causes: &mut Vec<Cause>) {
     let established = super::condition(old, "Established") == Some("True");
     for (path, only_established) in [

@@ -10,19 +10,19 @@ use crate::{
     status::{self, Refusal},
 };
 
-/// How many operations one patch may have.
+/// The maximum number of operations in one patch.
 ///
 /// # Upstream
 /// `maxJSONPatchOperations` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// How much one patch may copy within the object, about as many bytes as it would be in JSON.
+/// The maximum size that one patch may copy within the object, in bytes of JSON, approximately.
 ///
 /// # Upstream
 /// `jsonpatch.AccumulatedCopySizeLimit`, set in `apiserver/pkg/server/config.go`, 1.20.2.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How deep an object may be nested after an operation: as deep as the parser reads one.
+/// The maximum nesting of an object after an operation: the same as the parser's.
 const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
@@ -47,7 +47,8 @@ enum Verb {
 
 impl Operations {
     /// # Errors
-    /// 413 for too many operations, 400 for what is no list of objects, 422 for an operation that does not exist.
+    /// 413 for too many operations, 400 if the patch is not a list of objects, 422 for an operation that does
+    /// not exist.
     pub(in crate::api_server) fn read(patch: Value) -> Result<Self, Refusal> {
         let mistyped = |value: &Value, expected: &str| {
             status::bad_request(format!(
@@ -77,7 +78,7 @@ impl Operations {
             .map_err(|_| status::rejected_patch())
     }
 
-    /// `needs_presence`: whether only what is there can be replaced.
+    /// `needs_presence`: whether only existing values can be replaced.
     pub(in crate::api_server) fn apply(
         self,
         mut document: Value,
@@ -211,7 +212,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// About how many bytes a value is in JSON; `None` for more than `max`.
+/// The approximate size of a value in bytes of JSON; `None` for more than `max`.
 fn size_bytes(value: &Value, max: usize) -> Option<usize> {
     let mut left = vec![value];
     let mut bytes = 0_usize;

@@ -1,4 +1,4 @@
-//! Decides a JSON merge patch (RFC 7396): objects are merged, null removes, everything else replaces.
+//! JSON merge patch (RFC 7396): objects are merged, null removes, everything else replaces.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::{
     object::{TYPED, set_field},
 };
 
-/// The patched object. Only the parts of the body that the patch names are touched.
+/// The patched object. Only the parts of the body that the patch names are built.
 pub(super) fn apply(existing: &StoredObject, patch: Value) -> Result<StoredObject, String> {
     let patch = fields(patch)?;
     let mut object = existing.clone();
@@ -23,7 +23,7 @@ pub(super) fn apply(existing: &StoredObject, patch: Value) -> Result<StoredObjec
     Ok(object)
 }
 
-/// The fields of a patch; null has none. A list is what the object would be.
+/// The fields of a patch; null has none. A list is an error.
 fn fields(patch: Value) -> Result<Map<String, Value>, String> {
     match patch {
         Value::Object(fields) => Ok(fields),
@@ -39,7 +39,7 @@ fn fields(patch: Value) -> Result<Map<String, Value>, String> {
 fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), String> {
     for (key, value) in patch {
         match (key.as_str(), value) {
-            // Dates are the server's; the one of creation is never taken from a client.
+            // The server sets timestamps; a client cannot set the creation timestamp.
             ("creationTimestamp", _) => {}
             ("labels", Value::Object(labels)) => {
                 let stored = &mut object.meta.labels;
@@ -64,7 +64,7 @@ fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), 
     Ok(())
 }
 
-/// A value that is no stored object, patched.
+/// Patches a value that is not a stored object.
 pub(super) fn apply_to_value(mut original: Value, patch: Value) -> Result<Value, String> {
     merge_object(&mut original, fields(patch)?);
     Ok(original)

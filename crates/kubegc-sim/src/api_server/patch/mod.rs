@@ -1,4 +1,4 @@
-//! Decides what a PATCH means: which formats a resource takes, and what the patched object is before it is validated and stored.
+//! PATCH: the formats that a resource accepts, and the patched object before validation and storage.
 
 mod json;
 mod merge;
@@ -22,15 +22,16 @@ use crate::{
 
 /// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
-/// A JSON patch replaces only what is there.
+/// A JSON patch replaces only existing values.
 const ABSENT_IS_NOT_REPLACED: Behavior = Behavior::since_about(23, "evanphx/json-patch 4.12");
-/// Directives of a strategic merge patch that meet no list are dropped; before, they became items.
+/// Directives of a strategic merge patch that apply to no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
 
 const APPLY: &str = "application/apply-patch+yaml";
 
 impl ApiServer {
-    /// Patches an object. The format is the request's content type; one that the resource does not take is refused before all else.
+    /// Patches an object. The format is the request's content type. An unsupported format is refused before
+    /// all other checks.
     ///
     /// Server-side apply is not a format here: see [`apply`](Self::apply).
     ///
@@ -49,10 +50,11 @@ impl ApiServer {
             .into()
     }
 
-    /// Patches an object as the real server does it, in two steps with a gap between them.
+    /// Patches an object in two steps with a gap between them, as the real server does.
     ///
-    /// A patch that takes the last finalizer off a deleting object is answered before the object is removed. Whoever is served in the gap
-    /// still finds it, finalizer and all. [`finish_removal`](Self::finish_removal) closes the gap; [`patch`](Self::patch) leaves none.
+    /// The server responds to a patch that removes the last finalizer of a terminating object before it
+    /// removes the object. Requests in the gap still find the object with its finalizer.
+    /// [`finish_removal`](Self::finish_removal) closes the gap; [`patch`](Self::patch) leaves none.
     pub fn patch_leaving_removal(
         &mut self,
         kind: KindId,
@@ -121,7 +123,7 @@ impl ApiServer {
         Ok((Response::ok(written.object).with(warnings), written.removal))
     }
 
-    /// A value that is no stored object, patched.
+    /// Patches a value that is not a stored object.
     pub(super) fn patched_value(
         &self,
         resource: &ApiResource,
@@ -141,7 +143,8 @@ impl ApiServer {
         }
     }
 
-    /// Reads a patched object back from JSON. Dates that the patch did not touch keep the precision that they are stored with.
+    /// Decodes a patched object from JSON. Timestamps that the patch did not change retain their stored
+    /// precision.
     pub(super) fn reread(
         &self,
         kind: KindId,
@@ -161,7 +164,8 @@ impl ApiServer {
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
         let resource = self.resource(kind);
-        // The parser refuses what is nested deeper than 128, and so does a JSON patch with what it builds: that bounds every recursion.
+        // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
+        // build. That bounds every recursion.
         let patch = read(format, body)?;
         let unreadable =
             |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
@@ -203,7 +207,7 @@ impl ApiServer {
 /// Reads the body of a patch.
 ///
 /// # Errors
-/// 400 for what is not JSON; 500 where a merge patch is neither an object nor a list.
+/// 400 for a body that is not JSON; 500 for a merge patch that is neither an object nor a list.
 fn read(format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
     let read = serde_json::from_slice::<Value>(body);
     match (format, read) {
@@ -218,7 +222,7 @@ fn read(format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// Why the metadata of an object cannot be put in its type.
+/// The reason why the metadata of an object cannot be converted to its type.
 ///
 /// # Upstream
 /// `fromUnstructured` in `apimachinery/pkg/runtime/converter.go`, 1.20.2.
@@ -234,7 +238,7 @@ fn unconvertible(object: &Value) -> Option<String> {
     })
 }
 
-/// The format, if the resource takes it.
+/// The format, if the resource accepts it.
 pub(super) fn accepted(
     version: KubernetesVersion,
     resource: &ApiResource,
@@ -252,7 +256,7 @@ pub(super) fn accepted(
     if version.has(APPLY_IS_SERVED) {
         accepted.push(APPLY);
     }
-    // The routes of built-in resources name what they take, and no handler is asked.
+    // The routes of built-in resources declare their formats, so no handler is called.
     if resource.custom {
         Err(status::unsupported_media_type(&accepted))
     } else {

@@ -1,6 +1,7 @@
-//! Decides the patches that collectors send without building JSON values: finalizers replaced, references replaced or removed by uid.
+//! A fast path for the patches that garbage collectors send, without building JSON values: finalizers
+//! replaced, owner references replaced or removed by uid.
 //!
-//! Every other patch is left to the general form; what is decided here is what that would decide.
+//! Every other patch uses the general implementation. The results of both are the same.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::StoredObject;
 
-/// The patched object; `None` where the patch is not one of the simple ones.
+/// The patched object; `None` if the patch is not one of the simple ones.
 pub(super) fn apply(existing: &StoredObject, format: PatchType, body: &[u8]) -> Option<StoredObject> {
     if format == PatchType::Json {
         return None;
@@ -25,7 +26,7 @@ pub(super) fn apply(existing: &StoredObject, format: PatchType, body: &[u8]) -> 
             }
             if let Some(references) = patch.owner_references {
                 let references = references?;
-                // Without a list there is nothing that a directive could be applied to: another rule.
+                // Another rule applies if there is no list for a directive.
                 if meta.owner_references.is_empty() || references.is_empty() {
                     return None;
                 }
@@ -47,7 +48,7 @@ pub(super) fn apply(existing: &StoredObject, format: PatchType, body: &[u8]) -> 
                     .collect::<Option<_>>()?;
             }
             if let Some(finalizers) = patch.finalizers {
-                // The texts are shared with the stored ones where they are equal.
+                // Strings are shared with the stored ones if they are equal.
                 let known = &existing.meta.finalizers;
                 let shared = |name: &str| {
                     let stored = known.iter().find(|stored| ***stored == *name);
@@ -71,7 +72,7 @@ struct Patch<'a> {
     metadata: Metadata<'a>,
 }
 
-/// Texts with escapes do not borrow: such patches are not simple.
+/// Strings with escapes cannot be borrowed: such patches are not simple.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Metadata<'a> {
@@ -107,7 +108,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// The reference, if this is one.
+    /// The owner reference, if this is one.
     fn whole(&self) -> Option<OwnerReference> {
         if self.directive.is_some() {
             return None;
@@ -123,7 +124,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Tells a field that is null from one that is missing.
+/// Distinguishes a field that is null from one that is missing.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {

@@ -1,4 +1,5 @@
-//! Decides a strategic merge patch: lists are merged by key or as sets, `$patch` and its kin say otherwise.
+//! Strategic merge patch: lists are merged by key or as sets, unless `$patch` and similar directives say
+//! otherwise.
 //!
 //! Merge keys come from the types of built-in kinds. Lists without a patch strategy are replaced.
 //!
@@ -18,7 +19,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// The patched object. `drop_directives`: what becomes of directives in lists and objects that the original does not have.
+/// The patched object. `drop_directives`: whether directives in lists and objects that the original does not
+/// have are dropped.
 pub(super) fn apply(
     original: Value,
     patch: Value,
@@ -27,7 +29,7 @@ pub(super) fn apply(
 ) -> Result<Value, Refusal> {
     let (mut original, patch) = match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => (original, patch),
-        // Null is read as an object without fields.
+        // Null is treated as an object without fields.
         (original, Value::Null) => return Ok(original),
         (_, patch) => {
             return Err(status::bad_request(format!(
@@ -40,7 +42,7 @@ pub(super) fn apply(
     Ok(Value::Object(original))
 }
 
-/// How the list in a field is treated.
+/// The patch strategy of the list in a field.
 fn strategy(place: Place, field: &str) -> PatchStrategy {
     place
         .field(field)
@@ -123,7 +125,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Carries out `$setElementOrder` together with the patch of the list that it is about.
+    /// Applies `$setElementOrder` together with the patch of its list.
     fn ordered_lists(
         &self,
         original: &mut Map<String, Value>,
@@ -191,7 +193,7 @@ impl Merge {
                                 let value = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
                                 original.retain(|stored| stored.get(key) != Some(value));
                             }
-                            // The other directives of the list still count.
+                            // The other directives of the list still apply.
                             Some("replace") => replace = true,
                             _ => return Err(unknown_directive(directive, &item)),
                         },
@@ -232,12 +234,13 @@ fn unknown_directive(directive: &Value, holder: &Value) -> Refusal {
     ))
 }
 
-/// A directive that is not of its form.
+/// A malformed directive.
 fn malformed(directive: &str) -> Refusal {
     status::bad_request(format!("invalid patch format of {directive}"))
 }
 
-/// Orders a merged list: what the patch names in the patch's order, the rest in the stored order, interleaved by stored positions.
+/// Orders a merged list. Items in the patch have the patch's order, other items have the stored order. Both
+/// are interleaved by stored positions.
 ///
 /// # Upstream
 /// `normalizeElementOrder` and `mergeSortedSlice`.
@@ -277,7 +280,7 @@ fn in_order(
     Ok(ordered)
 }
 
-/// A value of the patch as it is stored where the original has nothing. Depth is bounded by the parser.
+/// A value of the patch as it is stored if the original has none. Depth is bounded by the parser.
 fn without_directives(value: Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

@@ -1,4 +1,4 @@
-//! Decides which subresources a kind has, and which part of an object each of them reads and writes.
+//! Subresources of each kind, and the part of an object that each of them reads and writes.
 
 mod pod;
 mod scale;
@@ -19,17 +19,17 @@ const RESIZE: Behavior = Behavior::since(32, 0, "kubernetes #128266");
 /// `policy/v1` has evictions.
 const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
 
-/// One subresource of a kind, as discovery shows it.
+/// One subresource of a kind, as discovery returns it.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subresource {
-    /// What follows the object in the URL, such as `status`.
+    /// The path segment after the object's name, such as `status`.
     pub name: &'static str,
-    /// Group and version of what is read and written; empty where they are the resource's own.
+    /// Group and version of the body; empty if they are those of the resource.
     pub api_version: &'static str,
-    /// Kind of what is read and written; empty where it is the resource's own.
+    /// Kind of the body; empty if it is that of the resource.
     pub kind: &'static str,
-    /// What it takes, in order.
+    /// The supported verbs, in order.
     pub verbs: &'static [&'static str],
 }
 
@@ -103,9 +103,11 @@ const WITH_SCALE: [&str; 4] = [
 ];
 
 impl ApiServer {
-    /// The subresources of a kind that this server answers, ordered by name; none for kinds that it does not serve.
+    /// The subresources of a kind that this server supports, ordered by name; none for kinds that it does not
+    /// serve.
     ///
-    /// Of custom kinds they are what the definition says; one that was registered without a definition has a status.
+    /// The definition of a custom kind declares its subresources. A custom kind that was registered without a
+    /// definition has a status.
     #[must_use]
     pub fn subresources(&self, kind: KindId) -> Vec<Subresource> {
         let Ok(known) = self.kind(kind) else {
@@ -161,17 +163,18 @@ impl ApiServer {
         found
     }
 
-    /// Whether a kind has a subresource that this server answers.
+    /// Whether a kind has a subresource that this server supports.
     #[must_use]
     pub fn has_subresource(&self, kind: KindId, name: &str) -> bool {
         let all = self.subresources(kind);
         all.iter().any(|subresource| subresource.name == name)
     }
 
-    /// Reads a subresource: the object itself, or what stands for it, such as a `Scale`.
+    /// Reads a subresource: the object itself, or a virtual object such as a `Scale`.
     ///
     /// # Errors
-    /// In the answer: 404 for a subresource that the kind does not have, 405 for one that is only created.
+    /// In the response: 404 for a subresource that the kind does not have, 405 for one that supports only
+    /// create.
     #[must_use]
     pub fn read_subresource(&self, kind: KindId, namespace: &str, name: &str, subresource: &str) -> Response {
         if subresource == "scale" {
@@ -186,10 +189,10 @@ impl ApiServer {
             .into()
     }
 
-    /// Replaces a subresource (PUT). `apiVersion` and `kind` may be missing; where they stand, they must fit.
+    /// Replaces a subresource (PUT). `apiVersion` and `kind` may be missing; otherwise they must match.
     ///
     /// # Errors
-    /// In the answer: 404 for a subresource that the kind does not have, and what any other write is refused for.
+    /// In the response: 404 for a subresource that the kind does not have, and the errors of any other write.
     pub fn update_subresource(
         &mut self,
         kind: KindId,
@@ -207,10 +210,12 @@ impl ApiServer {
             .into()
     }
 
-    /// Creates a subresource (POST): the `eviction` or the `binding` of a pod, answered with 201 and no object.
+    /// Creates a subresource (POST): the `eviction` or the `binding` of a pod. The response has status 201
+    /// and no object.
     ///
-    /// An eviction is a deletion with the eviction's options, unless a PodDisruptionBudget that means the pod allows none: 429. One that
-    /// allows it is counted down. A binding sets the node of a pod that has none.
+    /// An eviction is a deletion with the eviction's options, unless a PodDisruptionBudget that selects the
+    /// pod allows none: 429. An allowed eviction decrements the budget. A binding sets the node of a pod that
+    /// has none.
     ///
     /// # Upstream
     /// `EvictionREST` and `BindingREST` in `pkg/registry/core/pod/storage`, 1.30.
@@ -236,7 +241,7 @@ impl ApiServer {
         }
     }
 
-    /// The part of an object that a subresource stands for.
+    /// The part of an object that a subresource writes.
     pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
         self.kind(kind)?;
         if !self.has_subresource(kind, subresource) {
@@ -253,7 +258,8 @@ impl ApiServer {
     }
 }
 
-/// Leaves of a submitted object only what a subresource may change: everything else is as it is stored.
+/// Retains only the part of a submitted object that a subresource may change: everything else is taken from
+/// the stored object.
 pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, part: Part) {
     let sent = std::mem::replace(new, existing.clone());
     keep_preconditions(new, &sent);
@@ -293,13 +299,13 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
     }
 }
 
-/// Takes over from a submitted object what says which stored one it means.
+/// Copies the uid and resourceVersion preconditions of a submitted object.
 fn keep_preconditions(new: &mut StoredObject, sent: &StoredObject) {
     new.meta.uid.clone_from(&sent.meta.uid);
     new.meta.resource_version = ResourceVersion::clone(&sent.meta.resource_version);
 }
 
-/// Sets the value at a path of the body, whose last step may be missing; `None` takes it out.
+/// Sets the value at a path of the body, whose last step may be missing; `None` removes it.
 fn put(object: &mut StoredObject, path: &[&str], value: Option<&Value>) {
     if object.at(path) == value {
         return;
@@ -315,7 +321,7 @@ fn put(object: &mut StoredObject, path: &[&str], value: Option<&Value>) {
         }
         match entry {
             Value::Object(below) => fields = below,
-            // Made an object above.
+            // Converted to an object above.
             _ => return,
         }
     }

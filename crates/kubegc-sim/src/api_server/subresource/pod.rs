@@ -1,4 +1,4 @@
-//! Decides whether a pod may be evicted, and how it is bound to a node.
+//! Eviction of pods, and binding of pods to nodes.
 
 use std::sync::Arc;
 
@@ -57,10 +57,10 @@ impl ApiServer {
         if let Some((budgets, budget)) = budget {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
-        // The deletion itself meets no admission.
+        // The deletion itself runs no admission.
         let (answer, _) =
             self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
-        // The answer does not show the pod.
+        // The response does not contain the pod.
         let status = status::created();
         Ok(Response {
             code: status.code,
@@ -69,7 +69,7 @@ impl ApiServer {
         })
     }
 
-    /// The disruption budget that means a pod, if there is one.
+    /// The disruption budget that selects a pod, if there is one.
     fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
         let catalog = self.catalog();
         let mut kinds = ["policy/v1", "policy/v1beta1"]
@@ -89,7 +89,8 @@ impl ApiServer {
         Ok(budgets.pop().map(|budget| (kind, budget)))
     }
 
-    /// Takes one disruption from a budget. One without a number, as where no controller counts, allows all.
+    /// Decrements the allowed disruptions of a budget. A budget without this number, as without a controller,
+    /// allows all.
     fn count_down(
         &mut self,
         kind: KindId,
@@ -254,7 +255,8 @@ fn set_scheduled(pod: &mut StoredObject, now: &str) {
     put(pod, &path, Some(&conditions.into()));
 }
 
-/// Whether a budget means a pod. Without a selector it means none; an empty one means all, but for `policy/v1beta1` none.
+/// Whether a budget selects a pod. Without a selector it selects none. An empty selector selects all pods,
+/// but none in `policy/v1beta1`.
 fn selects(budget: &StoredObject, pod: &StoredObject, old: bool) -> bool {
     let selector = budget
         .at(&["spec", "selector"])

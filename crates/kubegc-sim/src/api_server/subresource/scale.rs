@@ -1,4 +1,4 @@
-//! Decides what a `scale` shows of an object, and what is written back to it.
+//! The `scale` subresource: reads a scale from an object, and writes it back.
 //!
 //! # Upstream
 //! `ScaleREST` in `pkg/registry/apps/*/storage` and in `apiextensions-apiserver/pkg/registry/customresource`, 1.30.
@@ -22,15 +22,15 @@ use crate::{
     status::{self, Cause, Refusal},
 };
 
-/// How many steps a path to a number may have. Paths are the user's, and what is written under them is nested as deep.
+/// The maximum length of a path to a number. Users set paths, and writes nest values as deeply.
 const STEPS_MAX: usize = 100;
 
-/// Where an object has its numbers.
+/// The paths of an object's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Paths {
     wanted: Vec<String>,
     present: Vec<String>,
-    /// Where a custom resource has its selector, as a text.
+    /// The path of a custom resource's selector, as a string.
     selector: Option<Vec<String>>,
     custom: bool,
 }
@@ -91,7 +91,7 @@ impl ApiServer {
         self.write_scale(kind, &existing, &paths, &meta, replicas)
     }
 
-    /// Patches the scale as it is shown.
+    /// Patches the JSON form of the scale.
     pub(in crate::api_server) fn patch_scale(
         &mut self,
         kind: KindId,
@@ -173,7 +173,7 @@ impl ApiServer {
         replicas: i64,
     ) -> Result<Response, Refusal> {
         check_names(meta, &existing.meta.namespace, &existing.meta.name)?;
-        // Of custom resources, the object that comes of it is validated.
+        // For custom resources, the resulting object is validated.
         if !paths.custom || !self.settings.types {
             check_replicas(replicas, &existing.meta.name)?;
         }
@@ -215,7 +215,7 @@ impl Paths {
                     status::quoted(&path)
                 )));
             }
-            // What the server fills in when such an object is created.
+            // The server's default for such an object.
             wanted => wanted.unwrap_or(1),
         };
         let mut metadata = serde_json::Map::new();
@@ -252,7 +252,7 @@ impl Paths {
         }))
     }
 
-    /// The answer about the object as one about its scale.
+    /// Converts a response with the object to one with its scale.
     fn answer(&self, answer: Response) -> Result<Response, Refusal> {
         match answer.object() {
             Some(object) => Ok(Response::of_virtual(self.show(object)?).with(answer.warnings)),
@@ -261,7 +261,7 @@ impl Paths {
     }
 }
 
-/// Refuses numbers below zero.
+/// Refuses negative numbers.
 fn check_replicas(replicas: i64, name: &str) -> Result<(), Refusal> {
     if replicas >= 0 {
         return Ok(());
@@ -277,7 +277,7 @@ fn check_replicas(replicas: i64, name: &str) -> Result<(), Refusal> {
     Err(status::invalid(&scale, name, vec![cause]))
 }
 
-/// Refuses a configuration that does not say of which version and kind it is. Others may leave that out.
+/// Refuses a configuration without version or kind. Other writes may omit them.
 fn check_named(applied: &Value) -> Result<(), Refusal> {
     let text = |key: &str| applied.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -296,7 +296,7 @@ fn check_named(applied: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Metadata and number of a scale that was sent.
+/// Metadata and replicas of a submitted scale.
 fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
     let manifest = Manifest::read(scale.clone()).map_err(|error| status::bad_request(error.to_string()))?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;

@@ -1,7 +1,8 @@
 //! Checks rules before they run: names, fields and, as far as they are known, the types of operands.
 //!
-//! The library that runs rules has no type checker, and upstream refuses definitions by one. What is checked here is refused there, in the same
-//! words; types that depend on the results of functions are left to the evaluation.
+//! The library that runs rules has no type checker, but upstream refuses definitions that do not type-check.
+//! A definition that is refused here is refused upstream with the same message. Types that depend on the
+//! results of functions are checked at evaluation only.
 //!
 //! # Upstream
 //! `checker.go` in `cel-go/checker`, and the environments in `apiserver/pkg/cel/environment/base.go`, 1.31.0.
@@ -29,7 +30,7 @@ pub(super) enum Ty<'a> {
     Bytes,
     Timestamp,
     Duration,
-    /// An object with declared fields, and whether it is a whole resource.
+    /// An object with declared fields, and whether it is a complete resource.
     Object(&'a Value, bool),
     Metadata,
     Map(Box<Self>),
@@ -71,7 +72,7 @@ impl<'a> Ty<'a> {
         }
     }
 
-    /// The name of a type that no other type is comparable with.
+    /// The name of a type that is comparable only with itself.
     const fn scalar(&self) -> Option<&'static str> {
         Some(match self {
             Self::Bool => "bool",
@@ -126,7 +127,7 @@ impl<'a> Ty<'a> {
     }
 }
 
-/// Why a rule does not compile.
+/// The reason why a rule does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     /// The node of the expression.
@@ -135,7 +136,7 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
-    /// The mistake with its place, as upstream's compiler prints it.
+    /// The mistake with its position, as upstream's compiler prints it.
     pub(super) fn shown(&self, source: &SourceInfo) -> String {
         let offset = source.offset_for(self.id).map_or(0, |(start, _)| start as usize);
         let before: String = source.source.chars().take(offset).collect();
@@ -393,7 +394,7 @@ fn undeclared(name: &str) -> String {
     format!("undeclared reference to '{name}' (in container '')")
 }
 
-/// What upstream evaluates, and what is not evaluated here.
+/// The message for a feature that upstream evaluates and this crate does not.
 fn not_covered(what: &str) -> String {
     format!(
         "{what} is not covered by this simulated API server, so the rule cannot be evaluated: see kubegc_sim::ApiServer"

@@ -22,7 +22,7 @@ type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 /// Declares the functions.
 ///
 /// # Errors
-/// A function of this name is declared already.
+/// A function of this name is already declared.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(cel::extensions::strings)?;
     let mut on_list = |name: &str, more: Vec<Type>, function| {

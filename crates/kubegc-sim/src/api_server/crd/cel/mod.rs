@@ -5,9 +5,10 @@
 //! `pkg/apis/apiextensions/validation/validation.go`, 1.31.0.
 //!
 //! # Deviations
-//! Costs are neither estimated nor limited. Functions for URLs, semantic versions, named formats and sets, comprehensions with two variables,
-//! and the equality of lists of the types `set` and `map` are not covered: a definition that uses them is refused with a message that says so.
-//! The types of operands are checked as far as they are known without the results of functions.
+//! Costs are neither estimated nor limited. Functions for URLs, semantic versions, named formats and sets,
+//! comprehensions with two variables, and the equality of lists of the types `set` and `map` are not covered.
+//! A definition that uses them is refused with a message that names the feature. The types of operands are
+//! checked as far as they are known without the results of functions.
 
 mod check;
 mod library;
@@ -58,7 +59,7 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// The rules that were compiled, by their text. Clones share them.
+/// Compiled rules by their text. Clones share them.
 #[derive(Clone, Default)]
 pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Program>>>>);
 
@@ -101,7 +102,7 @@ impl<'a> Rule<'a> {
         text(self.0, key)
     }
 
-    /// What the rule is called in messages.
+    /// The rule as messages print it.
     fn shown(&self) -> &'a str {
         let message = self.text("message");
         if message.is_empty() {
@@ -307,7 +308,7 @@ impl Engine<'_> {
         }
     }
 
-    /// An expression of a rule, with the type of its result.
+    /// A compiled expression of a rule, with the type of its result.
     fn compiled<'s>(
         &self,
         source: &str,
@@ -331,8 +332,9 @@ impl Engine<'_> {
         Ok((program, result))
     }
 
-    /// Adds the problems that the rules of a schema find in a custom resource that is created, or that is to replace `old`. Rules rely on the types
-    /// and sizes of what they see: they are not run where `causes` names problems of these.
+    /// Adds the problems that the rules of a schema find in a custom resource that is created, or that is to
+    /// replace `old`. Rules rely on the types and sizes of their operands: they are not run where `causes`
+    /// already names such problems.
     ///
     /// # Upstream
     /// `hasBlockingErr` in `pkg/registry/customresource/strategy.go`, 1.25.0.
@@ -506,7 +508,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The message that an expression gives, if it gives one that can be shown.
+    /// The message that an expression returns, if the message can be shown.
     fn expressed(
         &self,
         rule: &Rule<'_>,
@@ -528,10 +530,10 @@ impl Engine<'_> {
     }
 }
 
-/// Where a value is in a resource.
+/// The position of a value in a resource.
 struct Place {
     path: String,
-    /// Whether it is a whole resource.
+    /// Whether it is the complete resource.
     is_root: bool,
     /// Whether the nearest value above that has a former value equals it.
     is_unchanged: bool,
@@ -558,7 +560,7 @@ fn failure(rule: &Rule<'_>, path: &str, kind: &str, schema: &Value, message: Str
 /// A path below a schema, such as `.spec.replicas` or `.labels['a.b']`, as causes show it.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// Names the mistake in the path.
 fn field_path(given: &str, schema: &Value) -> Result<String, String> {
     let (mut rest, mut schema, mut path) = (given, schema, String::new());
     while !rest.is_empty() {
@@ -592,7 +594,7 @@ fn field_path(given: &str, schema: &Value) -> Result<String, String> {
     Ok(path)
 }
 
-/// A mistake of an evaluation, in upstream's words.
+/// An evaluation error, in upstream's words.
 fn shown(error: &ExecutionError) -> String {
     let value = |value: &Cel| match value {
         Cel::Int(number) => number.to_string(),

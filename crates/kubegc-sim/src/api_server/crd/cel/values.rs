@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::super::instance::is_embedded;
 
-/// Words that no field is selected by.
+/// Reserved words, which cannot select a field.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -98,10 +98,11 @@ fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
     })
 }
 
-/// The value as rules see it. `is_root`: whether it is a whole resource. Depth is bounded by the parser that read the value.
+/// The value as a CEL value. `is_root`: whether it is a complete resource. Depth is bounded by the parser
+/// that read the value.
 ///
 /// # Errors
-/// Says which text does not have the form that its schema gives it.
+/// Names the string that does not have the format of its schema.
 pub(super) fn of(value: &Value, schema: &Value, is_root: bool) -> Result<Cel, String> {
     Ok(match value {
         Value::Null => Cel::Null,
