@@ -1,7 +1,6 @@
-//! Questions to a large cluster: who goes in the end, what one small delete does, what a namespace's delete does.
+//! Questions to a large cluster: the closure of a delete, the forecast of one small delete, of a namespace and of a chain of owners.
 
-use std::collections::VecDeque;
-use std::io::BufReader;
+use std::{collections::VecDeque, fmt::Write as _, io::BufReader};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -12,17 +11,41 @@ use kubegc::{
 };
 use kubegc_benches::{dump::Dump, sizes};
 
-fn cluster(objects: usize) -> Cluster {
+fn cluster(dump: impl std::io::Read) -> Cluster {
     let version = "1.36".parse().expect("a version");
     let mut reader = Reader::new(version).complete("all");
     reader
-        .read("dump.json", BufReader::with_capacity(1 << 18, Dump::new(objects)))
+        .read("dump.json", BufReader::with_capacity(1 << 18, dump))
         .expect("a dump");
     Cluster::new(
         version,
         reader.finish().expect("a snapshot"),
         Assumptions::default(),
     )
+}
+
+/// A namespace with ConfigMaps. In a chain, each owns the next one.
+fn namespace(objects: usize, is_chain: bool) -> String {
+    let created = r#""resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z""#;
+    let mut text = format!(
+        r#"{{"apiVersion":"v1","kind":"List","items":[{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"x","uid":"x",{created}}},"spec":{{"finalizers":["kubernetes"]}},"status":{{"phase":"Active"}}}}"#
+    );
+    for at in 0..objects {
+        let owner = match at.checked_sub(1).filter(|_| is_chain) {
+            Some(owner) => format!(
+                r#","ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"c-{owner}","uid":"u-{owner}"}}]"#
+            ),
+            None => String::new(),
+        };
+        let metadata = format!(r#""name":"c-{at}","namespace":"x","uid":"u-{at}",{created}{owner}"#);
+        write!(
+            text,
+            r#",{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{{metadata}}}}}"#
+        )
+        .expect("a String takes all");
+    }
+    text.push_str("]}");
+    text
 }
 
 /// Owners and dependents as plain arrays: what a search costs that knows nothing of Kubernetes.
@@ -82,7 +105,7 @@ fn questions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("predict");
     group.sample_size(10);
     for size in sizes(&[1_000, 100_000, 1_000_000]) {
-        let cluster = cluster(size);
+        let cluster = cluster(Dump::new(size));
         let arrays = Arrays::of(&cluster);
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(BenchmarkId::new("closure", size), |bencher| {
@@ -92,12 +115,6 @@ fn questions(criterion: &mut Criterion) {
             bencher.iter(|| assert_eq!(arrays.search(), size));
         });
         group.throughput(Throughput::Elements(1));
-        let delete = |name: &str, policy| {
-            [Intent::delete(
-                name.parse().expect("a name"),
-                DeleteOptions::policy(policy),
-            )]
-        };
         let small = delete("team-007/Deployment/app-000007", PropagationPolicy::Foreground);
         group.bench_function(BenchmarkId::new("one_deployment", size), |bencher| {
             bencher.iter(|| cluster.predict(&small).expect("a forecast").fates.len());
@@ -106,5 +123,31 @@ fn questions(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, questions);
+fn delete(name: &str, policy: PropagationPolicy) -> [Intent; 1] {
+    [Intent::delete(
+        name.parse().expect("a name"),
+        DeleteOptions::policy(policy),
+    )]
+}
+
+fn cascades(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cascade");
+    group.sample_size(10);
+    for (name, target, is_chain, all) in [
+        ("namespace", "Namespace/x", false, &[1_000, 100_000][..]),
+        ("chain", "x/ConfigMap/c-0", true, &[1_000, 100_000, 1_000_000][..]),
+    ] {
+        for size in sizes(all) {
+            let cluster = cluster(namespace(size, is_chain).as_bytes());
+            let intents = delete(target, PropagationPolicy::Background);
+            group.throughput(Throughput::Elements(size as u64));
+            group.bench_function(BenchmarkId::new(name, size), |bencher| {
+                bencher.iter(|| assert!(cluster.predict(&intents).expect("a forecast").fates.len() >= size));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, questions, cascades);
 criterion_main!(benches);

@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_controllers::{Documents, podgc::OUT_OF_SERVICE_TAINT};
+use kubegc_controllers::podgc::OUT_OF_SERVICE_TAINT;
 use kubegc_core::{
     KindId, ObjectRef, Preconditions, ResourceVersion, Timestamp,
     deletion::DeleteOptionsSpec,
@@ -17,6 +17,7 @@ use kubegc_core::{
 use kubegc_sim::{
     ApiServer, CrdCleaner, CrdRegistration, CrdStep, EventType, RegistrationStep, StoredObject,
 };
+use kubegc_snapshot::JsonDocuments;
 use serde_json::Value;
 
 use crate::{
@@ -51,7 +52,7 @@ pub(crate) struct Outside {
 /// The nodes, as far as the end of their pods depends on them.
 #[derive(Clone, Debug)]
 pub(crate) struct Kubelets {
-    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) documents: JsonDocuments,
     /// Whether a node that is missing from the server does not exist.
     pub(crate) has_all_nodes: bool,
     /// By name of the node: the version that was read, and whether its kubelet runs.
@@ -59,7 +60,7 @@ pub(crate) struct Kubelets {
 }
 
 impl Kubelets {
-    pub(crate) fn new(documents: Arc<dyn Documents>, has_all_nodes: bool) -> Self {
+    pub(crate) fn new(documents: JsonDocuments, has_all_nodes: bool) -> Self {
         Self {
             documents,
             has_all_nodes,
@@ -89,9 +90,10 @@ impl Kubelets {
         if let Some((_, runs)) = self.known.get(name).filter(|(known, _)| known == version) {
             return *runs;
         }
-        let document = node.to_document(&server.catalog()[kind]);
-        let record = self.documents.read(Resource::Nodes, &document).ok();
-        let runs = record.as_ref().and_then(kubelet_runs);
+        let body = self
+            .documents
+            .body(Resource::Nodes, &node.fields(&server.catalog()[kind]));
+        let runs = kubelet_runs(&Record::new(node.meta.clone(), body));
         self.known.insert(name.into(), (version.clone(), runs));
         runs
     }

@@ -9,6 +9,7 @@ use kubegc_core::{
     store::Discovered,
 };
 use kubegc_sim::{ApiServer, Selector, StoredObject};
+use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     ControlPlane,
@@ -114,7 +115,7 @@ impl ControlPlane {
         let mut object = StoredObject::clone(&stored);
         for change in changes {
             if !change.apply_to_metadata(&mut object.meta) {
-                let changed = self.documents.change(change, object.body_mut());
+                let changed = JsonDocuments::change(change, object.body_mut());
                 changed.map_err(|error| StoreError::Invalid {
                     message: format!("{} cannot be read: {error}", write.object),
                 })?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kubegc_controllers::{
-    Cache, Controller, Documents, ExternalProvisioner, Manager, Wire, default_controllers, driver::Resources,
+    Cache, Controller, ExternalProvisioner, Manager, Wire, default_controllers, driver::Resources,
 };
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
@@ -20,6 +20,7 @@ use kubegc_objects::{
     effect::InvalidNamespace,
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
+use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
@@ -50,8 +51,6 @@ pub struct Settings {
     pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     /// Assumptions about outside components.
     pub assumptions: Arc<Assumptions>,
-    /// Conversion between JSON and records.
-    pub documents: Arc<dyn Documents>,
     /// The controllers that create workloads, the scheduler and the kubelets, by the rules of a test; with
     /// them, [nodes matter](Self::nodes_matter). Default: they do not act.
     pub workloads: Option<Arc<Workloads>>,
@@ -60,7 +59,7 @@ pub struct Settings {
 impl Settings {
     /// The defaults of a release.
     #[must_use]
-    pub fn new(version: KubernetesVersion, documents: Arc<dyn Documents>) -> Self {
+    pub fn new(version: KubernetesVersion) -> Self {
         Self {
             controllers: default_controllers(version),
             collector_runs: true,
@@ -69,7 +68,6 @@ impl Settings {
             is_alone: false,
             aggregated_apis: BTreeMap::new(),
             assumptions: Arc::default(),
-            documents,
             workloads: None,
         }
     }
@@ -104,7 +102,7 @@ pub struct ControlPlane {
     pub(crate) kinds: BTreeMap<KindId, Resource>,
     pub(crate) resources: Arc<Resources>,
     pub(crate) discovered: Option<Arc<Discovered>>,
-    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) documents: JsonDocuments,
     pub(crate) assumptions: Arc<Assumptions>,
     monitors: BTreeMap<KindId, MonitorId>,
     /// The revision up to which changes were observed.
@@ -200,9 +198,10 @@ impl ControlPlane {
             kinds.extend(ids.map(|(id, _)| (id, resource)));
         }
         let nodes_matter = settings.nodes_matter || settings.workloads.is_some();
+        let documents = JsonDocuments::default();
         let kubelets = nodes_matter.then(|| {
             let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
-            Kubelets::new(Arc::clone(&settings.documents), has_all_nodes)
+            Kubelets::new(documents.clone(), has_all_nodes)
         });
         let now = server.now();
         let mut plane = Self {
@@ -212,7 +211,7 @@ impl ControlPlane {
             kinds,
             resources: Arc::new(Resources::new(&discovered)),
             discovered: settings.is_alone.then_some(discovered),
-            documents: settings.documents,
+            documents,
             assumptions: settings.assumptions,
             monitors: BTreeMap::new(),
             observed: server.revision(),

@@ -19,12 +19,9 @@ const TURNS_PER_OBJECT: u64 = 10_000;
 ///
 /// # Examples
 /// ```
-/// use std::sync::Arc;
-///
 /// use kubegc_control_plane::{Settings, Simulation};
 /// use kubegc_core::{Catalog, KubernetesVersion};
 /// use kubegc_sim::ApiServer;
-/// use kubegc_snapshot::JsonDocuments;
 /// use serde_json::json;
 ///
 /// let version = KubernetesVersion::LATEST;
@@ -33,7 +30,7 @@ const TURNS_PER_OBJECT: u64 = 10_000;
 /// let config_maps = server.catalog().mapping("v1", "ConfigMap").expect("always served");
 /// let gone = json!([{"apiVersion": "v1", "kind": "Secret", "name": "gone", "uid": "u1"}]);
 /// server.create_json(config_maps, "shop", json!({"metadata": {"name": "a", "ownerReferences": gone}}));
-/// let settings = Settings::new(version, Arc::new(JsonDocuments::default()));
+/// let settings = Settings::new(version);
 /// let mut simulation = Simulation::new(server, settings);
 /// simulation.run_until_quiet();
 /// assert!(simulation.server.object(config_maps, "shop", "a").is_none());

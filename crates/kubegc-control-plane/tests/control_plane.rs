@@ -5,13 +5,12 @@ use std::{sync::Arc, time::Duration};
 use kubegc_control_plane::{Actor, ControlPlane, Idle, Settings, Turn};
 use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
 use kubegc_sim::ApiServer;
-use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
 
 const VERSION: KubernetesVersion = KubernetesVersion::LATEST;
 
 fn settings() -> Settings {
-    Settings::new(VERSION, Arc::new(JsonDocuments::default()))
+    Settings::new(VERSION)
 }
 
 fn without_collector() -> Settings {

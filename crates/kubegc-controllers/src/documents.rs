@@ -2,15 +2,12 @@
 //!
 //! This crate parses no JSON: `kubegc_snapshot::JsonDocuments` implements [`Documents`].
 
-use std::sync::Arc;
-
 use kubegc_core::{
     PatchType,
-    record::{Body, Record, Resource},
+    record::{Record, Resource},
 };
-use serde_json::{Map, Value};
 
-use crate::{FieldChange, Write};
+use crate::Write;
 
 /// Reads whole objects, and renders writes of them.
 pub trait Documents: std::fmt::Debug + Send + Sync {
@@ -19,16 +16,6 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The document is no object of this resource, or its metadata cannot be read.
     fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError>;
-
-    /// The fields of an object beside its typed metadata, from its top-level fields. Fields that cannot be read are
-    /// [unread](kubegc_core::record::Field::Unread).
-    fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body>;
-
-    /// Makes one change in the top-level fields of an object.
-    ///
-    /// # Errors
-    /// The object has no place for the change.
-    fn change(&self, change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError>;
 
     /// The patch that makes the changes of a write in an object as it was read; `None` if they change
     /// nothing.

@@ -78,12 +78,12 @@ impl Cluster {
         })
     }
 
-    /// The steady state, where some objects are gone already.
+    /// The steady state if some objects have already been deleted.
     fn closure_from(&self, roots: &[u32], is_gone: &dyn Fn(u32) -> bool) -> Closure {
         let edges = &self.edges;
         let mut closure = Closure::default();
         let mut state = vec![UNSEEN; edges.facts.len()];
-        // How many references still keep an object, once it was looked at.
+        // Number of references that still keep an object, once it was processed.
         let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {

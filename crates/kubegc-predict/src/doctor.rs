@@ -57,7 +57,7 @@ pub struct Diagnosis {
 pub struct Terminating {
     /// The object.
     pub object: ObjectRef,
-    /// When its deletion was requested.
+    /// The time at which its deletion was requested.
     pub since: Option<Timestamp>,
     /// Its fate if nothing outside of the control plane changes.
     pub fate: Fate,
@@ -92,7 +92,7 @@ pub struct WrongReference {
     pub index: usize,
     /// The reference.
     pub reference: OwnerReference,
-    /// What is wrong with it.
+    /// The problem with the reference.
     pub problem: ReferenceProblem,
     /// The fate of the object in this version of Kubernetes.
     pub fate: Fate,
@@ -110,7 +110,7 @@ pub struct Fix {
     pub risk: String,
 }
 
-/// What is wrong with an owner reference.
+/// A problem with an owner reference.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReferenceProblem {
@@ -556,7 +556,7 @@ impl Terminating {
         matches!(self.fate, Fate::Terminating { .. } | Fate::Undetermined { .. })
     }
 
-    /// What it waits for, if it stays terminating.
+    /// The conditions that it waits for, if it stays terminating.
     #[must_use]
     pub fn waits_for(&self) -> &[Wait] {
         match &self.fate {

@@ -1,4 +1,4 @@
-//! Which fates are undetermined, and the missing data that would determine them.
+//! Undetermined fates, and the missing data that would determine them.
 //!
 //! A fate is undetermined where an owner is missing from the dump and the runs with and without it end differently, where
 //! the object could not be read, where a controller cannot decide about it and it is not removed anyway, and where the
@@ -19,10 +19,10 @@ use crate::{
     fate::Missing,
 };
 
-/// How many missing facts are listed for one object.
+/// Maximum number of missing facts that are listed for one object.
 pub(crate) const MISSING_LISTED_MAX: usize = 100;
 
-/// How an object reacts to an undetermined fate of an object it is related to.
+/// The reaction of an object to an undetermined fate of a related object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stance {
     /// Whether the runs end differently for it.
@@ -118,7 +118,7 @@ pub(crate) fn spread(
             let dependents = cluster.edges.dependents(position).iter().copied();
             let dependents = dependents
                 .filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target));
-            // What holds up an owner that waits is deleted, whatever else it waits for.
+            // The dependents that block a waiting owner are deleted, whatever else the owner waits for.
             let dependents =
                 dependents.filter(|at| !of_cleanup || via == Via::Other || !holds_up(cluster, *at, position));
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
@@ -192,7 +192,7 @@ type Place<'a> = [&'a str; 4];
 fn place(missing: &Missing) -> Option<Place<'_>> {
     match missing {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
-        // Nobody knows whether the kind is namespaced.
+        // It is unknown whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
         Missing::Flawed { .. }
         | Missing::Controller { .. }

@@ -1,13 +1,13 @@
 //! Errors of questions.
 
-/// Why a question has no answer.
+/// Reasons why a forecast cannot be computed.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PredictError {
     /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
     #[error("{problem}")]
     Selection {
-        /// What to change.
+        /// The change that corrects the input.
         problem: String,
     },
     /// No kind of the cluster has this name.

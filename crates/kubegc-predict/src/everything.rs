@@ -166,14 +166,14 @@ pub(crate) fn newest_time(cluster: &Cluster) -> Timestamp {
     times.flatten().max().unwrap_or(Timestamp::EPOCH)
 }
 
-/// The data that the question needs and the dump does not have: nodes about which the cloud was asked, and StatefulSets
-/// that claims may belong to.
+/// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
+/// the cloud provider, and StatefulSets that claims may belong to.
 fn findings(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
     let nodes = nodes_not_in_dump(cluster);
     nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
 }
 
-/// The nodes about which the cloud was asked and of which nothing was dumped.
+/// The nodes that controllers looked up at the cloud provider and that are missing from the dump.
 fn nodes_not_in_dump<'a>(cluster: &'a Cluster) -> impl Iterator<Item = Finding> + 'a {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
     let unknown = cluster

@@ -42,7 +42,7 @@ pub enum Fact {
         /// The step.
         step: Box<Step>,
     },
-    /// What was found out about an owner.
+    /// The result of the lookup of an owner.
     Owner {
         /// The owner.
         owner: Resolved,
@@ -61,7 +61,7 @@ pub enum Fact {
     },
 }
 
-/// Why an object has its fate.
+/// A reason for the fate of an object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
@@ -199,7 +199,7 @@ impl Forecast {
         causes
     }
 
-    /// Why an object that no request changes is kept: its owners.
+    /// The reasons that keep an object that no request changes: its owners.
     fn standing(&self, object: &ObjectRef) -> Vec<Statement> {
         let Some(fate) = self.fate(object) else {
             return Vec::new();
@@ -344,7 +344,7 @@ impl fmt::Display for StepText<'_> {
     }
 }
 
-/// What a controller does.
+/// The verb for a controller's action.
 const fn verb(act: Act) -> &'static str {
     match act {
         Act::Delete { .. } => "deletes",

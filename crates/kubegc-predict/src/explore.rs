@@ -38,7 +38,7 @@ use crate::{
     run::{ClientDelete, Simulated, Unlisted},
 };
 
-/// How much to try.
+/// Bounds of the exploration.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -71,13 +71,13 @@ impl Default for Bounds {
 pub struct Exploration {
     /// Every object that could be affected, with each fate that was met and one way to it.
     pub fates: Vec<PossibleFates>,
-    /// How many schedules came to rest.
+    /// Number of schedules that ended.
     pub schedules: u64,
-    /// How many states were met while trying every order.
+    /// Number of distinct states over all orders.
     pub states: usize,
     /// Whether every order was tried: then what was not met does not happen.
     pub exhaustive: bool,
-    /// What was tried.
+    /// The bounds of the exploration.
     pub bounds: Bounds,
 }
 
@@ -179,20 +179,20 @@ struct Race<'a> {
     objects: Option<Arc<Option<Objects>>>,
 }
 
-/// What can happen next.
+/// A step that can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// The client makes its next delete.
     Client,
-    /// A call is carried out and answered.
+    /// A request is performed and gets its response.
     Call(usize),
     /// The collector sees the next change of a kind.
     Show(KindId),
 }
 
 impl Race<'_> {
-    /// Lets idle workers take what is queued, then says what can happen. Where nothing can, time passes;
-    /// empty once all is at rest.
+    /// Assigns queued keys to idle workers, then returns the steps that can happen. If none can, the time
+    /// advances; the result is empty once nothing is pending.
     fn choices(&mut self) -> Vec<Choice> {
         loop {
             let retry_at = self.poll();
@@ -432,7 +432,7 @@ impl Found {
             forecast::fates(prepared.cluster, &prepared.scope, &prepared.objects, &race.world)
         {
             let fate = match fate {
-                // Who made it go is a matter of timing, not a fate of its own.
+                // The client that deleted it depends on timing and does not distinguish fates.
                 Fate::Deleted { .. } => Fate::Deleted {
                     by: Actor::GarbageCollector,
                 },

@@ -24,7 +24,7 @@ pub enum Fate {
     },
     /// It is terminating at the end.
     Terminating {
-        /// What it waits for, at least one thing.
+        /// The conditions that it waits for, at least one.
         waits_for: Vec<Wait>,
     },
     /// Missing data allows several fates.
@@ -54,7 +54,7 @@ impl Fate {
 pub enum Missing {
     /// An owner whose kind was not dumped completely.
     Owner {
-        /// The owner, as the reference names it; the namespace is where it would be looked for.
+        /// The owner, as the reference names it. The namespace is the one of the lookup.
         owner: ObjectRef,
         /// The resource to dump, as kubectl takes it.
         resource: String,
@@ -84,11 +84,11 @@ pub enum Missing {
         /// The resources that are not complete in the dump, as kubectl takes them.
         resources: Vec<String>,
     },
-    /// What would say when a deleted pod ends, and whether a kubelet ends it.
+    /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
     Ending {
         /// The pod.
         pod: ObjectRef,
-        /// What is not known, in words.
+        /// Description of the missing data.
         reason: String,
     },
 }
@@ -188,7 +188,8 @@ pub enum Finding {
         /// The objects of the requests.
         objects: Vec<ObjectRef>,
     },
-    /// The cloud was asked about a node that is not in the dump: its answer changes nothing.
+    /// A controller looked up a node at the cloud provider, and the node is missing from the dump: the
+    /// response changes nothing.
     NodeNotDumped {
         /// The name of the node.
         node: Arc<str>,
@@ -196,7 +197,7 @@ pub enum Finding {
     /// Stateful sets were not dumped completely, and claims are named like those of sets that are not there: where such a set is being deleted, or a pod of
     /// it, they may go with it, and their volumes with them.
     UnseenSets {
-        /// How many claims.
+        /// Number of claims.
         claims: usize,
     },
     /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was not dumped.
@@ -214,7 +215,7 @@ pub enum Finding {
     DidNotSettle,
 }
 
-/// How many kinds or objects a sentence names.
+/// Maximum number of kinds or objects that a sentence names.
 const KINDS_SHOWN: usize = 6;
 
 impl fmt::Display for Finding {

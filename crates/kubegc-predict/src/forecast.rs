@@ -1,4 +1,4 @@
-//! What happens to each object: the state of the dump compared with the end of the simulations.
+//! The forecast of each object: the state of the dump compared with the end of the simulations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,11 +27,11 @@ use crate::{
     wait::waits_for,
 };
 
-/// What happens to a cluster, object by object and write by write.
+/// The forecast of a cluster, object by object and write by write.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Forecast {
-    /// When it begins.
+    /// The time at which it begins.
     pub began: Timestamp,
     /// The length of the period, its end included; `None`: until nothing changes any longer.
     pub horizon: Option<Duration>,
@@ -44,16 +44,16 @@ pub struct Forecast {
     pub timeline: Vec<Step>,
     /// The warnings that the garbage collector publishes.
     pub warnings: Vec<InvalidNamespace>,
-    /// What else is worth knowing, sorted.
+    /// Further findings, sorted.
     pub findings: Vec<Finding>,
     /// Objects about which a controller cannot decide because a fact is missing from the dump. Objects that are
     /// deleted anyway are not among them. Empty in forecasts of deletes alone.
     pub undetermined: Vec<Undetermined>,
-    /// When a controller reconciles the next key after the end.
+    /// The time at which a controller reconciles the next key after the end.
     pub next_at: Option<Timestamp>,
     /// The assumptions about everything outside of the control plane.
     pub assumptions: Assumptions,
-    /// The controllers that run beside the garbage collector, by name.
+    /// The controllers that run in addition to the garbage collector, by name.
     pub controllers: Vec<&'static str>,
     /// The simulated time until the last change.
     pub duration: Duration,
@@ -116,7 +116,7 @@ impl Forecast {
         Some(&self.fates[found.ok()?])
     }
 
-    /// How many objects have each fate.
+    /// Number of objects by fate.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();

@@ -13,11 +13,11 @@ pub struct Intent {
     pub target: Target,
     /// The options of the request: propagation policy, preconditions, grace period, dry run.
     pub options: DeleteOptions,
-    /// When it is requested, since the beginning. Those of a question must be in this order.
+    /// Time of the request, since the beginning. The intents of a question must be in this order.
     pub after: Duration,
 }
 
-/// What is to be deleted.
+/// The target of a deletion.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {

@@ -1,6 +1,6 @@
 //! Forecasts of what deletes do to a Kubernetes cluster, with explanations.
 //!
-//! A [`Cluster`] is built from a dump and answers questions:
+//! A [`Cluster`] is built from a dump and computes forecasts:
 //!
 //! | question | call |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The question that a forecast answers.
+//! The input of a forecast: intents, horizon, and what runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,20 +35,20 @@ use crate::Intent;
 pub struct Question {
     /// The deletes, in order. Without any, the question is what happens anyway.
     pub intents: Vec<Intent>,
-    /// When the dump was taken, every controller started and the first delete is requested. Default: the time of the
-    /// newest event that the dump shows.
+    /// The time of the dump, of the start of every controller, and of the first delete. Default: the time of
+    /// the newest event in the dump.
     pub now: Option<Timestamp>,
     /// The length of the period. Default: until nothing changes any longer.
     pub horizon: Option<Duration>,
     /// Whether the forecast includes what happens without the deletes. Default: only if there are none.
     pub everything: bool,
-    /// The controllers that run beside the garbage collector. Default: those that kube-controller-manager runs by
-    /// default. External provisioners that volumes of the dump name are added.
+    /// The controllers that run in addition to the garbage collector. Default: those that
+    /// kube-controller-manager runs by default. External provisioners named by volumes of the dump are added.
     pub controllers: Vec<Arc<dyn Controller>>,
 }
 
 impl Question {
-    /// What happens anyway in a cluster of this version.
+    /// A question without intents, for a cluster of this version.
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Question {
         self
     }
 
-    /// The same with a controller that replaces the one of its name, or runs beside the others.
+    /// The same with a controller that replaces the one of its name, or runs in addition to the others.
     #[must_use]
     pub fn with(mut self, controller: impl Controller + 'static) -> Self {
         let name = controller.info().name;

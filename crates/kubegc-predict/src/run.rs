@@ -64,7 +64,7 @@ pub(crate) struct Run<'q> {
     /// Controllers that have listed the whole dump. Without these, they list the scope.
     pub(crate) manager: Option<Manager>,
     pub(crate) deletes: Vec<ClientDelete<'q>>,
-    /// When it begins; `None`: the time of the newest event in the scope.
+    /// The time at which it begins; `None`: the time of the newest event in the scope.
     pub(crate) began: Option<Timestamp>,
     /// The length of the period; `None`: until nothing changes.
     pub(crate) horizon: Option<Duration>,
@@ -236,7 +236,7 @@ impl Run<'_> {
             is_alone: true,
             aggregated_apis: cluster.aggregated_apis.clone(),
             assumptions: Arc::clone(&cluster.assumptions),
-            ..Settings::new(cluster.version, Arc::new(JsonDocuments::default()))
+            ..Settings::new(cluster.version)
         };
         let mut plane = ControlPlane::with_manager(&server, settings, manager);
         plane.settle_collector(&mut server);
@@ -315,8 +315,8 @@ fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<s
     names
 }
 
-/// Lets controllers list the objects of a scope. A resource is complete where the dump has all objects in the namespaces of
-/// the scope.
+/// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
+/// the namespaces of the scope.
 fn list_scope(
     cluster: &Cluster,
     manager: &mut Manager,
@@ -353,7 +353,7 @@ fn list_scope(
     add_cloud_answers(manager, now, &cluster.assumptions);
 }
 
-/// Lets controllers list the whole dump.
+/// Feeds the list of the whole dump to controllers.
 pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
@@ -380,7 +380,7 @@ fn server(
             meta: object.meta.clone(),
             body: body(object),
         };
-        // What is only read keeps the owners that are in scope.
+        // An object that is only read keeps the owners that are in scope.
         if scope.members[position] == Member::Context {
             let owners: Vec<Owner> = cluster.edges.owners(*position).collect();
             let mut owners = owners.into_iter();
@@ -446,7 +446,7 @@ fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerRef
     server.register(resource).ok()
 }
 
-/// The facts beside the metadata, as an object's body has them.
+/// The facts other than the metadata, in the form of an object's body.
 fn body(object: &SnapshotObject) -> Option<kubegc_sim::Body> {
     let value = match object.details.as_deref()? {
         Details::Body(_) => {
@@ -507,7 +507,8 @@ pub(crate) fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
     deletion_requested_at(meta).max(meta.creation_timestamp)
 }
 
-/// When the deletion of a terminating object was requested: its deletion time without the grace period.
+/// The time at which the deletion of a terminating object was requested: its deletion time without the grace
+/// period.
 pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
     let deletion = meta.deletion_timestamp?;

@@ -279,7 +279,7 @@ fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
     Ok(kinds)
 }
 
-/// How many similar names an error has.
+/// Maximum number of similar names in an error.
 const SIMILAR_MAX: usize = 3;
 /// From which similarity on a name is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;

@@ -133,13 +133,13 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
         let Some(position) = cluster.position_of(object) else {
             continue;
         };
-        // What is deleted anyway is not pruned.
+        // An object that is deleted anyway is not pruned.
         let existing_dependents = |resource| {
             let mut found = dependents(cluster, position, resource);
             found.retain(|at| !is_deleted(cluster, scope, world, *at));
             found
         };
-        // What it owns or may adopt.
+        // The objects that it owns or may adopt.
         let adopted = |resource| {
             let mut found = existing_dependents(resource);
             found.extend(cluster.adoptable(position, resource, world));
@@ -151,7 +151,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
             permissions.all(|(resource, _, verbs)| *resource != object.resource || *verbs == ["delete"])
         };
         let in_doubt = match (info.name, object.resource) {
-            // What it gives to its claims decides whether they follow the set, or its pods.
+            // Its retention policy decides whether its claims follow the set, or its pods.
             ("statefulset-controller", Resource::StatefulSets) => {
                 let is_gone = |position: u32| {
                     unknown_owners.contains(&position) || is_deleted(cluster, scope, world, position)
@@ -179,7 +179,8 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
                     .collect()
             }
             ("job-controller", Resource::Jobs) => dependents(cluster, position, Resource::Pods),
-            // What only deletes changes nothing of what is terminating; pods excepted, whose grace period it ends.
+            // A controller that only deletes changes no terminating object, except pods, whose grace period
+            // it ends.
             (_, resource)
                 if resource != Resource::Pods
                     && only_deletes()
@@ -219,7 +220,7 @@ fn is_deleted(cluster: &Cluster, scope: &Scope, world: &Simulation, position: u3
     found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
 }
 
-/// What is missing to say when a pod ends once it is deleted, and by whom.
+/// The data that is missing to determine when a pod ends after its deletion, and which component ends it.
 ///
 /// A pod with a final phase and one without a node are removed at once when they are deleted. Others have their grace
 /// period, and their kubelet ends them.

@@ -1,4 +1,4 @@
-//! What terminating objects wait for.
+//! The conditions that terminating objects wait for.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{Cluster, unknown::kubelet_of};
 
-/// What a terminating object waits for.
+/// A condition that a terminating object waits for.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
@@ -36,12 +36,12 @@ pub enum Wait {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
         known: Option<&'static Finalizer>,
-        /// Why that component has not removed it, where that is known.
+        /// The reason why that component has not removed it, if known.
         reason: Option<String>,
     },
     /// For the end of its grace period.
     Grace {
-        /// When it ends; `None` where the object has none.
+        /// The time at which it ends; `None` if the object has none.
         ends_at: Option<Timestamp>,
     },
     /// For a kubelet.
@@ -58,9 +58,9 @@ pub enum Wait {
 pub struct Remaining {
     /// The resource, as kubectl takes it: `deployments.apps`.
     pub resource: String,
-    /// How many objects.
+    /// Number of objects.
     pub count: usize,
-    /// How many of them have each finalizer.
+    /// Number of them by finalizer.
     pub finalizers: BTreeMap<Arc<str>, usize>,
 }
 
@@ -77,7 +77,7 @@ impl Wait {
     }
 }
 
-/// How many dependents a sentence names.
+/// Maximum number of dependents that a sentence names.
 const NAMED_MAX: usize = 5;
 
 impl fmt::Display for Wait {
@@ -135,7 +135,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// What an object of the dump waits for at the end of a simulation.
+/// The conditions that an object of the dump waits for at the end of a simulation.
 ///
 /// # Complexity
 /// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
@@ -189,7 +189,7 @@ pub(crate) fn waits_for(
 
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Who removes a finalizer, and why it has not been removed.
+/// The component that removes a finalizer, and the reason why it has not removed it.
 fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
     let reason = match known.map(|known| known.owner) {

@@ -1,6 +1,7 @@
-//! Decides when an expectation about an object is met, and what a failing test says.
+//! Assertions about objects, and the messages of failing ones.
 //!
-//! An expectation has to hold now and after all that the control plane would do now: an object that is only still there does not survive.
+//! An expectation must hold now and after everything that the control plane would do now. An object that
+//! merely still exists does not survive.
 
 use std::fmt::Write;
 
@@ -12,7 +13,7 @@ use crate::{
     fate::{Fate, fate},
 };
 
-/// What a test expects of an object.
+/// The state that a test expects of an object.
 #[derive(Clone, Copy)]
 enum Expected {
     Collected,
@@ -38,16 +39,17 @@ impl Expected {
     }
 }
 
-/// Turns of the control plane that are looked ahead.
+/// Maximum number of control plane steps that an assertion simulates ahead.
 const TURNS_MAX: u32 = 10_000;
 
 impl Cluster {
-    /// Asserts that an object was there and is gone, whoever deleted it.
+    /// Asserts that an object existed and no longer exists. It does not matter which client deleted it.
     ///
     /// Takes a typed object, a [`Name`], or an [`ObjectRef`](kubegc_core::ObjectRef). With a uid, another object under the same name does not count.
     ///
     /// # Panics
-    /// It is there, or never was. The message says what is there, what holds it, which requests led to that, and what would make it go.
+    /// Panics if the object exists or never existed. The message shows the object, what blocks its deletion,
+    /// the requests that led to this state, and what would complete the deletion.
     #[track_caller]
     pub fn assert_collected(&self, object: impl Into<Name>) {
         self.expect(&object.into(), Expected::Collected);
@@ -56,7 +58,8 @@ impl Cluster {
     /// Asserts that an object is there and is not being deleted, now and after all that the control plane would do now.
     ///
     /// # Panics
-    /// It is gone, is being deleted, or is about to be. The message says who deleted it and why.
+    /// Panics if the object no longer exists, is terminating, or is about to be deleted. The message shows
+    /// who deleted it and why.
     #[track_caller]
     pub fn assert_survives(&self, object: impl Into<Name>) {
         self.expect(&object.into(), Expected::Survives);
@@ -66,7 +69,7 @@ impl Cluster {
     /// would do now.
     ///
     /// # Panics
-    /// It is gone, or nobody deletes it, or only its grace period has yet to end.
+    /// Panics if the object no longer exists, is not being deleted, or waits only for its grace period.
     #[track_caller]
     pub fn assert_stuck(&self, object: impl Into<Name>) {
         self.expect(&object.into(), Expected::Stuck);
@@ -78,14 +81,14 @@ impl Cluster {
             let state = self.inner.state.lock();
             failure(server, &state, object, expected)
         });
-        // The locks are released: the cluster can be used by whoever catches this.
+        // The locks are released, so a caller that catches the panic can use the cluster.
         if let Some(message) = failure {
             panic!("{message}");
         }
     }
 }
 
-/// What to say where an expectation is not met.
+/// The message of an unmet expectation.
 fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected) -> Option<String> {
     let now = fate(server, state, &state.plane, object);
     let later = ahead(server, &state.plane).map(|(server, plane)| fate(&server, state, &plane, object));

@@ -1,4 +1,4 @@
-//! Decides what is told of each request: who asked for what, when, and what came of it.
+//! The audit log: one entry per request, with client, verb, time and response.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,20 +10,21 @@ use crate::{
     http::{Call, Verb},
 };
 
-/// One request, and its answer.
+/// One request and its response.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its place among all requests, from 1 on.
     pub number: u64,
-    /// When it was performed, by the cluster's clock.
+    /// When the server performed the request, by the cluster's clock.
     pub at: Timestamp,
     /// The same, since the cluster's beginning.
     pub since_start: Duration,
-    /// Who asked: the name given to [`Cluster::client_as`](crate::Cluster::client_as), or the request's `User-Agent`. The control plane's own
-    /// requests are those of `garbage-collector`, `namespace-controller`, `custom-resource-cleaner`, `kubelet` and `finalizer-holder`.
+    /// The client: the name given to [`Cluster::client_as`](crate::Cluster::client_as), or the request's
+    /// `User-Agent`. The control plane's own requests have the names `garbage-collector`,
+    /// `namespace-controller`, `custom-resource-cleaner`, `kubelet` and `finalizer-holder`.
     pub client: Arc<str>,
-    /// What was asked for.
+    /// The requested verb.
     pub verb: Verb,
     /// API group; empty for the core group and for what is no resource.
     pub group: Arc<str>,
@@ -37,17 +38,17 @@ pub struct Entry {
     pub subresource: Arc<str>,
     /// Whether nothing was to be stored.
     pub dry_run: bool,
-    /// The answer's HTTP status; `None` where the client got no answer.
+    /// The HTTP status code of the response; `None` if the client received no response.
     pub code: Option<u16>,
     /// Size of the request's body, in bytes.
     pub body_bytes: usize,
-    /// The version of the object that a write answered with; empty where it answered with none.
+    /// The resourceVersion in the response of a write; empty if the response has none.
     pub resource_version: String,
-    /// The uid of the object that a write changed or deleted; empty where the response does not tell it.
+    /// The uid of the object that a write changed or deleted; empty if the response does not contain it.
     pub uid: Uid,
     /// The fault that was injected, in one word.
     pub fault: Option<&'static str>,
-    /// Why the control plane made this request.
+    /// The control plane's reason for this request.
     pub reason: Option<Arc<str>>,
 }
 
@@ -58,7 +59,7 @@ impl Entry {
         self.verb.is_write() && !self.dry_run
     }
 
-    /// Whether the client was told that it was done.
+    /// Whether the client received a success response.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.code.is_some_and(|code| code < 400)
@@ -173,7 +174,7 @@ impl Audit {
         self.0.iter().map(|entry| &**entry)
     }
 
-    /// How many there are.
+    /// The number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
@@ -233,7 +234,8 @@ impl Audit {
         self.filter(|entry| *entry.name == *name)
     }
 
-    /// Those after the first so many requests of the cluster, to look at what happened since [`Cluster::audit`](crate::Cluster::audit) was last asked.
+    /// The entries after the first `number` requests of the cluster: everything since an earlier call of
+    /// [`Cluster::audit`](crate::Cluster::audit).
     #[must_use]
     pub fn after(&self, number: u64) -> Self {
         self.filter(|entry| entry.number > number)
@@ -252,7 +254,7 @@ impl fmt::Display for Audit {
     }
 }
 
-/// What an answer's body says of its object.
+/// The parts of a response body that identify its object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Answered {
@@ -270,7 +272,7 @@ struct StatusDetails {
 }
 
 impl Answered {
-    /// The metadata of the object: its own, or what the status of a deletion tells of it.
+    /// The metadata of the object: its own, or that in the status of a deletion.
     fn meta(self) -> AnsweredMeta {
         match &*self.kind {
             "Status" if self.status == "Success" => AnsweredMeta {
@@ -297,7 +299,7 @@ struct AnsweredMeta {
     resource_version: String,
 }
 
-/// What is known of a request before its answer.
+/// The parts of an entry that exist before the response.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) client: &'a str,
@@ -309,7 +311,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The entry, with the code and, for writes, the body of the answer.
+    /// The entry with the status code and, for writes, the response body.
     pub(crate) fn answered(self, code: Option<u16>, body: &[u8]) -> Entry {
         let Asked {
             client,
@@ -320,7 +322,7 @@ impl Asked<'_> {
             fault,
         } = self;
         let answered: Answered = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
-            // What cannot be read says nothing of an object.
+            // An unreadable body identifies no object.
             serde_json::from_slice(body).unwrap_or_default()
         } else {
             Answered::default()

@@ -1,4 +1,4 @@
-//! Decides how answers leave the cluster: at once, or as a watch that goes on as long as its client reads.
+//! Response bodies: complete ones, and watches that stream as long as the client reads.
 
 use std::{
     future::Future,
@@ -20,7 +20,8 @@ use crate::{
     service::broken,
 };
 
-/// The body of a response of a [`ClusterService`](crate::ClusterService): of a watch, for as long as it goes on.
+/// The body of a response of a [`ClusterService`](crate::ClusterService). The body of a watch ends with the
+/// watch.
 pub struct ResponseBody(Kind);
 
 enum Kind {
@@ -94,7 +95,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// How a fault ends a watch.
+/// The way in which a fault ends a watch.
 pub(crate) struct WatchEnd {
     events_left: u32,
     how: End,
@@ -132,7 +133,7 @@ impl WatchEnd {
     }
 }
 
-/// The event that tells a client that it has to list anew.
+/// The event that makes a client relist.
 const EXPIRED: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"The resourceVersion for the provided watch is too old.","reason":"Expired","code":410}}
 "#;
 
@@ -191,7 +192,7 @@ impl WatchBody {
         }
     }
 
-    /// Waits for a change after a revision, and for a time. Answers whether one of them has come already.
+    /// Waits for a change after a revision, and for a time. Returns whether one of them has already occurred.
     fn is_woken(&mut self, context: &mut Context<'_>, revision: u64, until: Option<Timestamp>) -> bool {
         let shared = self.inner.shared.clone();
         let mut changed: Waiting<u64> = Box::pin(async move { shared.changed(revision).await });
@@ -216,7 +217,7 @@ impl WatchBody {
         woken
     }
 
-    /// Where the fault's time has come: what the client sees last.
+    /// The last event or error that the client receives, once the fault is due.
     fn ended_by_fault(&mut self) -> Option<Option<Result<Bytes, io::Error>>> {
         let end = self.end.as_ref().filter(|end| end.events_left == 0)?;
         let how = end.how;
@@ -229,7 +230,7 @@ impl WatchBody {
         })
     }
 
-    /// Nobody is to wait for this watch any longer.
+    /// Stops waiting for this watch.
     fn close(&mut self) {
         self.watch = None;
         self.changed = None;

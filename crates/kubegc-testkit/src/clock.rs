@@ -1,4 +1,4 @@
-//! Decides what time it is in a cluster: what the test says, or what tokio's clock says.
+//! The clock of a cluster: set by the test, or following tokio's clock.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,15 +10,16 @@ use tokio::{runtime::Handle, time::Instant};
 
 /// The clock of a [`Cluster`](crate::Cluster). Clones show the same time.
 ///
-/// It stands still until it is moved by [`Cluster::advance`](crate::Cluster::advance), or it follows tokio's clock: where that was paused when
-/// the cluster was built, or where [`Builder::follow_tokio_clock`](crate::Builder::follow_tokio_clock) asked for it. Then whatever moves one of the two moves both,
-/// tokio's own advancing of a paused clock included.
+/// The clock is manual and is advanced by [`Cluster::advance`](crate::Cluster::advance), or it follows
+/// tokio's clock. It follows tokio's clock if that was paused when the cluster was built, or if
+/// [`Builder::follow_tokio_clock`](crate::Builder::follow_tokio_clock) requested it. Then advancing one of
+/// the two advances both, including tokio's automatic advancing of a paused clock.
 #[derive(Clone)]
 pub struct ClusterClock(Source);
 
 #[derive(Clone)]
 enum Source {
-    /// The second shows the same time, and who waits by it is not asked for.
+    /// The second clock shows the same time; its waiters are not counted.
     Manual(SimClock, SimClock),
     Tokio(Arc<Followed>),
 }
@@ -27,7 +28,8 @@ struct Followed {
     /// The cluster's time when tokio's clock showed `base`.
     began: Timestamp,
     base: Instant,
-    /// The latest time that was shown: the time for those who ask outside of the runtime, where tokio's clock is another.
+    /// The latest time that was returned. Callers outside of the runtime get it, because tokio's clock
+    /// differs there.
     shown: Mutex<Timestamp>,
 }
 
@@ -60,7 +62,8 @@ impl ClusterClock {
         matches!(self.0, Source::Tokio(_))
     }
 
-    /// The earliest time that somebody waits for by this clock. Always `None` where it follows tokio's, which does not tell.
+    /// The earliest time that a task waits for on this clock. Always `None` if the clock follows tokio's,
+    /// which does not expose its timers.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         match &self.0 {
@@ -69,7 +72,7 @@ impl ClusterClock {
         }
     }
 
-    /// Lets time pass: at once, or as tokio's clock does it, stopping at each timer on the way.
+    /// Advances the time: at once, or as tokio's clock does it, stopping at each timer on the way.
     pub(crate) async fn pass(&self, by: Duration) {
         match &self.0 {
             Source::Manual(clock, _) => self.set(clock.now().saturating_add(by)),
@@ -85,7 +88,8 @@ impl ClusterClock {
         }
     }
 
-    /// Waits like [`Clock::sleep_until`], and [`next_wake`](Self::next_wake) does not tell of it: for what never comes to an end.
+    /// Waits like [`Clock::sleep_until`], but is not reported by [`next_wake`](Self::next_wake). For tasks
+    /// that never end.
     pub(crate) async fn sleep_unnoticed_until(&self, until: Timestamp) {
         match &self.0 {
             Source::Manual(_, unnoticed) => unnoticed.sleep_until(until).await,
@@ -135,7 +139,7 @@ impl Clock for ClusterClock {
     }
 }
 
-/// Whether tokio's clock is paused: it stands still while the machine's goes on.
+/// Whether tokio's clock is paused, which means that it does not follow the machine's clock.
 pub(crate) fn tokio_is_paused() -> bool {
     if Handle::try_current().is_err() {
         return false;

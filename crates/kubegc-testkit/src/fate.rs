@@ -1,4 +1,5 @@
-//! Decides what has become of an object, and tells why: what it is, what holds it, who did what, what would free it.
+//! The state of an object and its explanation: owners, dependents, finalizers, requests, and the remaining
+//! conditions of its deletion.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -15,53 +16,54 @@ use crate::{
     http::Verb,
 };
 
-/// What has become of an object, and what is known about it. Made by [`Cluster::fate`]; its text is what failing assertions show.
+/// The state of an object and its explanation. Made by [`Cluster::fate`]; failing assertions print its text.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// The object.
     pub object: Name,
-    /// What has become of it.
+    /// Its state.
     pub standing: Standing,
-    /// Its owners as it last named them, and what has become of each.
+    /// Its owners as it last named them, with the state of each.
     pub owners: Vec<Owner>,
-    /// Its dependents, as the collector knows them.
+    /// Its dependents in the collector's graph.
     pub dependents: Vec<ObjectRef>,
-    /// When the collector looks at it again, and how often that failed so far.
+    /// When the collector retries it, and the number of failures so far.
     pub retry: Option<(Timestamp, u32)>,
-    /// What the collector warned of: see its Event `OwnerRefInvalidNamespace`.
+    /// The collector's warnings: see its Event `OwnerRefInvalidNamespace`.
     pub warnings: Vec<String>,
     /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name are left out.
     pub requests: Audit,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
-    /// What would make it go, where it is there.
+    /// What completes its deletion, if it exists.
     pub goes_once: Vec<String>,
 }
 
-/// What has become of an object.
+/// The state of an object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// No such object was ever there.
+    /// No such object ever existed.
     NeverThere {
         /// Objects of its kind with other names in its namespace, for finding a slip: the first ten.
         others: Vec<Arc<str>>,
     },
-    /// It is gone.
+    /// It existed and no longer exists.
     Gone {
         /// Whether another object has its name now.
         replaced: bool,
     },
-    /// It is there, and nobody deletes it.
+    /// It exists and is not being deleted.
     Alive,
-    /// It is being deleted and still there.
+    /// It is terminating.
     Terminating {
         /// The finalizers that hold it; a namespace's own among them.
         finalizers: Vec<Arc<str>>,
-        /// The dependents that hold it up, where it waits for its dependents; what is left in it, where it is a namespace. The first ten.
+        /// The first ten dependents that block its deletion, if it waits for its dependents. For a namespace:
+        /// the first ten objects left in it.
         blocked_by: Vec<ObjectRef>,
-        /// When its grace period is over, where it waits for nothing else.
+        /// The end of its grace period, if it waits for nothing else.
         in_grace_until: Option<Timestamp>,
     },
 }
@@ -72,13 +74,13 @@ pub enum Standing {
 pub struct Owner {
     /// The reference.
     pub reference: OwnerReference,
-    /// What has become of it.
+    /// Its state.
     pub state: OwnerState,
-    /// When the collector looks for it again, and how often it failed to decide about it so far.
+    /// When the collector retries it, and the number of failed attempts so far.
     pub retry: Option<(Timestamp, u32)>,
 }
 
-/// What has become of an owner.
+/// The state of an owner.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
@@ -92,12 +94,12 @@ pub enum OwnerState {
     Gone,
     /// It existed, and another object has its name now.
     Replaced,
-    /// No object of this name and uid ever existed where the reference looks for it.
+    /// No object of this name and uid ever existed where the reference points.
     NeverThere {
         /// Whether that is in the namespace of the dependent.
         namespaced: bool,
     },
-    /// An object has the name, and never had the uid that the reference says.
+    /// An object has the name, but never had the uid of the reference.
     OtherUid,
     /// It exists in another namespace. References name objects in the namespace of the dependent: to the collector it does not exist.
     InOtherNamespace,
@@ -129,11 +131,11 @@ impl fmt::Display for OwnerState {
     }
 }
 
-/// How many objects and requests are told of.
+/// Maximum number of objects and of requests that are shown.
 const SHOWN: usize = 10;
 
 impl Cluster {
-    /// What has become of an object, with all that is known about it.
+    /// The state of an object and its explanation.
     ///
     /// # Complexity
     /// Linear in the number of changes and requests so far.
@@ -147,7 +149,7 @@ impl Cluster {
     }
 }
 
-/// What has become of an object on a server.
+/// The state of an object on a server.
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
     let kind = server.catalog().mapping(&object.api_version, &object.kind);
     let found = kind.and_then(|kind| server.object(kind, &object.namespace, &object.name));
@@ -278,7 +280,7 @@ fn standing(server: &ApiServer, plane: &Plane, kind: Option<KindId>, stored: &St
     }
 }
 
-/// What is left in a namespace.
+/// The objects left in a namespace.
 fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
     let kinds = server
         .catalog()
@@ -326,7 +328,8 @@ fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: 
     }
 }
 
-/// The state of an owner that does not exist where its reference looks for it. `replaced`: another object has its name there.
+/// The state of an owner that does not exist where its reference points. `replaced`: another object has its
+/// name there.
 fn absent(
     server: &ApiServer,
     kind: KindId,
@@ -339,7 +342,7 @@ fn absent(
             let meta = &event.object.meta;
             meta.uid == reference.uid && *meta.namespace == *namespace && meta.name == reference.name
         }),
-        // What is no longer known may have existed.
+        // History that is no longer retained may have contained it.
         Err(_) => true,
     };
     let namespaced = server.catalog()[kind].is_namespaced();
@@ -417,8 +420,9 @@ impl<'a> Named<'a> {
 
 /// Those of the writes on one name that are about the object with this uid.
 ///
-/// A response that does not tell a uid, such as a failure, is about the object that had the name at the time: that of the write before it.
-/// A creation that failed for another reason than that the name exists was for the object that got the name next.
+/// A response without a uid, such as a failure, is about the object that had the name at the time: that of
+/// the write before it. A creation that failed for another reason than an existing name was for the object
+/// that got the name next.
 fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry> {
     let known = |entry: &&&Entry| !entry.uid.is_empty();
     let is_about = |at: usize| {
@@ -442,7 +446,7 @@ fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry>
     chosen.into_iter()
 }
 
-/// What has to happen before it goes.
+/// The remaining conditions of its deletion.
 fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
     let mut out = Vec::new();
     match &fate.standing {
@@ -517,13 +521,13 @@ pub(crate) fn names(objects: &[ObjectRef]) -> String {
 }
 
 impl Fate {
-    /// Whether it was there and is gone.
+    /// Whether it existed and no longer exists.
     #[must_use]
     pub const fn is_collected(&self) -> bool {
         matches!(self.standing, Standing::Gone { .. })
     }
 
-    /// Whether it is there and nobody deletes it.
+    /// Whether it exists and is not being deleted.
     #[must_use]
     pub const fn survives(&self) -> bool {
         matches!(self.standing, Standing::Alive)
@@ -571,7 +575,7 @@ impl fmt::Display for Fate {
 }
 
 impl Fate {
-    /// All but the first line, each line begun anew.
+    /// All but the first line, each after a line break.
     pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for owner in &self.owners {
             write!(f, "\n  its owner {} {}", owner.reference.short(), owner.state)?;

@@ -1,4 +1,4 @@
-//! Decides which requests go wrong, and how: by rules first, then by seeded draw.
+//! Faults of requests, by rules first and then by seeded draw.
 //!
 //! Only requests of clients meet faults; the cluster's own control plane does not.
 
@@ -10,20 +10,20 @@ use serde_json::json;
 
 use crate::http::{Call, Verb};
 
-/// What goes wrong with a request.
+/// A fault of a request.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// It is answered with an error, as an API server or a proxy before it would, and not performed.
+    /// The request gets an error response, as from an API server or a proxy before it, and is not performed.
     Refuse {
         /// HTTP status, 400 to 599.
         code: u16,
-        /// After how many seconds the client is asked to try again (`Retry-After`).
+        /// Seconds after which the client shall retry (`Retry-After`).
         retry_after_seconds: Option<u32>,
     },
     /// The connection breaks before the request arrives: it is not performed.
     Disconnect,
-    /// It is performed, and the connection breaks before the answer arrives.
+    /// The request is performed, and the connection breaks before the response arrives.
     LoseAnswer,
     /// It arrives late, by the cluster's clock.
     Delay(Duration),
@@ -37,7 +37,7 @@ pub enum Fault {
         /// After how many events.
         after_events: u32,
     },
-    /// A watch is told that its version is too old (410) and ends. Other requests are left alone.
+    /// A watch gets the error that its version is too old (410), and ends. Other requests are not affected.
     ExpireWatch {
         /// After how many events.
         after_events: u32,
@@ -45,7 +45,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// An answer with this status; 429 and 503 ask to try again after a second. What is no error becomes 500.
+    /// A response with this status; 429 and 503 have a `Retry-After` of one second. A status that is not an
+    /// error becomes 500.
     #[must_use]
     pub const fn status(code: u16) -> Self {
         let retry_after_seconds = if matches!(code, 429 | 503) { Some(1) } else { None };
@@ -78,7 +79,7 @@ impl Fault {
     }
 }
 
-/// Which requests go wrong, when, and how. Without further words: the next one, once.
+/// The requests that get a fault, the time and the fault. Default: the next request, once.
 ///
 /// # Examples
 /// ```
@@ -116,7 +117,7 @@ impl Rule {
         }
     }
 
-    /// Only requests with this verb. Said more than once: with one of these.
+    /// Only requests with this verb. If repeated: with one of these.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verbs.push(verb);
         self
@@ -164,7 +165,7 @@ impl Rule {
         self
     }
 
-    /// Lets so many requests pass first. Default: none.
+    /// Number of matching requests without a fault before the first one. Default: none.
     pub const fn skip(mut self, requests: u32) -> Self {
         self.skip = requests;
         self
@@ -198,7 +199,7 @@ impl Rule {
     }
 }
 
-/// Whether a client goes by this name: `kubectl` is the one that says `kubectl/v1.30.0`.
+/// Whether a client has this name: `kubectl` matches the user agent `kubectl/v1.30.0`.
 pub(crate) fn is_client(client: &str, name: &str) -> bool {
     client
         .strip_prefix(name)
@@ -281,7 +282,8 @@ impl Script {
         &self.injected
     }
 
-    /// What goes wrong with this request. The first rule that applies counts, and later ones do not see the request.
+    /// The fault of this request. The first rule that applies counts, and later ones do not count the
+    /// request.
     pub(crate) fn meet(&mut self, client: &str, call: &Call) -> Option<Fault> {
         let fault = self.by_rule(client, call).or_else(|| self.by_draw(call))?;
         *self.injected.entry(fault.word()).or_default() += 1;
@@ -313,7 +315,7 @@ impl Script {
     }
 }
 
-/// The answer of a server that refuses.
+/// The response of a server that refuses.
 pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Response<bytes::Bytes> {
     let mut details = serde_json::Map::new();
     for (key, text) in [

@@ -73,7 +73,8 @@
 //!
 //! # Time
 //!
-//! The cluster has a clock of its own, which stands still. In a test with a paused tokio clock the two are one:
+//! The cluster has a clock of its own that the test advances. In a test with a paused tokio clock the two are
+//! one:
 //!
 //! ```
 //! # mod test {

@@ -1,4 +1,4 @@
-//! Decides how the cluster is served on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
+//! Serves the cluster on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
 
 use std::{
     fmt,
@@ -28,7 +28,8 @@ use crate::{
 
 /// A cluster that is served on a loopback socket, until this is dropped. Made by [`Cluster::serve`].
 ///
-/// There is no TLS and no authentication: whoever can reach the machine's loopback device can use it.
+/// There is no TLS and no authentication: every process that can reach the machine's loopback device can use
+/// it.
 #[must_use = "the server stops when this is dropped"]
 pub struct Loopback {
     address: SocketAddr,
@@ -99,7 +100,7 @@ impl Cluster {
 }
 
 impl Loopback {
-    /// Where it listens.
+    /// The address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -145,7 +146,7 @@ users:
         std::fs::write(path, self.kubeconfig())
     }
 
-    /// Stops serving: answers that are under way are finished, watches end, connections close.
+    /// Stops serving: responses in flight are finished, watches end, connections close.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         // The task ends by itself; that it panicked is no reason to panic here.
@@ -159,7 +160,7 @@ impl Drop for Loopback {
     }
 }
 
-/// Accepts connections until it is told to stop, and then waits for those that are open.
+/// Accepts connections until it is stopped, and then waits for those that are open.
 async fn accept(listener: TcpListener, service: ClusterService, stopped: watch::Receiver<bool>) {
     let mut connections = tokio::task::JoinSet::new();
     let mut stop = stopped.clone();
@@ -167,7 +168,7 @@ async fn accept(listener: TcpListener, service: ClusterService, stopped: watch::
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
             accepted = listener.accept() => {
-                // A connection that broke before it began concerns nobody else.
+                // A connection that broke before it began does not affect the others.
                 if let Ok((stream, _)) = accepted {
                     connections.spawn(talk(stream, service.clone(), stopped.clone()));
                 }
@@ -184,7 +185,7 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
         service,
         stop: stop.clone(),
     };
-    // Small answers are sent at once. Where the socket is gone already, the connection says so.
+    // Small responses are sent at once. If the socket is already closed, the connection fails later.
     let _immediate = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
@@ -203,7 +204,7 @@ async fn connect(client: OnUpgrade, cluster: OnUpgrade, mut stop: watch::Receive
     let copied = async {
         let (client, cluster) = tokio::try_join!(client, cluster)?;
         let (mut client, mut cluster) = (TokioIo::new(client), TokioIo::new(cluster));
-        // That one of them breaks off is its own concern.
+        // An error ends only this connection.
         let _ended = tokio::io::copy_bidirectional(&mut client, &mut cluster).await;
         Ok::<_, hyper::Error>(())
     };
@@ -236,7 +237,7 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
                 tokio::spawn(connect(client, cluster, stop.clone()));
             }
             let stopped = Box::pin(async move {
-                // The sender is gone where the server is: that is a stop as well.
+                // The sender is dropped with the server, which also means a stop.
                 let _stopped = stop.wait_for(|stop| *stop).await;
             });
             Ok(answer.map(|body| UntilStopped { body, stopped }))
@@ -244,7 +245,7 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
     }
 }
 
-/// An answer's body that ends when the server stops: watches would go on for ever.
+/// A response body that ends when the server stops: watches would continue for ever.
 pub(crate) struct UntilStopped {
     body: ResponseBody,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -1,4 +1,4 @@
-//! Decides how a request of a client becomes an answer: faults first, then the server, then the audit.
+//! The path of a client's request: faults first, then the server, then the audit.
 
 use std::{
     fmt,
@@ -32,7 +32,7 @@ use crate::{
 #[cfg(feature = "ws")]
 use crate::{http::subprotocols, nodes::Upgrade};
 
-/// What goes wrong on the way, as HTTP clients take it.
+/// A transport error, in the form that HTTP clients expect.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs them in
@@ -196,7 +196,7 @@ enum Met {
 /// A request that was performed.
 enum Performed {
     Response(Response<ResponseBody>),
-    /// A closure answers it.
+    /// A closure serves it.
     Log(Box<LogCall>),
     /// It becomes a connection.
     #[cfg(feature = "ws")]
@@ -224,7 +224,8 @@ impl Performed {
     }
 }
 
-/// A request for a log that a closure answers: without the server's lock, so that the closure may use the cluster.
+/// A request for a log that a closure serves: without the server's lock, so that the closure may use the
+/// cluster.
 struct LogCall {
     handler: LogHandler,
     request: LogRequest,
@@ -257,7 +258,7 @@ fn client_name(given: Option<&str>, call: &Call) -> String {
     given.or_else(first_word).unwrap_or("client").to_owned()
 }
 
-/// What a client sees of a broken connection.
+/// The error of a broken connection.
 pub(crate) fn broken() -> io::Error {
     io::Error::new(
         io::ErrorKind::ConnectionReset,
@@ -344,7 +345,7 @@ impl Inner {
         }
     }
 
-    /// Begins the session that a closure plays, or answers as a server that cannot reach the node.
+    /// Begins the session that a closure serves, or responds as a server that cannot reach the node.
     #[cfg_attr(
         not(feature = "ws"),
         expect(
@@ -376,7 +377,7 @@ impl Inner {
     }
 }
 
-/// What a watch is of, in words.
+/// The text that describes what a watch watches.
 fn asked_for(call: &Call) -> String {
     if call.namespace.is_empty() {
         call.resource.clone()

@@ -27,6 +27,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "kubegc-objects",
             "kubegc-controllers",
             "kubegc-sim",
+            "kubegc-snapshot",
         ],
     ),
     (

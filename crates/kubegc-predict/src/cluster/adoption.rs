@@ -1,4 +1,4 @@
-//! Which owners may adopt an object, and which orphans an owner may adopt, by label selectors.
+//! Owners that may adopt an object, and orphans that an owner may adopt, by label selectors.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who owns whom in a snapshot, as plain arrays: positions of owners and of dependents, found once.
+//! Owners and dependents in a snapshot, as plain arrays of positions, computed once.
 
 use std::hash::BuildHasher;
 
@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use kubegc_core::{OwnerReference, Uid, identity::split_api_version, metadata};
 use kubegc_snapshot::{Details, ObjectView, Snapshot};
 
-/// What a reference of an object leads to.
+/// The result of resolving an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     /// The object at this position, under exactly the name that the reference gives.
@@ -114,7 +114,7 @@ impl Edges {
         edges
     }
 
-    /// What each reference of an object leads to, in stored order.
+    /// The resolved owner references of an object, in stored order.
     pub(crate) fn owners(&self, position: u32) -> impl Iterator<Item = Owner> {
         let range =
             self.owner_starts[position as usize] as usize..self.owner_starts[position as usize + 1] as usize;
@@ -135,7 +135,7 @@ impl Edges {
             .filter(move |&at| self.uids[at as usize] == *uid)
     }
 
-    /// What a live lookup of the owner that a reference names would find, for a dependent in this namespace.
+    /// The result of a live lookup of an owner reference, for a dependent in this namespace.
     fn owner(&self, snapshot: &Snapshot, namespace: &str, reference: &OwnerReference) -> Owner {
         let Some(kind) = snapshot.catalog.mapping(&reference.api_version, &reference.kind) else {
             let unserved = is_unserved(snapshot, &reference.api_version, &reference.kind);

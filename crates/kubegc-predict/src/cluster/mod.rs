@@ -1,4 +1,4 @@
-//! A cluster to ask questions of: what was dumped, who owns whom in it, and what is pending anyway.
+//! A cluster for forecasts: the dump, its owner references, and the changes that are already pending.
 
 mod adoption;
 mod edges;
@@ -27,7 +27,7 @@ use crate::{
     selection::{unknown_kind, unknown_object},
 };
 
-/// What makes an object a beginning of something that happens anyway.
+/// The flags of an object with pending changes: a forecast starts at such objects.
 pub(crate) const ODD: u8 = edges::ODD_OWNER | DELETING;
 
 pub(crate) use self::{
@@ -36,7 +36,7 @@ pub(crate) use self::{
     ties::{Indexes, Tie, Tied},
 };
 
-/// A cluster as far as it was dumped, ready to be asked what a delete would do.
+/// A cluster as far as it was dumped, from which forecasts are computed.
 ///
 /// Building it costs one pass over the objects. A forecast afterwards costs what its cascade costs.
 #[derive(Debug)]
@@ -94,19 +94,19 @@ impl Cluster {
         self.version
     }
 
-    /// What was read.
+    /// The data of the dump.
     #[must_use]
     pub const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// What is assumed.
+    /// The assumptions.
     #[must_use]
     pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions
     }
 
-    /// What happens without any intent, until nothing changes any longer.
+    /// The forecast without any intent, until nothing changes any more.
     ///
     /// # Complexity
     /// That of the simulation, the first time.
@@ -139,16 +139,16 @@ impl Cluster {
         Ok(run.forecast())
     }
 
-    /// Answers a question.
+    /// Computes the forecast of a question.
     ///
-    /// An intent on an object that does not exist for certain is answered 404 by the API server
-    /// ([`Finding::Refused`](crate::Finding::Refused)), and the others proceed.
+    /// The API server responds with 404 to an intent on an object that certainly does not exist
+    /// ([`Finding::Refused`](crate::Finding::Refused)). The other intents proceed.
     ///
     /// # Errors
     /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump and may exist.
     ///
     /// # Complexity
-    /// As [`predict`](Self::predict); O(n log n) for n objects in the dump where the answer has everything.
+    /// As [`predict`](Self::predict); O(n log n) for n objects in the dump if the forecast covers everything.
     pub fn forecast(&self, question: &Question) -> Result<Forecast, PredictError> {
         let controllers = run::with_storage(self, &question.controllers);
         let deletes = self.deletes(&question.intents)?;

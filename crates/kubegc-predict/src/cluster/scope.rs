@@ -13,12 +13,12 @@ use super::{
     ties::Tie,
 };
 
-/// How an object takes part.
+/// The role of an object in a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Member {
     /// It may change.
     Affected,
-    /// It is only looked at.
+    /// It is only read.
     Context,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// What a change of the seeds can reach. `read` are objects that controllers asked for besides.
+    /// The objects that a change of the seeds can reach. `read` are further objects that controllers read.
     ///
     /// # Complexity
     /// O(m log m) for m members.
@@ -61,7 +61,7 @@ impl Scope {
                     continue;
                 }
                 scope.members.insert(position, Member::Context);
-                // Its owners exist for whoever looks them up.
+                // A lookup of its owners finds them.
                 context.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                     Owner::At(owner) => Some(owner),
                     _ => None,
@@ -91,7 +91,7 @@ impl Scope {
                 .owner_references()
                 .zip(cluster.edges.owners(position))
                 .collect();
-            // Where one owner keeps the collector from ever deciding, the others do not matter to it either.
+            // If one owner keeps the collector from ever deciding, the other owners do not matter either.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
                 if owner == Owner::Never && may_orphan(cluster, &reference)

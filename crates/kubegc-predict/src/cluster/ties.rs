@@ -29,12 +29,12 @@ use kubegc_snapshot::{Details, ObjectView};
 
 use super::{Cluster, DELETING, adoption::Selectors};
 
-/// How an object is tied to another one.
+/// The kind of relation between two objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Tie {
     /// It may be deleted when the other one is.
     Follows,
-    /// Where it is terminating, it waits for the other one.
+    /// While it is terminating, it waits for the other one.
     Waits,
     /// A controller reads it to decide about the other one.
     Read,
@@ -62,7 +62,7 @@ pub(crate) struct Indexes {
 type Place = (Resource, Arc<str>, Arc<str>);
 
 impl Cluster {
-    /// The objects tied to one object, beside its owners and dependents.
+    /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.

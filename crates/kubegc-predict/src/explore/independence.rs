@@ -46,14 +46,13 @@
 //!   references before cannot delete the object either, where deletes expect the resourceVersion that was
 //!   read.
 //!
-//! For the same reason it does not matter whether the key of such an object is added before or after the end
-//! of an attempt for it, and [`Idle`] says which keys and absent owners the fingerprint of a state leaves
-//! out.
+//! For the same reason, the key of such an object may be added before or after the end of an attempt for it.
+//! [`Idle`] determines the keys and absent owners that the fingerprint of a state omits.
 //!
 //! # Where nothing is reduced
 //! More than twenty nodes (workers may be busy then, so the order of the work queue matters), more than 64
-//! objects, and steps beside a write to a Namespace, a CustomResourceDefinition or an APIService, which
-//! counts as dependent on everything.
+//! objects, and steps concurrent with a write to a Namespace, a CustomResourceDefinition or an APIService,
+//! which counts as dependent on everything.
 
 mod persistent;
 

@@ -1,10 +1,10 @@
-//! What a node forecast takes for granted, because the facts do not say it.
+//! Assumptions of a node forecast, for facts that are missing.
 
 use std::fmt;
 
 use kubegc_core::Behavior;
 
-/// What is known of the use of images before the forecast.
+/// Knowledge about the use of images before the forecast.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordsKnown {
@@ -18,23 +18,24 @@ pub enum RecordsKnown {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Assumption {
-    /// When images were first seen and last used is not known: the kubelet keeps it in memory and tells nobody. Which of the unused images go first is open,
-    /// and right after a restart none may go at all.
+    /// It is unknown when images were first detected and last used: the kubelet keeps this in memory and does
+    /// not expose it. The order in which unused images are deleted is undetermined. Right after a restart,
+    /// possibly none is deleted.
     RecordsUnknown {
         /// Unused images whose order is open.
         images: usize,
     },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and the next pass removes more.
     SizesOverlap,
-    /// The runtime frees space when it answers. Some do later.
+    /// The runtime frees space before it responds. Some runtimes free it later.
     FreedAtOnce,
     /// No container mounts an image as a volume.
     NoImageVolumes,
-    /// Which pods should run is not known, so nothing goes because its pod is gone.
+    /// The desired pods are unknown, so nothing is deleted on account of a deleted pod.
     PodsUnknown,
-    /// Not all sources of pods have spoken, so nothing of containers goes because its pod is gone.
+    /// Not all pod sources are ready, so no container is deleted on account of a deleted pod.
     SourcesNotReady,
-    /// The folders of logs were not listed, so nothing is said of them.
+    /// The log directories were not listed, so the forecast does not cover them.
     LogsUnknown,
     /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
     SandboxImageUnknown,
@@ -47,7 +48,7 @@ pub enum Assumption {
     },
     /// The release that brought a behaviour is not known for certain, and this version is near it.
     VersionUncertain {
-        /// What the behaviour is.
+        /// The behavior.
         what: &'static str,
         /// The behaviour.
         behavior: Behavior,

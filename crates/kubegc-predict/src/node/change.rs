@@ -1,4 +1,4 @@
-//! Reads what a person asks to change about a node: one setting of its policy, or how fast its disk fills.
+//! Parses a change of a node: one setting of its policy, or the growth rate of its disk.
 
 use std::{fmt, str::FromStr};
 
@@ -44,7 +44,7 @@ enum Setting {
     EvictionMinimumReclaim(String, String),
 }
 
-/// What can be changed, for whoever asks for something else.
+/// The settings that can be changed, for the error message.
 const KNOWN: [&str; 12] = [
     "imageGCHighThresholdPercent",
     "imageGCLowThresholdPercent",
@@ -154,7 +154,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// How fast a disk fills, as a person writes it: `2GB/h`, `500MB/d`, `1.5GiB/h`.
+/// Growth rate of a disk, as the user writes it: `2GB/h`, `500MB/d`, `1.5GiB/h`.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! When the disk is full enough: for images to go, and for pods to be evicted.
+//! The times at which the disk is full enough for image deletion and for pod evictions.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kubegc_node::{
     eviction::{FileSystemRole, Layout, MinimumReclaim, Observations, Signal},
 };
 
-/// When something is due.
+/// The time at which an event is due.
 #[expect(clippy::exhaustive_enums, reason = "now, later, or not to be foreseen")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
@@ -18,7 +18,7 @@ pub enum Due {
     At(Timestamp),
     /// It is never so.
     Never,
-    /// It hangs on a growth that was not given.
+    /// It depends on a growth rate that was not given.
     NoGrowth,
 }
 
@@ -28,15 +28,17 @@ pub enum Due {
 pub struct Disk {
     /// As it is.
     pub file_system: FileSystem,
-    /// How full it is, in percent as upstream computes it.
+    /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
     /// From what usage on images go.
     pub high_percent: i32,
-    /// When that is reached.
+    /// The time at which that is reached.
     pub collection: Due,
-    /// When it is reached again after the next pass, if what goes then frees what its sizes add up to; `None` where nothing goes.
+    /// The time at which it is reached again after the next pass, if the deleted images free the sum of their
+    /// sizes; `None` if none is deleted.
     pub again: Option<Due>,
-    /// When too little is free for pods to stay, if images did not go: the first hard threshold of `imagefs.available`.
+    /// The time at which pods are evicted if no images are deleted: the first hard threshold of
+    /// `imagefs.available`.
     pub eviction: Option<Due>,
 }
 
@@ -116,7 +118,7 @@ fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
     Some(met)
 }
 
-/// How long it takes to write so much, rounded up to a second. The rate is not zero.
+/// Time to write so many bytes, rounded up to a second. The rate is not zero.
 fn time_to_write(bytes: u64, bytes_per_hour: u64) -> Duration {
     let seconds = (u128::from(bytes) * 3600).div_ceil(u128::from(bytes_per_hour.max(1)));
     Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX))

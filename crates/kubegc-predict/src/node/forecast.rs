@@ -1,4 +1,4 @@
-//! The planners of a node, asked in the order in which a kubelet would.
+//! Runs the planners of a node in the order in which a kubelet would.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use kubegc_node::{
 
 use super::{Assumption, Disk, RecordsKnown};
 
-/// How a node is looked at.
+/// The settings of a node forecast.
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeFrame {
@@ -29,7 +29,7 @@ pub struct NodeFrame {
 }
 
 impl NodeFrame {
-    /// A node looked at now, with nothing known of its growth.
+    /// A forecast from now on, with an unknown growth rate.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
         Self {
@@ -39,11 +39,12 @@ impl NodeFrame {
     }
 }
 
-/// What a node's collector does next. Plans are those of `kubegc-node`, each over what the one before leaves.
+/// The next actions of a node's collector. Plans are those of `kubegc-node`; each is computed on the state
+/// that the previous one leaves.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeForecast {
-    /// How the node was looked at.
+    /// The settings of the forecast.
     pub frame: NodeFrame,
     /// The settings.
     pub policy: Policy,
@@ -57,21 +58,22 @@ pub struct NodeForecast {
     pub logs: Option<PlanOf<log::Policy>>,
     /// Images, within five minutes; `None` where the loop is off.
     pub images: Option<PlanOf<image::Policy>>,
-    /// What is known of their use.
+    /// Knowledge about their use.
     pub records: RecordsKnown,
-    /// Images again, if the kubelet had only just started and looked at them once; `None` where records were given, or the loop is off.
+    /// The image plan of a kubelet that has just started and has run one detection; `None` if records were
+    /// given, or the loop is off.
     pub images_after_restart: Option<PlanOf<image::Policy>>,
-    /// When each image was last used, by id, as far as records say.
+    /// Last use of each image, by id, as far as records contain it.
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
-    /// What goes if the node comes under pressure.
+    /// The plans for a node under pressure.
     pub pressure: PressureForecast,
     /// The image file system; `None` where it is unknown.
     pub disk: Option<Disk>,
-    /// What was taken for granted, in the order in which it came up.
+    /// The assumptions, in the order in which they were made.
     pub assumptions: Vec<Assumption>,
 }
 
-/// What a node under disk pressure collects before it evicts pods.
+/// The deletions of a node under disk pressure before it evicts pods.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
@@ -84,8 +86,8 @@ pub struct PressureForecast {
 /// Foresees a node's next passes.
 ///
 /// # Guarantees
-/// What the inventory does not list is unknown: nothing is foreseen to go on account of it. The one exception is said as an assumption: where nobody told
-/// which images are mounted as volumes, none are.
+/// Data that the inventory does not list is unknown, and nothing is deleted on account of it. The one
+/// exception is listed as an assumption: without data about images that are mounted as volumes, none are.
 ///
 /// # Complexity
 /// That of the planners: `O(n log n)` for `n` containers, sandboxes and images.
@@ -129,7 +131,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     let mut images_after_restart = None;
     if !are_known(&world.image_records) && world.images.as_ref().is_ok_and(|images| !images.is_empty()) {
         records = RecordsKnown::AssumedOld;
-        // A kubelet that has just started has watched nothing yet. It looks at images before it can collect them: its first look at the disk is too early.
+        // A kubelet that has just started has observed nothing yet. It detects images before it can delete
+        // them: its first disk check is too early.
         let started = Inventory {
             image_records: first_look(&world, policy, frame.now),
             images_watched_since: frame.now,
@@ -187,19 +190,19 @@ fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
     }
 }
 
-/// Whether anybody told what is remembered of images. Nothing may be remembered, too.
+/// Whether the records of images were given. They may also be empty.
 fn are_known(records: &Records) -> bool {
     !records.is_empty() || records.detected()
 }
 
-/// What the detection loop finds when it first looks.
+/// The records after the first run of the detection loop.
 fn first_look(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
     policy.image().to(Task::Detect).plan(world, now).summary.records
 }
 
 /// Records as a kubelet may have them that has run for long: everything old, and unused since it started.
 fn old_records(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    // What a detection would find, dated before all times.
+    // The result of a detection, dated before all times.
     let detected = first_look(world, policy, now);
     let old = detected.iter().map(|record| Record {
         first_detected: None,
@@ -208,7 +211,7 @@ fn old_records(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
     old.collect()
 }
 
-/// The last use of each image that records tell of; the latest where records are kept per runtime handler.
+/// The last use of each image with a record; the latest one if records are kept per runtime handler.
 fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
     let mut last_used: BTreeMap<Arc<str>, Timestamp> = BTreeMap::new();
     for record in inventory.image_records.iter() {
@@ -219,7 +222,7 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
     last_used
 }
 
-/// How full the image file system is, and what becomes of it.
+/// Usage of the image file system, and its forecast.
 fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
     let file_system = *world.image_file_system.as_ref().ok()?;
     let usage_percent = policy.image().usage_percent(&file_system)?;

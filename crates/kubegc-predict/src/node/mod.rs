@@ -1,4 +1,5 @@
-//! What a node's collector removes next, and why: containers, sandboxes, logs, images, and when the disk is full enough for more.
+//! Forecast of a node's garbage collection, with reasons: containers, sandboxes, logs, images, and the time
+//! at which the disk is full enough for more.
 //!
 //! [`node_forecast`] asks the planners of `kubegc-node` in the order in which a kubelet would, each over what the one before leaves. What the
 //! facts do not say (when an image was last used, which layers it shares) is part of the answer, as an [`Assumption`].

@@ -208,7 +208,7 @@ impl NodeForecast {
         )
     }
 
-    /// When the image was last used, as far as the forecast knows.
+    /// Last use of the image, as far as the forecast knows it.
     fn last_used_text(&self, id: &str) -> String {
         match self.records {
             RecordsKnown::AssumedOld => "unknown".to_owned(),
@@ -216,7 +216,7 @@ impl NodeForecast {
         }
     }
 
-    /// When something is due, and how long that is from now.
+    /// The time at which an event is due, and the duration until then.
     fn due_text(&self, due: Due) -> String {
         match due {
             Due::At(at) => format!("{due}, in {}", length(at.since(self.frame.now))),
@@ -319,12 +319,12 @@ impl fmt::Display for WhatIf {
     }
 }
 
-/// How many of all go.
+/// Number of deleted objects and of all.
 fn of_all(what: &str, go: usize, stay: usize) -> String {
     format!("{what}: {go} of {} go", go + stay)
 }
 
-/// How many stay for each reason, most first.
+/// Number of kept objects by reason, most frequent first.
 fn write_kept<O, R>(
     f: &mut fmt::Formatter<'_>,
     kept: &[Kept<O, R>],
@@ -346,7 +346,7 @@ fn write_kept<O, R>(
     writeln!(f, "  stay: {}", texts.join(", "))
 }
 
-/// Why a container stays, in a few words.
+/// The reason for keeping a container, in a few words.
 fn container_stays(reason: &container::Reason) -> &'static str {
     match reason {
         container::Reason::Running => "running",
@@ -358,7 +358,7 @@ fn container_stays(reason: &container::Reason) -> &'static str {
     }
 }
 
-/// Why a sandbox stays, in a few words.
+/// The reason for keeping a sandbox, in a few words.
 fn sandbox_stays(reason: &sandbox::Reason) -> &'static str {
     match reason {
         sandbox::Reason::Ready => "ready",
@@ -368,7 +368,7 @@ fn sandbox_stays(reason: &sandbox::Reason) -> &'static str {
     }
 }
 
-/// Why an image stays, in a few words.
+/// The reason for keeping an image, in a few words.
 fn image_stays(reason: &image::Reason) -> &'static str {
     match reason {
         image::Reason::InUse => "in use",

@@ -69,7 +69,8 @@ pub(super) fn image_name(image: &Image) -> String {
     }
 }
 
-/// A text of at most this many characters: a longer one loses its middle, for ends tell more.
+/// A text of at most this many characters. A longer text is shortened in the middle, because its ends are
+/// more distinctive.
 pub(super) fn fit(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
@@ -81,7 +82,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// How wide a text is at most.
+/// Maximum width of a text.
 const COLUMNS: usize = 120;
 
 /// A text after some mark, broken between words so that it fits; what follows the first line is indented as the mark is long. A word longer than a line

@@ -1,4 +1,4 @@
-//! What another policy would do with the same node.
+//! The forecast of the same node under another policy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -63,7 +63,7 @@ fn images(forecast: &NodeForecast) -> ById<Image> {
     removed.collect()
 }
 
-/// What stands only in the second, and what only in the first.
+/// The items that are only in the second, and those that are only in the first.
 fn difference<T>(present: &ById<T>, changed: &ById<T>) -> (Vec<Arc<T>>, Vec<Arc<T>>) {
     let only = |of: &ById<T>, other: &ById<T>| {
         let only = of.iter().filter(|(id, _)| !other.contains_key(*id));

@@ -19,11 +19,11 @@ use crate::Remaining;
 pub struct ForecastDocument<'a> {
     /// Name and version of this form: [`FORECAST_SCHEMA`].
     pub schema: &'static str,
-    /// When it begins.
+    /// The time at which it begins.
     pub began: String,
-    /// When it ends: after the horizon, or after the last change.
+    /// The time at which it ends: after the horizon, or after the last change.
     pub until: String,
-    /// When a controller reconciles the next key after the end; null if none does.
+    /// The time at which a controller reconciles the next key after the end; null if none does.
     pub next_at: Option<String>,
     /// The simulated time until the last change.
     pub duration_seconds: f64,
@@ -43,11 +43,11 @@ pub struct ForecastDocument<'a> {
     pub timeline: Vec<StepDocument<'a>>,
     /// Warnings that the garbage collector publishes as Events.
     pub warnings: Vec<WarningDocument<'a>>,
-    /// What else is worth knowing.
+    /// Further findings.
     pub findings: Vec<String>,
-    /// The controllers that run beside the garbage collector.
+    /// The controllers that run in addition to the garbage collector.
     pub controllers: Vec<&'static str>,
-    /// What is assumed of everything outside of the control plane.
+    /// Assumptions about everything outside of the control plane.
     pub assumptions: AssumptionsDocument<'a>,
 }
 
@@ -97,7 +97,7 @@ pub struct ObjectFateDocument<'a> {
 pub enum FateDocument<'a> {
     /// It no longer exists.
     Deleted {
-        /// Who deleted it.
+        /// The client that deleted it.
         by: String,
     },
     /// It is kept and loses owner references.
@@ -107,7 +107,7 @@ pub enum FateDocument<'a> {
     },
     /// It is terminating.
     Terminating {
-        /// What it waits for.
+        /// The conditions that it waits for.
         waits_for: Vec<WaitDocument<'a>>,
     },
     /// It depends on data that is missing from the dump.
@@ -119,7 +119,7 @@ pub enum FateDocument<'a> {
     Kept,
 }
 
-/// What a terminating object waits for.
+/// A condition that a terminating object waits for.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -153,14 +153,14 @@ pub enum WaitCauseDocument<'a> {
     Finalizer {
         /// The controller, where it is known.
         removed_by: Option<String>,
-        /// When it removes it.
+        /// The event after which it removes the finalizer.
         removed_when: Option<&'static str>,
-        /// Why it has not.
+        /// The reason why it has not.
         reason: Option<&'a str>,
     },
     /// For the end of its grace period.
     Grace {
-        /// When that is.
+        /// The time of that end.
         grace_period_ends_at: Option<String>,
     },
     /// For the kubelet of its node.
@@ -193,7 +193,7 @@ pub struct ReferenceDocument<'a> {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// How an event ends for an object.
+/// The end of an event for an object.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -215,9 +215,9 @@ pub enum EndDocument {
 pub struct SubjectDocument<'a> {
     /// The object.
     pub object: ObjectDocument<'a>,
-    /// How the event ends for it.
+    /// The end of the event for it.
     pub end: EndDocument,
-    /// When it is removed.
+    /// The time at which it is removed.
     pub removed_at: Option<String>,
 }
 
@@ -230,9 +230,9 @@ pub struct EventDocument<'a> {
     /// The object, and how the event ends for it.
     #[serde(flatten)]
     pub subject: SubjectDocument<'a>,
-    /// When it happens.
+    /// The time of the event.
     pub at: String,
-    /// Who does it.
+    /// The actor.
     pub actor: String,
     /// Name of the reason, such as `NoOwnerLeft`.
     pub reason: &'static str,
@@ -273,11 +273,12 @@ pub struct UndeterminedDocument<'a> {
 pub struct StepDocument<'a> {
     /// Seconds since the beginning.
     pub at_seconds: f64,
-    /// Who writes.
+    /// The client that writes.
     pub actor: String,
-    /// What is done: `delete`, `deleteCollection`, `patch`, `create`, `update`, `deleteStorage` or `recycleStorage`.
+    /// The verb: `delete`, `deleteCollection`, `patch`, `create`, `update`, `deleteStorage` or
+    /// `recycleStorage`.
     pub act: &'static str,
-    /// The propagation policy of a delete that says one.
+    /// The propagation policy of a delete that sets one.
     pub propagation_policy: Option<&'static str>,
     /// The object.
     pub object: ObjectDocument<'a>,
@@ -289,7 +290,7 @@ pub struct StepDocument<'a> {
     pub reason: &'static str,
     /// The owners that the reason rests on.
     pub owners: Vec<ResolvedDocument<'a>>,
-    /// What it changes.
+    /// The changes.
     pub changes: Vec<ChangeDocument<'a>>,
     /// Positions of the writes that led to it.
     pub causes: &'a [usize],
@@ -307,7 +308,7 @@ pub struct ResolvedDocument<'a> {
     pub reference: ReferenceDocument<'a>,
     /// `solid`, `waiting` or `dangling`.
     pub class: String,
-    /// What was found.
+    /// The result of the lookup.
     pub state: String,
 }
 
@@ -337,7 +338,7 @@ pub struct WarningDocument<'a> {
     pub message: String,
 }
 
-/// What is assumed of everything outside of the control plane.
+/// Assumptions about everything outside of the control plane.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -353,11 +354,11 @@ pub struct AssumptionsDocument<'a> {
     pub storage_is_deleted: bool,
     /// Cloud and CSI controllers remove their finalizers.
     pub external_controllers_run: bool,
-    /// What the cloud provider says of nodes.
+    /// The cloud provider's responses for nodes.
     pub cloud: Vec<InstanceDocument<'a>>,
 }
 
-/// What the cloud provider says of a node.
+/// The cloud provider's response for a node.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -424,7 +425,7 @@ pub struct TerminatingDocument<'a> {
     /// Its fate if nothing outside of the control plane changes.
     #[serde(flatten)]
     pub fate: FateDocument<'a>,
-    /// When its deletion was requested.
+    /// The time at which its deletion was requested.
     pub since: Option<String>,
     /// The finalizers that no controller of Kubernetes removes.
     pub foreign_finalizers: Vec<ForeignFinalizerDocument<'a>>,

@@ -9,7 +9,7 @@ use crate::{Act, Forecast, Outcome, Step, Why, forecast::key};
 /// A deletion or change that no other deletion caused.
 #[derive(Clone, Debug)]
 pub(super) struct Event<'a> {
-    /// When it begins.
+    /// The time at which it begins.
     pub(super) at: Timestamp,
     /// The write that begins it.
     pub(super) step: &'a Step,

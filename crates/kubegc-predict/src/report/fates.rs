@@ -193,7 +193,7 @@ pub(super) fn undetermined(forecast: &Forecast) -> usize {
     all.len()
 }
 
-/// What is to be said of a fate beside its name.
+/// The sentence that follows the name of a fate.
 pub(crate) fn sentence(fate: &Fate) -> String {
     match fate {
         Fate::Terminating { waits_for } => {

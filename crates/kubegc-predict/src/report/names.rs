@@ -72,7 +72,7 @@ pub(super) fn names_of_kind(names: &[Name<'_>], names_max: usize) -> String {
     }
 }
 
-/// How many there are of each kind, most first: `3 pods`.
+/// Number of objects by kind, most frequent first: `3 pods`.
 pub(super) fn counted<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for kind in kinds {

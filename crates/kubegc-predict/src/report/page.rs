@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{Fate, Forecast};
 
-/// How many rows the graph has at most; the objects of the others are counted.
+/// Maximum number of rows of the graph; the objects of the others are counted.
 const ROWS_MAX: usize = 1_000;
-/// How many names a row has before the others are counted.
+/// Maximum number of names in a row; the others are counted.
 const NAMES_MAX: usize = 3;
-/// How many names the title of a row has.
+/// Maximum number of names in the title of a row.
 const TITLE_NAMES_MAX: usize = 100;
-/// How long the text of a row may be, in characters.
+/// Maximum length of the text of a row, in characters.
 const ROW_TEXT_MAX: usize = 160;
 
 const ROW_HEIGHT: usize = 26;
@@ -132,7 +132,7 @@ impl Forecast {
             out,
             "<div class=\"graph\">\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Owners and dependents\">"
         )?;
-        // Where the line to the next row below each row begins.
+        // Start of the line to the next row below each row.
         let mut line_starts: Vec<usize> = (0..rows.len()).collect();
         for (at, row) in rows.iter().enumerate() {
             if let Some(parent) = row.parent {

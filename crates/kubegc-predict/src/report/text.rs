@@ -13,18 +13,19 @@ use super::{
 };
 use crate::{Fate, Forecast, Step, explain::StepText, node::units::wrapped};
 
-/// How much of a forecast to write.
+/// Size limits of a printed forecast.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// How many objects to name where several are listed; all are counted. Default: 8.
+    /// Maximum number of objects named in a list; all are counted. Default: 8.
     pub objects_max: usize,
     /// Whether to write what happens instant by instant, instead of a list of deleted objects. Default: only with a
     /// horizon.
     pub events: Option<bool>,
-    /// How many rows of the tree of deleted objects to write; the objects of the others are counted. Default: 200.
+    /// Maximum number of rows of the tree of deleted objects; the objects of the others are counted. Default:
+    /// 200.
     pub rows_max: usize,
-    /// How many instants to write; what happens later is counted. Default: 100.
+    /// Maximum number of instants; later events are counted. Default: 100.
     pub instants_max: usize,
     /// Whether the events include changes of objects that are kept. Default: yes.
     pub changes: bool,
@@ -236,5 +237,5 @@ fn response(step: &Step) -> String {
     }
 }
 
-/// How long things are at most that are not broken.
+/// Maximum length of texts that are not broken.
 const WHOLE_MAX: usize = 60;

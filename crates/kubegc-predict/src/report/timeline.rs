@@ -18,7 +18,7 @@ use super::{
     text::Text,
 };
 
-/// Where the texts of a timeline begin.
+/// Column at which the texts of a timeline begin.
 const ACTOR_COLUMNS: usize = 37;
 
 impl Text<'_> {
@@ -89,7 +89,7 @@ impl Text<'_> {
         if let Some(length) = first.subject.end.since(first.at).filter(|_| is_uniform) {
             text.push_str(&format!("; removed {} later", span(length)));
         }
-        // Names of controllers are long; their common ending says nothing.
+        // Names of controllers are long, and their common ending is redundant.
         let actor = line.actor.trim_end_matches("-controller");
         let actor = format!("    {actor:<ACTOR_COLUMNS$}");
         self.line(&actor, &text)?;
@@ -169,7 +169,7 @@ impl Text<'_> {
     }
 }
 
-/// The text of an event beside its object.
+/// The text of an event, without its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     actor: String,
@@ -193,7 +193,7 @@ impl Line {
 }
 
 impl End {
-    /// How much later the object is removed, if not at once.
+    /// Time until the object is removed, if not at once.
     fn since(self, at: Timestamp) -> Option<Duration> {
         match self {
             Self::Removed(gone) => Some(gone.since(at)).filter(|length| length.as_secs() > 0),

@@ -15,7 +15,7 @@ pub(super) const DEPTH_MAX: usize = 24;
 pub(super) struct Row<'f> {
     /// The objects, in the order of the dump.
     pub(super) objects: Vec<&'f ObjectFate>,
-    /// How many owners are above.
+    /// Number of owners above it.
     pub(super) depth: usize,
     /// The position of the row above.
     pub(super) parent: Option<Parent>,
@@ -35,7 +35,7 @@ pub(super) struct Parent {
     pub(super) relation: Relation,
 }
 
-/// What makes one object depend on another.
+/// The relation by which one object depends on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
     /// An owner reference with `blockOwnerDeletion`.
@@ -67,7 +67,7 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, relations: Relations) -
     let mut cut = 0;
     loop {
         let Some((members, parent)) = pending.pop() else {
-            // What is left is in cycles: one object of a cycle is shown as if it had no owner.
+            // The rest is in cycles: one object of a cycle is shown as if it had no owner.
             cut += shown[cut..].iter().take_while(|shown| **shown).count();
             if cut == shown.len() {
                 break;

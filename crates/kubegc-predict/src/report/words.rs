@@ -64,7 +64,7 @@ pub(super) fn day(at: Timestamp) -> String {
     format!("{weekday}, {date}")
 }
 
-/// How many objects of a kind: `1 Pod`, `3 NetworkPolicies`.
+/// Number of objects of a kind: `1 Pod`, `3 NetworkPolicies`.
 pub(super) fn number(count: usize, kind: &str) -> String {
     if count == 1 {
         return format!("1 {kind}");

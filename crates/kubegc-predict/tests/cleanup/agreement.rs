@@ -78,7 +78,7 @@ fn simulated(town: &Town) -> Vec<Removal> {
     let settings = Settings {
         controllers: Vec::new(),
         nodes_matter: true,
-        ..Settings::new(VERSION, Arc::new(JsonDocuments::default()))
+        ..Settings::new(VERSION)
     };
     let mut plane = shared.with(|server| ControlPlane::new(server, settings));
     let store = Arc::new(shared.clone());

@@ -92,6 +92,30 @@ impl JsonDocuments {
         write::body(body)
     }
 
+    /// The record body of an object, from the top-level fields of its JSON. Fields that cannot be read are
+    /// [unread](kubegc_core::record::Field::Unread).
+    #[must_use]
+    pub fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body> {
+        let mut item = Item::default();
+        let seed = ItemSeed {
+            item: &mut item,
+            text: None,
+            hint: Some(("", resource.kind())),
+        };
+        match seed.deserialize(fields) {
+            Ok(()) => body_of(&item, resource, &mut self.shared()),
+            Err(_) => Arc::default(),
+        }
+    }
+
+    /// Makes one change in the top-level fields of an object.
+    ///
+    /// # Errors
+    /// The object has no place for the change.
+    pub fn change(change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError> {
+        change::apply(fields, change).map(|_| ())
+    }
+
     fn shared(&self) -> MutexGuard<'_, Store> {
         // A reader that panicked left nothing that another object refers to.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,23 +131,6 @@ impl Documents for JsonDocuments {
             let meta = meta(item, &mut store)?;
             Ok(Record::new(meta, body_of(item, resource, &mut store)))
         })
-    }
-
-    fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body> {
-        let mut item = Item::default();
-        let seed = ItemSeed {
-            item: &mut item,
-            text: None,
-            hint: Some(("", resource.kind())),
-        };
-        match seed.deserialize(fields) {
-            Ok(()) => body_of(&item, resource, &mut self.shared()),
-            Err(_) => Arc::default(),
-        }
-    }
-
-    fn change(&self, change: &FieldChange, fields: &mut Map<String, Value>) -> Result<(), DocumentError> {
-        change::apply(fields, change).map(|_| ())
     }
 
     fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::Cluster;
 use crate::http::{AccessRule, AccessRules};
 
-/// What clients may do. Made by [`Cluster::access`].
+/// The access rules of clients. Made by [`Cluster::access`].
 ///
-/// The first rule that applies to a request decides; without one it is allowed. A request that is denied is answered with 403 and not
-/// performed; access reviews answer by the same rules. The control plane is never denied anything.
+/// The first rule that applies to a request decides; a request without one is allowed. A denied request gets
+/// a 403 response and is not performed. Access reviews apply the same rules. The control plane is never
+/// denied.
 ///
 /// # Examples
 /// ```
@@ -29,7 +30,7 @@ pub struct Access<'a> {
 }
 
 impl Cluster {
-    /// What clients may do: everything, until a rule denies it.
+    /// The access rules of clients. Everything is allowed until a rule denies it.
     #[must_use]
     pub const fn access(&self) -> Access<'_> {
         Access { cluster: self }

@@ -1,4 +1,4 @@
-//! Decides what a cluster begins with.
+//! The builder of a cluster: release, initial objects, seed and assumptions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{Cluster, Plane};
 use crate::clock::{ClusterClock, machine_time, tokio_is_paused};
 
-/// What a [`Cluster`] begins with. Made by [`Cluster::builder`].
+/// The initial state and settings of a [`Cluster`]. Made by [`Cluster::builder`].
 ///
 /// # Examples
 /// ```
@@ -56,14 +56,14 @@ pub struct Builder {
     follow: Option<bool>,
 }
 
-/// Why a cluster cannot begin like that.
+/// Reasons why a cluster cannot be built.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// A YAML text cannot be read.
     #[error("the YAML text cannot be read: {message}")]
     Yaml {
-        /// Where and why.
+        /// Position and reason.
         message: String,
     },
     /// A value has no form in JSON.
@@ -77,7 +77,7 @@ pub enum BuildError {
     Field {
         /// The object.
         object: String,
-        /// What is wrong.
+        /// The problem.
         problem: FieldError,
     },
     /// No kind is served under the object's apiVersion and kind.
@@ -146,7 +146,7 @@ impl Builder {
         self
     }
 
-    /// One more namespace that exists, beside `default`, `kube-system`, `kube-public` and `kube-node-lease`.
+    /// Adds a namespace to `default`, `kube-system`, `kube-public` and `kube-node-lease`.
     pub fn namespace(mut self, name: &str) -> Self {
         self.namespaces.push(name.to_owned());
         self
@@ -196,7 +196,7 @@ impl Builder {
         self
     }
 
-    /// What uids and generated names are drawn from. Default: 0.
+    /// Seed of uids and generated names. Default: 0.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
@@ -208,19 +208,22 @@ impl Builder {
         self
     }
 
-    /// How many changes of each resource are kept for watches; older versions are answered with 410. Default: all.
+    /// Number of changes that the server retains per resource for watches. Older versions get a 410 response.
+    /// Default: all.
     pub const fn events_max(mut self, events: usize) -> Self {
         self.settings.events_max = events;
         self
     }
 
-    /// Nothing is collected, for another collector to be run against the cluster. Namespaces are still emptied, pods still end.
+    /// Turns the garbage collector off, for tests of another collector against the cluster. Namespaces are
+    /// still emptied and pods still terminate.
     pub const fn without_collector(mut self) -> Self {
         self.collects = false;
         self
     }
 
-    /// Who acts beside the collector. Default: pods end after their grace period, finalizers are held by whoever set them.
+    /// Actors other than the collector. Default: pods terminate after their grace period, and finalizer
+    /// owners do not remove their finalizers.
     pub fn assumptions(mut self, assumptions: Assumptions) -> Self {
         self.assumptions = assumptions;
         self
@@ -342,7 +345,7 @@ impl Builder {
             }
             add(&mut server, object)?;
         }
-        // What the cluster begins with was there before its webhooks.
+        // The initial objects exist before the webhooks.
         server.call_webhooks();
         let clock = ClusterClock::new(start, follow);
         Ok(Cluster::start(server, plane, clock, start, &self))
@@ -350,7 +353,7 @@ impl Builder {
 }
 
 impl Builder {
-    /// The nodes that the workloads need beside those among the objects.
+    /// The nodes that the workloads need, in addition to those among the objects.
     fn nodes(&self, objects: &[Value]) -> Vec<String> {
         let Some(workloads) = &self.workloads else {
             return Vec::new();

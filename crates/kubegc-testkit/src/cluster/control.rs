@@ -1,4 +1,4 @@
-//! Decides how the control plane takes its turns, and what audits tell of them.
+//! The control plane of a cluster, one step at a time, and its audit entries.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_predict::Fact;
 use kubegc_sim::ApiServer;
-use kubegc_snapshot::JsonDocuments;
 
 use super::{Cluster, Inner, State};
 use crate::{
@@ -23,34 +22,34 @@ pub(crate) struct Plane {
     pub(crate) control: ControlPlane,
     pub(crate) collects: bool,
     pub(super) workloads: Option<Arc<Workloads>>,
-    /// How many of its steps are in the audit.
+    /// Number of its steps that are already in the audit.
     told: usize,
-    /// Where it last had nothing to do: the server's revision and time.
+    /// The server's revision and time when it last had nothing to do.
     idle_at: Option<(u64, Timestamp)>,
 }
 
-/// What a turn of the control plane came to.
+/// Result of one step of the control plane.
 pub(crate) enum Turned {
     /// A request was made.
     Called(Arc<Entry>),
-    /// Something was seen or thought about.
+    /// It processed an event or a key without a request.
     Worked,
     /// There is nothing to do.
     Idle(Idle),
 }
 
-/// With nothing to do: until when.
+/// An idle control plane, and when it has work again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     pub(crate) revision: u64,
-    /// Since when.
+    /// The time since which it is idle.
     pub(crate) at: Timestamp,
     pub(crate) certain_at: Option<Timestamp>,
     pub(crate) retry_at: Option<Timestamp>,
 }
 
 impl Idle {
-    /// When the control plane has something to do again, for sure or not.
+    /// The next time at which the control plane has or may have work.
     pub(super) fn due_at(&self) -> Option<Timestamp> {
         self.certain_at.into_iter().chain(self.retry_at).min()
     }
@@ -63,12 +62,11 @@ impl Plane {
         assumptions: &Assumptions,
         workloads: Option<Arc<Workloads>>,
     ) -> Self {
-        let documents = Arc::new(JsonDocuments::default());
         let settings = Settings {
             collector_runs: collects,
             assumptions: Arc::new(assumptions.clone()),
             workloads: workloads.clone(),
-            ..Settings::new(server.version(), documents)
+            ..Settings::new(server.version())
         };
         Self {
             control: ControlPlane::new(server, settings),
@@ -141,7 +139,7 @@ fn verb(ask: &Ask) -> Verb {
     }
 }
 
-/// The code of an answer, as far as its class tells it.
+/// The status code of a response, as far as its class determines it.
 const fn code(answer: &Answer) -> u16 {
     match answer {
         Answer::Found(_) | Answer::Applied(_) => 200,
@@ -154,7 +152,7 @@ const fn code(answer: &Answer) -> u16 {
     }
 }
 
-/// A write of somebody beside the collector.
+/// The audit entry of a write that the collector did not make.
 fn told(server: &ApiServer, step: &Step) -> Option<Entry> {
     let client = match step.actor {
         Actor::ApiServer => "kube-apiserver",
@@ -200,7 +198,7 @@ pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef
 }
 
 impl Inner {
-    /// Lets the control plane take one turn.
+    /// Performs one step of the control plane.
     pub(crate) fn turn(&self) -> Turned {
         self.shared.with(|server| {
             let mut state = self.state.lock();
@@ -258,8 +256,9 @@ impl Cluster {
         self.inner.state.lock().plane.collects
     }
 
-    /// Lets the tasks of the runtime come to rest, and then the control plane make one request. Answers with that request, or with `None` where the control plane
-    /// has nothing to do before somebody writes or time passes.
+    /// Waits until the tasks of the runtime are idle, then makes the control plane perform one request.
+    /// Returns that request, or `None` if the control plane has nothing to do before another write or before
+    /// time passes.
     ///
     /// A test that steps through a collection can act between any two requests of the collector.
     pub async fn step(&self) -> Option<Arc<Entry>> {

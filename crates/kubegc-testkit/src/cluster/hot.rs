@@ -1,13 +1,13 @@
-//! Decides when a cluster does not come to rest, and shows who keeps it from that.
+//! Detection of hot loops: a cluster that does not become idle, and the clients that cause it.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::Inner;
 use crate::audit::{Audit, Entry, Since};
 
-/// How many requests a hot loop is looked for in.
+/// Number of recent requests in which a hot loop is searched.
 const BUSY_WINDOW: usize = 1_000;
-/// How many of them, and of the busiest, are shown.
+/// Number of recent requests, and of the most frequent ones, that are shown.
 const SHOWN: usize = 12;
 
 /// A cluster did not come to rest within its bound of requests.
@@ -17,9 +17,9 @@ const SHOWN: usize = 12;
 #[error("{}", Told(self))]
 #[non_exhaustive]
 pub struct NotSettled {
-    /// How many requests were made.
+    /// Number of requests made.
     pub calls: u64,
-    /// Who asked for what most often among the last thousand, with how often.
+    /// The most frequent requests, with their client, among the last thousand, each with its count.
     pub busiest: Vec<(String, usize)>,
     /// The last requests.
     pub last: Audit,
@@ -60,7 +60,7 @@ impl Inner {
     }
 }
 
-/// What a request asks for, without its time and answer.
+/// The text of a request without its time and response.
 fn signature(entry: &Entry) -> String {
     let mut out = format!("{} {} {}", entry.client, entry.verb, entry.target());
     if let Some(reason) = &entry.reason {

@@ -1,4 +1,4 @@
-//! Decides what a cluster in a test is: a server, a clock, a control plane, and clients that talk to it without sockets.
+//! A cluster in a test: a server, a clock, a control plane, and clients that reach it without sockets.
 
 mod access;
 mod builder;
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// What clones of a cluster share. Where both locks are taken, the server's comes first.
+/// State shared by the clones of a cluster. Lock order: the server's lock before that of `state`.
 pub(crate) struct Inner {
     pub(crate) shared: SharedApiServer,
     pub(crate) clock: ClusterClock,
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     patience: Duration,
 }
 
-/// What changes while a cluster runs, beside what the server stores.
+/// State that changes while a cluster runs, except for the objects that the server stores.
 pub(crate) struct State {
     pub(crate) plane: Plane,
     pub(crate) audit: Vec<Arc<Entry>>,
@@ -90,9 +90,9 @@ pub(crate) struct State {
 
 /// A watch that a client has not dropped.
 pub(crate) struct OpenWatch {
-    /// What it watches, and for whom.
+    /// The watched resource and the client, for messages.
     pub(crate) what: Arc<str>,
-    /// The server's revision when it last had nothing more to tell.
+    /// The server's revision when the watch last had no more events to send.
     pub(crate) caught_up_at: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Cluster {
             .expect("a server without objects takes the namespaces that every cluster has")
     }
 
-    /// Says what a cluster begins with.
+    /// A builder for the initial state and settings of a cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -250,7 +250,7 @@ impl Cluster {
         self.inner.clock.clone()
     }
 
-    /// Lets time pass and does nothing else: the control plane acts in [`settle`](Self::settle), not here.
+    /// Advances the time and does nothing else: the control plane acts in [`settle`](Self::settle), not here.
     ///
     /// Where the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to timer, so that tasks act at their times.
     /// Otherwise it is the cluster's time alone, at once.
@@ -308,7 +308,7 @@ impl Cluster {
 
     /// Names the object of a kind with this namespace (empty for cluster-scoped kinds) and name, with the uid that it has now.
     ///
-    /// Where there is none, the name stands for whatever has it at the time of an assertion.
+    /// Without a uid, the name means the object that has it at the time of an assertion.
     #[cfg(feature = "kube")]
     #[must_use]
     pub fn object<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> Name {
@@ -374,14 +374,14 @@ impl Cluster {
             .with(|server| server.set_admission_hook(webhook, hook));
     }
 
-    /// What goes wrong with clients' requests.
+    /// The faults that affect clients' requests.
     #[must_use]
     pub fn faults(&self) -> Faults<'_> {
         Faults { cluster: self }
     }
 }
 
-/// What goes wrong with clients' requests. Made by [`Cluster::faults`].
+/// The faults that affect clients' requests. Made by [`Cluster::faults`].
 ///
 /// # Examples
 /// ```
@@ -398,12 +398,13 @@ pub struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// Adds a rule. Rules are looked at in the order in which they were added; the first that applies counts.
+    /// Adds a rule. The first rule that applies, in the order of addition, counts.
     pub fn add(&self, rule: Rule) {
         self.cluster.inner.state.lock().faults.add(rule);
     }
 
-    /// Where no rule applies, so many requests of a thousand meet one of these faults, by a draw that depends on the seed alone.
+    /// Sets the faults of requests to which no rule applies: `per_mille` of a thousand requests get one of
+    /// them. The draw depends only on the seed.
     pub fn draw(&self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
         self.cluster
             .inner
@@ -418,7 +419,7 @@ impl Faults<'_> {
         self.cluster.inner.state.lock().faults.clear();
     }
 
-    /// How many requests met a fault so far.
+    /// Number of requests that met a fault so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.counts().values().sum()

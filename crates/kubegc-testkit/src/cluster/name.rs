@@ -1,4 +1,4 @@
-//! Decides which object is meant: by what a typed object says of itself, or by kind, namespace and name.
+//! The name of an object in assertions: from a typed object, or from kind, namespace and name.
 
 use std::{fmt, sync::Arc};
 
@@ -67,7 +67,7 @@ impl Name {
         Self::new(&K::api_version(&()), &K::kind(&()), namespace, name)
     }
 
-    /// What a dynamic object says of itself. Where it carries no types, no object is meant.
+    /// The name of a dynamic object. An object without type metadata matches nothing.
     #[must_use]
     pub fn of_dynamic(object: &DynamicObject) -> Self {
         let (api_version, kind) = object

@@ -1,4 +1,4 @@
-//! Decides how one notices that something happens: by a count, and by waking.
+//! A counter of events that wakes its waiters.
 
 use std::{
     pin::pin,
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Counts what happens, and wakes those who wait for more.
+/// Counts events, and wakes tasks that wait for more.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     beats: AtomicU64,
@@ -15,22 +15,22 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Something happened.
+    /// Records one event.
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::SeqCst);
         self.waiting.notify_waiters();
     }
 
-    /// How much has happened.
+    /// Number of events so far.
     pub(crate) fn count(&self) -> u64 {
         self.beats.load(Ordering::SeqCst)
     }
 
-    /// Waits until more than that has happened. Cancel safe.
+    /// Waits until the count differs from `seen`. Cancel safe.
     pub(crate) async fn after(&self, seen: u64) {
         loop {
             let mut woken = pin!(self.waiting.notified());
-            // Before the look: a beat between the two would be missed.
+            // Register before reading the count: an event between the two would be missed.
             woken.as_mut().enable();
             if self.count() != seen {
                 return;

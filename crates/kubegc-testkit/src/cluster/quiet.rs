@@ -1,28 +1,28 @@
-//! Decides when the tasks of the runtime are at rest: nobody asks for anything, nobody has anything to read.
+//! Waits until the tasks of the runtime are idle: no task makes requests, and no watch has unread events.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Inner, NotSettled};
 use crate::clock::tokio_is_paused;
 
-/// Turns that tasks get without asking for anything before they count as at rest. Each hop between tasks takes one: from the watch's body to the
-/// reflector, to the reconciler, to the client's queue.
+/// Number of scheduler yields without a request after which tasks count as idle. Each hop between tasks takes
+/// one: from the watch's body to the reflector, to the reconciler, to the client's queue.
 const TURNS: u32 = 64;
-/// The same after a step of the control plane, which need not wait for everybody.
+/// The same after a step of the control plane, which need not wait for every task.
 pub(super) const TURNS_BETWEEN: u32 = 8;
-/// How much longer to wait where something is known to be under way.
+/// Factor for waiting longer while a request or an unread event is pending.
 const LONGER: u32 = 10;
 
-/// How tasks came to rest.
+/// State of the tasks when they became idle.
 pub(super) struct Stillness {
-    /// What had happened by then.
+    /// The event count at that time.
     pub(super) seen: u64,
-    /// Who does not read.
+    /// The clients and watches with unread events.
     pub(super) unread: Vec<Arc<str>>,
 }
 
 impl Inner {
-    /// Gives tasks some turns, as long as they ask for something.
+    /// Yields to tasks until `turns` yields in a row see no request.
     pub(super) async fn give_turns(&self, turns: u32) {
         let mut seen = self.pulse.count();
         let mut still = 0;
@@ -37,9 +37,9 @@ impl Inner {
         }
     }
 
-    /// Lets tasks work until they are at rest, or have made as many requests as one settle may.
+    /// Runs tasks until they are idle, or have made as many requests as one settle may.
     pub(super) async fn quieten(&self) {
-        // A hot loop is settle's to tell of.
+        // `settle` reports a hot loop.
         let _rest = self.quieten_within(self.calls()).await;
     }
 
@@ -120,6 +120,6 @@ impl Inner {
 /// A short real time. Needs no timers, which a runtime may lack.
 async fn pause() {
     let slept = tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1)));
-    // It cannot panic; where the runtime shuts down, nobody waits any longer.
+    // It cannot panic; when the runtime shuts down, the wait is over anyway.
     let _done = slept.await;
 }

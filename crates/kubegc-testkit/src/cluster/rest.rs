@@ -1,4 +1,4 @@
-//! Decides what is left to wait for when everybody is at rest.
+//! The pending work of an idle cluster.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,30 +7,30 @@ use kubegc_sim::ApiServer;
 
 use super::{Inner, State, control::Idle};
 
-/// What is left to wait for when a cluster is at rest.
+/// The pending work of an idle cluster.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rest {
-    /// Nothing: it stays as it is until somebody writes.
+    /// Nothing is pending: the state stays the same until the next write.
     Quiet,
-    /// Something happens for sure when time passes.
+    /// Something certainly happens when time passes.
     Waiting {
         /// When.
         until: Timestamp,
-        /// What, or who.
+        /// The events, or the actors.
         who: Vec<String>,
     },
-    /// The control plane only tries again what did not work.
+    /// The control plane only retries failed work.
     Retrying {
-        /// When next.
+        /// The time of the next retry.
         at: Timestamp,
-        /// The objects that the collector tries again.
+        /// The objects that the collector retries.
         objects: Vec<ObjectRef>,
     },
 }
 
 impl Inner {
-    /// What is left to wait for.
+    /// The pending work.
     pub(super) fn rest(&self, idle: Idle) -> Rest {
         self.shared.with(|server| {
             let state = self.state.lock();
@@ -80,7 +80,7 @@ fn ending(server: &ApiServer, at: Timestamp) -> Vec<String> {
     }
 }
 
-/// The objects that the collector will look at again, and the owners that objects name.
+/// The objects that the collector has requeued, and the owners that objects name.
 fn retried(server: &ApiServer, state: &State) -> Vec<ObjectRef> {
     let collector = state.plane.control.collector();
     let mut objects = BTreeSet::new();

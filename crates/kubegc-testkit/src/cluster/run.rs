@@ -1,4 +1,5 @@
-//! Decides how the control plane works by itself, for tests that cannot call [`Cluster::settle`]: other processes, other collectors.
+//! Runs the control plane in the background, for tests that cannot call [`Cluster::settle`]: other processes,
+//! other collectors.
 
 use super::{Cluster, Inner, control::Turned};
 
@@ -10,9 +11,10 @@ pub struct Running {
 }
 
 impl Cluster {
-    /// Lets the control plane work by itself: as soon as somebody writes, and when something is due by the cluster's clock.
+    /// Runs the control plane in the background: after each write, and when work is due by the cluster's
+    /// clock.
     ///
-    /// It uses no time of its own and does not poll. [`settle`](Self::settle) may be used beside it.
+    /// It does not advance the time and does not poll. [`settle`](Self::settle) can be used at the same time.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

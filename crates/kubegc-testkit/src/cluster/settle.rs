@@ -1,4 +1,4 @@
-//! Decides when a cluster is at rest, and lets time pass where a test allows it.
+//! Runs a cluster until it is idle, and advances the time if a test allows it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,36 +11,39 @@ use super::{
 };
 use crate::audit::Audit;
 
-/// How a cluster came to rest.
+/// The result of settling: an idle cluster.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The requests that were made meanwhile.
     pub calls: Audit,
-    /// How much time passed, by the cluster's clock.
+    /// Time that passed, by the cluster's clock.
     pub time_passed: Duration,
-    /// What is left to wait for.
+    /// The pending work.
     pub rest: Rest,
     /// Clients that hold a request or a watch and do not read on, although there is something to read.
     pub unread: Vec<Arc<str>>,
 }
 
 impl Cluster {
-    /// Lets the tasks of the runtime and the control plane work until nobody has anything to do. Time does not pass.
+    /// Runs the tasks of the runtime and the control plane until all are idle. Time does not pass.
     ///
-    /// At rest means: no request is under way, every watch has been read to its end, no task has asked for anything during many turns (with a running clock: and
-    /// for [some time](crate::Builder::patience)), and the control plane is idle. The answer says what is left to wait for.
+    /// A cluster is idle when no request is in flight, every watch is read to its end, no task has made a
+    /// request during many scheduler yields, and the control plane has nothing to do. With a running clock,
+    /// it also waits for [some time](crate::Builder::patience). The result contains the pending work.
     ///
     /// # Errors
-    /// More requests than [`Builder::calls_max`](crate::Builder::calls_max) were made: the error shows who asks for what again and again.
+    /// Fails if more requests than [`Builder::calls_max`](crate::Builder::calls_max) were made. The error
+    /// shows the most frequent requests and their clients.
     pub async fn settle(&self) -> Result<Settled, Box<NotSettled>> {
         self.settle_within(Duration::ZERO).await
     }
 
-    /// The same, and lets up to this much time pass, from one due time to the next: pods end, the control plane tries again what did not work.
+    /// The same, and advances the time by up to `time`, from one due time to the next: pods terminate, and
+    /// the control plane retries failed work.
     ///
-    /// Where the cluster follows tokio's clock, all of it passes, since nobody knows which timers tasks have. Otherwise it ends as soon as
-    /// nothing is due.
+    /// If the cluster follows tokio's clock, all of `time` passes, because the timers of tasks are unknown.
+    /// Otherwise it ends as soon as nothing is due.
     ///
     /// # Errors
     /// As [`settle`](Self::settle).
@@ -91,7 +94,7 @@ impl Inner {
         self.state.lock().audit.len() as u64
     }
 
-    /// Lets everybody work until nobody has anything to do now.
+    /// Runs all tasks and the control plane until nothing is left to do at the current time.
     async fn settle_now(&self, calls_before: u64) -> Result<(Idle, Stillness), Box<NotSettled>> {
         loop {
             let stillness = self.quieten_within(calls_before).await?;
@@ -111,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// Lets time pass until then, or until somebody does something.
+    /// Advances the time to `until`, or until the next event.
     async fn pass_until(&self, until: Timestamp, seen: u64) {
         if self.clock.follows_tokio() {
             tokio::select! {
@@ -126,7 +129,7 @@ impl Inner {
 }
 
 impl fmt::Display for Settled {
-    /// What is left, and the writes that were made.
+    /// The pending work, and the writes that were made.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.rest)?;
         write!(f, "{}", self.calls.writes())

@@ -20,20 +20,20 @@ impl Cluster {
         self.inner.pulse.beat();
     }
 
-    /// Lets the kubelet of a node stop reporting: the node becomes `Unknown`, its pods are not ready and do
-    /// not end. The node is tainted, and its pods are evicted after the time that they tolerate it, while
-    /// another node is ready. Gives whether there is such a node, and [workloads](crate::Builder::workloads).
+    /// Stops the kubelet of a node from reporting. The node becomes `Unknown`; its pods are not ready and do
+    /// not terminate. The node is tainted. Its pods are evicted after their toleration time, while another
+    /// node is ready. Returns whether there is such a node, and [workloads](crate::Builder::workloads).
     pub fn lose_node(&self, name: &str) -> bool {
         self.act(|plane, server| plane.set_node_runs(server, name, false))
     }
 
-    /// Lets the kubelet of a lost node report again.
+    /// Makes the kubelet of a lost node report again.
     pub fn recover_node(&self, name: &str) -> bool {
         self.act(|plane, server| plane.set_node_runs(server, name, true))
     }
 
-    /// Lets the containers of a pod exit once with code 1; the kubelet restarts them at once. Gives whether
-    /// the pod runs.
+    /// Makes the containers of a pod exit once with code 1; the kubelet restarts them at once. Returns
+    /// whether the pod runs.
     pub fn restart_pod(&self, namespace: &str, name: &str) -> bool {
         self.act(|plane, server| plane.restart_pod(server, namespace, name))
     }

@@ -1,4 +1,4 @@
-//! Decides in which form an answer is wanted: the object, its metadata, a table, or one of the two forms of discovery.
+//! Content negotiation: objects, metadata, tables, and the two forms of discovery.
 //!
 //! # Upstream
 //! `NegotiateMediaTypeOptions` in `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, and `goautoneg.ParseAccept`, 1.20.2.
@@ -10,7 +10,7 @@ use super::{
     reply::JSON,
 };
 
-/// In which form objects are answered.
+/// The form in which objects are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// As they are.
@@ -47,7 +47,7 @@ impl MetaVersion {
     }
 }
 
-/// Which version of aggregated discovery is wanted.
+/// The requested version of aggregated discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregated {
     V2,

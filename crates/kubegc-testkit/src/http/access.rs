@@ -6,10 +6,10 @@ use http::Method;
 
 use super::call::{Call, Verb};
 
-/// Which requests an [`AccessRule`] applies to: without conditions, to all.
+/// The requests that an [`AccessRule`] applies to. Without conditions, it applies to all.
 ///
-/// Verbs, groups and resources are written as in the rules of a `Role`; `*` stands for all. A resource does not include its subresources:
-/// those are `pods/log`, `*/scale`.
+/// Verbs, groups and resources are written as in the rules of a `Role`; `*` matches all. A resource does not
+/// include its subresources: those are `pods/log`, `*/scale`.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ pub struct AccessRule {
 }
 
 impl AccessRule {
-    /// A rule for every request of everybody.
+    /// A rule for all requests of all users.
     pub fn new() -> Self {
         Self::default()
     }
@@ -152,7 +152,7 @@ impl fmt::Display for AccessRule {
     }
 }
 
-/// Who may do what. The first rule that applies decides; what no rule is for is allowed.
+/// The access rules. The first rule that applies decides; a request without one is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AccessRules(Vec<(bool, AccessRule)>);
 
@@ -162,7 +162,7 @@ impl AccessRules {
         self.0.push((true, rule));
     }
 
-    /// Denies what a rule applies to: such requests are answered with 403.
+    /// Denies the requests that a rule applies to: they get a 403 response.
     pub fn deny(&mut self, rule: AccessRule) {
         self.0.push((false, rule));
     }
@@ -194,7 +194,7 @@ impl AccessRules {
     }
 }
 
-/// What a rule says to a user in a namespace.
+/// The permissions that a rule grants a user in a namespace.
 pub(super) struct Grant<'a> {
     pub(super) allowed: bool,
     /// Empty for all.
@@ -212,14 +212,14 @@ impl Grant<'_> {
     }
 }
 
-/// Who sends a request, and what the test allows.
+/// The user of a request, and the access rules of the test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a str,
     pub(crate) rules: &'a AccessRules,
 }
 
-/// What authorization knows of a request.
+/// The attributes of a request that authorization uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes<'a> {
     pub(super) user: &'a str,
@@ -252,7 +252,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Why the request is refused.
+    /// The reason of the refusal.
     ///
     /// # Upstream
     /// `forbiddenMessage` in `apiserver/pkg/endpoints/handlers/responsewriters/errors.go`, 1.20.2.

@@ -1,4 +1,4 @@
-//! Decides how the body of a request is read: JSON or YAML, within bounds.
+//! Request bodies: JSON or YAML, within size limits.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{
     reply::JSON,
 };
 
-/// How large a body may be.
+/// Maximum size of a body.
 ///
 /// # Upstream
 /// `MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`, 1.20.2.
@@ -20,7 +20,7 @@ pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// What a client that sends protobuf can do.
+/// The hint for a client that sends protobuf.
 const PROTOBUF_HINT: &str = " (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE` or \
      `kubectl apply -f FILE` instead of a generator, or with `contentType: application/json` in the client's configuration)";
 
@@ -48,7 +48,7 @@ pub(super) fn object(request: &http::Request<Bytes>, kind: &str) -> Result<Value
     })
 }
 
-/// Reads a body; the inner error says why it holds no object.
+/// Reads a body; the inner error is the reason why it holds no object.
 ///
 /// # Errors
 /// 415 for anything but JSON and YAML.

@@ -1,4 +1,4 @@
-//! Decides what a request asks for: the verb, the resource, the object, as authorization and audit name them upstream.
+//! The attributes of a request: verb, resource and object, as authorization and audit name them upstream.
 //!
 //! # Upstream
 //! `RequestInfoFactory.NewRequestInfo` in `apiserver/pkg/endpoints/request/requestinfo.go`, 1.20.2.
@@ -15,7 +15,7 @@ use super::{
     query::{self, Query},
 };
 
-/// What is done to a resource, in the words of RBAC rules.
+/// The verb of a request, in the words of RBAC rules.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
@@ -74,11 +74,11 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What a request asks for.
+/// The attributes of a request.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
     /// The kind that the path addresses, where the server serves it.
     pub kind: Option<KindId>,
@@ -90,13 +90,13 @@ pub struct Call {
     pub resource: String,
     /// Namespace; empty where the path names none.
     pub namespace: String,
-    /// Name of the object; of a list or watch, the name that its field selector asks for.
+    /// Name of the object. For a list or watch: the name that its field selector requires.
     pub name: String,
     /// Part of the object, such as `status`; empty for the object itself.
     pub subresource: String,
     /// Whether nothing is to be stored.
     pub dry_run: bool,
-    /// Who writes: the parameter `fieldManager`, else the user agent up to its first slash.
+    /// The field manager: the parameter `fieldManager`, else the user agent up to its first slash.
     pub field_manager: String,
     /// The header `User-Agent`.
     pub user_agent: String,
@@ -141,7 +141,8 @@ impl fmt::Display for Call {
     }
 }
 
-/// Reads what a request asks for. Any request has an answer: what names no resource is [`Verb::NonResource`].
+/// Reads the attributes of a request. This never fails: a request that names no resource is
+/// [`Verb::NonResource`].
 ///
 /// # Complexity
 /// Linear in the length of the path, the query, and the body of a DELETE.
@@ -193,7 +194,7 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
     call
 }
 
-/// What a path addresses.
+/// The target of a path.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     group: String,
@@ -255,7 +256,7 @@ fn verb(method: &Method, query: &Query, is_collection: bool) -> Verb {
     }
 }
 
-/// The name that a field selector asks for, if it asks for one by equality.
+/// The name that a field selector requires by equality, if any.
 fn single_name(selector: &str) -> Option<String> {
     let mut terms = selector
         .split(',')

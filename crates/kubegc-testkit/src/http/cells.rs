@@ -1,4 +1,4 @@
-//! Decides what a built-in object shows in each column of its table.
+//! Table cells of built-in objects.
 //!
 //! # Upstream
 //! `pkg/printers/internalversion/printers.go`, 1.20.2.
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::table::human_duration;
 
 const NONE: &str = "<none>";
-/// How many values of a list are shown.
+/// Maximum number of values of a list that are shown.
 const SHOWN_MAX: usize = 3;
 
-/// What an object shows in a column of its resource. `shown` is its JSON form.
+/// The cell of an object in a column of its resource. `shown` is its JSON form.
 pub(super) fn of(
     resource: &str,
     column: &str,
@@ -179,7 +179,7 @@ pub(super) fn of(
     }
 }
 
-/// Why a row needs no attention any more.
+/// The condition of a row that needs no more attention.
 pub(super) fn condition(resource: &str, object: &StoredObject) -> Option<Value> {
     let (phase, message) = match (resource, object.text_at(&["status", "phase"])) {
         ("pods", "Succeeded") => ("Succeeded", "The pod has completed successfully."),

@@ -1,4 +1,4 @@
-//! Decides what a DELETE asks for: its options, from the body or from the query.
+//! The options of a DELETE request, from the body or from the query.
 
 use bytes::Bytes;
 use kubegc_core::{Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
@@ -11,7 +11,7 @@ use super::{
     query::Query,
 };
 
-/// Whether a write is to store nothing. A deletion says so in its body, or, without a body, in the query.
+/// Whether a write is a dry run. A deletion requests it in its body, or, without a body, in the query.
 pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Request<Bytes>) -> bool {
     match verb {
         Verb::Delete | Verb::DeleteCollection => {

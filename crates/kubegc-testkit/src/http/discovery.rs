@@ -1,4 +1,4 @@
-//! Decides what discovery tells: which groups, versions and resources there are, in both of its forms.
+//! Discovery documents: groups, versions and resources, in both forms.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
@@ -15,7 +15,7 @@ use super::{
     reply::Reply,
 };
 
-/// Everything about all groups in one answer.
+/// All groups and resources in one response.
 const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscoveryEndpoint, beta");
 const AGGREGATED_V2: Behavior = Behavior::since(30, 0, "AggregatedDiscoveryEndpoint, stable");
 
@@ -25,7 +25,7 @@ struct Group<'a> {
     versions: Vec<&'a str>,
 }
 
-/// Answers `/api` and `/apis`.
+/// The response to `/api` and `/apis`.
 pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Result<Reply, Refusal> {
     let Some(form) = accept::discovery(headers, newest_aggregated(server.version()))? else {
         let body = if core { core_versions() } else { group_list(server) };
@@ -52,7 +52,7 @@ pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Resul
     Ok(Reply::json(200, &body).with_content_type(content_type))
 }
 
-/// Answers `/apis/{group}`.
+/// The response to `/apis/{group}`.
 pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
     let groups = groups(server);
     let group = groups
@@ -64,7 +64,7 @@ pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
     Some(Reply::json(200, &body))
 }
 
-/// Answers `/api/v1` and `/apis/{group}/{version}`.
+/// The response to `/api/v1` and `/apis/{group}/{version}`.
 pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Option<Reply> {
     let mut entries = Vec::new();
     for (kind, resource) in served(server) {
@@ -265,7 +265,7 @@ fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> V
     entry
 }
 
-/// Discovery tells a hash of the version that objects are stored in.
+/// Discovery contains a hash of the storage version.
 const STORAGE_VERSIONS_ARE_TOLD: Behavior = Behavior::since(15, 0, "StorageVersionHash, beta");
 
 /// The hash of the version that objects of a resource are stored in; `None` for resources that store nothing.

@@ -1,4 +1,4 @@
-//! Decides what a printer column of a definition shows: the first value at a JSONPath.
+//! The value of a printer column of a definition: the first value at a JSONPath.
 //!
 //! Of the language, what definitions hold: names, positions, `*` and filters that compare a field with a text, number or boolean.
 //!

@@ -1,8 +1,9 @@
-//! Decides what the API server's URLs mean, and how answers look on the wire.
+//! The HTTP API of the simulated API server: paths, parameters, headers and bodies.
 //!
-//! Pure and synchronous: an HTTP request and a simulated [`ApiServer`] in, an answer or a [`Watch`] out. No sockets, no clock, no
-//! runtime: time is [`ApiServer::now`]. What deletion, finalizers and validation decide is the simulated server's; this module reads
-//! paths, parameters, headers and bodies, and writes discovery, lists, tables and events.
+//! Pure and synchronous: the input is an HTTP request and a simulated [`ApiServer`], the result a response or
+//! a [`Watch`]. There are no sockets, no clock and no runtime: the time is [`ApiServer::now`]. The simulated
+//! server implements deletion, finalizers and validation. This module reads paths, parameters, headers and
+//! bodies, and writes discovery, lists, tables and events.
 //!
 //! # Where it differs from a real API server
 //!
@@ -77,20 +78,20 @@ use query::Query;
 use render::View;
 use reply::{JSON, Outcome};
 
-/// The answer to a request.
+/// The response to a request.
 #[expect(clippy::exhaustive_enums, reason = "whoever serves an answer must handle all")]
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A response with its body.
     Whole(http::Response<Bytes>),
-    /// A response whose body is what the watch says, for as long as it says something.
+    /// A streamed response: its body is the events of the watch, until the watch ends.
     Stream {
         /// The response without its body.
         head: http::Response<()>,
-        /// What the body consists of.
+        /// The watch that produces the body.
         watch: Watch,
     },
-    /// A request that the node of a pod answers.
+    /// A request that the kubelet of the pod's node serves.
     Node(Box<NodeCall>),
 }
 
@@ -106,7 +107,8 @@ impl Answer {
     }
 }
 
-/// Answers a request that was read by [`read_call`]. Any request has an answer; errors are answers of the kind `Status`.
+/// Performs a request that was read by [`read_call`]. It always returns a response; errors are responses of
+/// the kind `Status`.
 ///
 /// # Complexity
 /// What the request takes on the server; a list of n objects takes O(n log n), discovery O(n log n) for n kinds.
@@ -131,7 +133,8 @@ pub fn answer(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes
     answer_as(server, call, request, "kubernetes-admin", &AccessRules::default())
 }
 
-/// Answers a request of a user to whom these rules apply: as [`answer`], and with 403 where they deny the request.
+/// Performs a request of a user with these access rules: as [`answer`], and with a 403 response if they deny
+/// the request.
 ///
 /// # Complexity
 /// As [`answer`], and linear in the number of rules.

@@ -6,13 +6,13 @@ use kubegc_core::{ApiResource, Behavior};
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
-/// Discovery tells singular names of built-in resources.
+/// Discovery contains singular names of built-in resources.
 const SINGULAR_NAMES_ARE_TOLD: Behavior = Behavior::since(27, 0, "kubernetes #116866");
 
-/// The names of a resource beside its plural.
+/// The names of a resource other than its plural.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    /// Empty where discovery does not tell it.
+    /// Empty if discovery does not contain it.
     pub(super) singular: String,
     pub(super) short: Vec<String>,
     pub(super) categories: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Names {
     pub(super) list_kind: String,
 }
 
-/// The names of a resource. Those of a custom resource stand in its definition, where that is stored.
+/// The names of a resource. Those of a custom resource are read from its stored definition.
 pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
     if let Some(definition) = definition {

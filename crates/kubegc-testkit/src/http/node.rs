@@ -1,4 +1,4 @@
-//! Requests that the node of a pod answers: logs, commands, attachments, forwarded ports.
+//! Requests that the node of a pod serves: logs, exec, attach and port forwarding.
 //!
 //! # Upstream
 //! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and `ValidatePodLogOptions` in
@@ -38,7 +38,7 @@ pub struct PodTarget {
 pub struct LogRequest {
     /// The container.
     pub target: PodTarget,
-    /// Whether the response goes on as long as the container writes.
+    /// Whether the response streams as long as the container writes.
     pub follow: bool,
     /// Whether the log of the container's former instance is wanted.
     pub previous: bool,
@@ -46,9 +46,9 @@ pub struct LogRequest {
     pub timestamps: bool,
     /// The time from which on lines are wanted.
     pub since: Option<Timestamp>,
-    /// How many of the last lines are wanted.
+    /// Number of last lines requested.
     pub tail_lines: Option<u64>,
-    /// How many bytes are wanted at most.
+    /// Maximum number of bytes requested.
     pub limit_bytes: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ pub struct PortForwardRequest {
     pub ports: Vec<u16>,
 }
 
-/// What is asked of a node.
+/// A request to a node.
 #[expect(clippy::exhaustive_enums, reason = "whoever plays a node must handle all")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRequest {
@@ -97,14 +97,14 @@ pub enum NodeRequest {
 /// A request that the server would pass on to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
-    /// What is asked.
+    /// The request.
     pub(crate) request: NodeRequest,
     /// The response where the node cannot be reached.
     unreachable: Reply,
 }
 
 impl NodeCall {
-    /// What is asked of the node.
+    /// The request to the node.
     #[must_use]
     pub const fn request(&self) -> &NodeRequest {
         &self.request
@@ -129,7 +129,7 @@ impl NodeRequest {
     }
 }
 
-/// Whether nodes answer the requests for a subresource of pods.
+/// Whether nodes serve the requests for a subresource of pods.
 pub(super) fn is_answered_by_nodes(call: &Call) -> bool {
     call.group.is_empty()
         && call.resource == "pods"
@@ -310,7 +310,7 @@ fn ports(query: &Query) -> Result<Vec<u16>, Refusal> {
         .collect()
 }
 
-/// The response where nobody plays the node.
+/// The response if no closure is registered for the node.
 fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
     let node = &target.node;
     let known = server.resolve("", "v1", "nodes").ok();

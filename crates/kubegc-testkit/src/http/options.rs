@@ -1,4 +1,4 @@
-//! Decides what the parameters of a request mean, and which combinations of them the API server refuses.
+//! The parameters of a request, and the combinations that the API server refuses.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ const WATCH_LIST: Behavior = Behavior::since_about(32, "WatchList is on by defau
 /// `fieldValidation` is read.
 const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
 
-/// How a watch goes on where the client does not say for how long.
+/// The duration of a watch without a timeout.
 ///
 /// # Upstream
 /// `--min-request-timeout`, 1800 s. The real server adds a random part of up to as much again.
 const WATCH_DEFAULT: Duration = Duration::from_secs(1800);
 
-/// What a list or a watch is asked for.
+/// The options of a list or a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListOptions {
     pub(super) filter: Filter,
@@ -38,10 +38,10 @@ pub(super) struct ListOptions {
     pub(super) send_initial_events: Option<bool>,
 }
 
-/// Which version of the data is wanted.
+/// The requested version of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Nothing was said: the present.
+    /// No version is given: the latest data.
     Latest,
     /// 0: whatever is at hand. Here that is the present.
     Any,
@@ -49,7 +49,7 @@ pub(super) enum Wanted {
     At(u64),
 }
 
-/// How the version is meant.
+/// The way in which the version is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionMatch {
     Unset,
@@ -134,7 +134,7 @@ impl ListOptions {
     }
 }
 
-/// What does not fit together in the options of a list or a watch.
+/// The invalid combinations of options of a list or a watch.
 ///
 /// # Upstream
 /// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in 1.32 for watches.

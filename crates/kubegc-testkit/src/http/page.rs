@@ -1,4 +1,4 @@
-//! Decides which part of a list is answered, and how the client asks for the next.
+//! Pages of a list, and continue tokens.
 //!
 //! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps its changes.
 //!
@@ -32,7 +32,7 @@ pub(super) struct Page {
     pub(super) meta: ListMeta,
 }
 
-/// Cuts the page that is asked for.
+/// Cuts the requested page.
 ///
 /// # Errors
 /// 400 for a token that is none, 410 where what it continues is forgotten, 504 where the version is not reached.
@@ -69,7 +69,7 @@ pub(super) fn of(
         resource_version: revision,
         ..ListMeta::default()
     };
-    // Version 0 is answered from memory upstream, whole.
+    // Upstream serves version 0 from the watch cache, without paging.
     let limit = if wanted == Wanted::Any && token.is_none() {
         0
     } else {
@@ -84,10 +84,10 @@ pub(super) fn of(
     Ok(Page { items, meta })
 }
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Token {
-    /// What the list began at; `None` goes on with the present.
+    /// The revision of the list's first page; `None` continues with the latest data.
     revision: Option<u64>,
     namespace: String,
     name: String,
@@ -172,7 +172,7 @@ impl Token {
     }
 }
 
-/// Where Go's decoder stops.
+/// The position at which Go's decoder stops.
 fn place_of(error: &base64::DecodeError, text: &str) -> usize {
     match error {
         base64::DecodeError::InvalidByte(place, _) => *place,

@@ -1,4 +1,4 @@
-//! Decides which of a resource's subresources a path addresses.
+//! The subresource that a path addresses.
 
 use kubegc_core::{ApiResource, KindId, identity::split_api_version};
 use kubegc_sim::{ApiServer, Subresource};
@@ -21,12 +21,12 @@ pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'stati
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
 }
 
-/// Whether a subresource of [`of_nodes`] is answered here: `proxy` is not.
+/// Whether a subresource of [`of_nodes`] is served here: `proxy` is not.
 pub(super) fn is_answered(resource: &ApiResource, name: &str) -> bool {
     name != "proxy" && of_nodes(resource).iter().any(|part| part.name == name)
 }
 
-/// The subresources of built-in resources that nodes and the issuer of tokens answer.
+/// The subresources of built-in resources that nodes and the token issuer serve.
 pub(super) fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
     const CONNECT: &[&str] = &["create", "get"];
     const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];

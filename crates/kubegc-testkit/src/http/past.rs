@@ -1,4 +1,4 @@
-//! Decides what a collection held at an earlier revision: the present, with every later change undone.
+//! A collection at an earlier revision: the present one with every later change undone.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(super) fn objects_at(
         for event in events {
             let meta = &event.object.meta;
             if namespace.is_none_or(|namespace| *meta.namespace == *namespace) {
-                // The first change tells what was there before all of them.
+                // The first change holds the state before all of them.
                 then.entry(key(&event.object))
                     .or_insert_with(|| event.previous.clone());
             }
@@ -51,7 +51,7 @@ fn key(object: &StoredObject) -> Key {
     (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name))
 }
 
-/// What lists are ordered by.
+/// The sort key of lists.
 pub(super) fn page_key(object: &StoredObject) -> (&str, &str) {
     (&object.meta.namespace, &object.meta.name)
 }

@@ -1,4 +1,4 @@
-//! Decides how this layer's own refusals read, in the API server's words.
+//! Refusals of this layer, with the API server's messages.
 //!
 //! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
 //! bodies that cannot be read.
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 /// A refusal on its way to the client.
 pub(super) type Refusal = Box<Problem>;
 
-/// What an answer of the kind `Status` says about a failure.
+/// A failure as a response of the kind `Status` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) code: u16,
     pub(super) reason: &'static str,
     pub(super) message: String,
     pub(super) details: Option<Value>,
-    /// Where a client may go on with a list that it cannot finish as it began.
+    /// The token with which a client may continue a list that it cannot finish at its first revision.
     pub(super) continue_token: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Problem {
         })
     }
 
-    /// The answer in its JSON form.
+    /// The response in its JSON form.
     pub(super) fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
@@ -102,7 +102,7 @@ impl Cause {
     }
 }
 
-/// The refusal in an answer of the simulated server.
+/// The refusal in a response of the simulated server.
 pub(super) fn of_answer(answer: &Response) -> Refusal {
     let Some(status) = answer.status() else {
         // Refusals are statuses.
@@ -188,7 +188,7 @@ pub(super) fn not_acceptable(accepted: &[&str]) -> Refusal {
     Problem::new(406, "NotAcceptable", message)
 }
 
-/// The form asked for does not fit the answer: a list, or a single object.
+/// The requested form does not fit the result: a list, or a single object.
 pub(super) fn form_does_not_fit(message: String) -> Refusal {
     Problem::new(406, "NotAcceptable", message)
 }
@@ -243,14 +243,14 @@ pub(super) fn too_large(bytes_max: usize) -> Refusal {
     Problem::new(413, "RequestEntityTooLarge", message)
 }
 
-/// A list cannot be gone on with: `continue_token` leads to the rest as it is now.
+/// A list cannot be continued: `continue_token` leads to the rest as it is now.
 pub(super) fn expired(message: &str, continue_token: Option<String>) -> Refusal {
     let mut problem = Problem::new(410, "Expired", message);
     problem.continue_token = continue_token;
     problem
 }
 
-/// The version asked for is not reached yet.
+/// The requested version is not reached yet.
 ///
 /// # Upstream
 /// `NewTooLargeResourceVersionError` in `apiserver/pkg/storage/errors.go`, 1.20.2.
@@ -269,7 +269,7 @@ pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Refusal {
     invalid("meta.k8s.io", kind, "", causes)
 }
 
-/// What a client sent, and what is not stored, is refused.
+/// The object of a client is invalid and is not stored.
 pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Refusal {
     let mut texts: Vec<String> = Vec::new();
     for cause in causes {

@@ -1,4 +1,4 @@
-//! Decides what the text of a URL says: percent-decoding, and the parameters of the query.
+//! Percent-decoding of URLs, and the parameters of the query.
 
 /// The parameters of a query, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Decides what reads answer: one object, a page of a list, or a watch.
+//! GET, LIST and WATCH handlers.
 
 use kubegc_core::KindId;
 use kubegc_sim::ApiServer;
@@ -14,7 +14,7 @@ use super::{
     write::{respond, shown_all},
 };
 
-/// Answers a GET.
+/// Performs a GET.
 ///
 /// # Errors
 /// The refusal of options, versions and forms.

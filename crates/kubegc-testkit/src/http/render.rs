@@ -1,4 +1,4 @@
-//! Decides how objects look in an answer: the version that was asked for, in the form that was asked for.
+//! Objects in a response: in the requested version and the requested form.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::{
     table::{self, Rows},
 };
 
-/// How one request wants its objects.
+/// The way in which one request wants its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) form: Form,
     pub(super) resource: ApiResource,
     /// The kind of a list.
     pub(super) list_kind: String,
-    /// What each row of a table holds beside its cells.
+    /// The content of table rows other than the cells.
     pub(super) rows: Rows,
-    /// The columns that the definition of a custom resource asks for.
+    /// The columns that the definition of a custom resource declares.
     pub(super) printer_columns: Vec<Value>,
 }
 
-/// What a list says beside its objects.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListMeta {
     pub(super) resource_version: u64,
@@ -63,7 +63,7 @@ impl View {
     /// One object.
     ///
     /// # Errors
-    /// 406 where a list of metadata was asked for.
+    /// Responds with 406 if a list of metadata was requested.
     pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
@@ -84,7 +84,7 @@ impl View {
     /// A list.
     ///
     /// # Errors
-    /// 406 where the metadata of one object was asked for.
+    /// Responds with 406 if the metadata of one object was requested.
     pub(super) fn list(
         &self,
         items: &[Arc<StoredObject>],
@@ -147,7 +147,7 @@ impl View {
         Ok(())
     }
 
-    /// An object that says nothing but a version, and whether a list ends here.
+    /// A bookmark: an object with only a version, and whether a list ends here.
     pub(super) fn bookmark(&self, revision: u64, ends_list: bool) -> Value {
         let (kind, api_version) = match self.form {
             Form::Object => (&*self.resource.kind, self.resource.api_version()),

@@ -1,4 +1,4 @@
-//! Decides what an answer is in HTTP: code, headers, body.
+//! Responses in HTTP: status code, headers, body.
 
 use bytes::Bytes;
 use http::{
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{NodeCall, Watch, problem::Refusal};
 
-/// An answer before it is HTTP.
+/// A response before it is converted to HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
@@ -19,7 +19,7 @@ pub(super) struct Reply {
     pub(super) retry_after_s: Option<u64>,
 }
 
-/// What a request leads to.
+/// The outcome of a request.
 pub(super) enum Outcome {
     Whole(Reply),
     Stream(Watch),
@@ -86,7 +86,7 @@ impl Reply {
 
     pub(super) fn into_http(self) -> http::Response<Bytes> {
         let mut response = http::Response::new(self.body);
-        // Codes come from the server's own table of answers: all lie between 200 and 599.
+        // Codes come from the server's own table of responses: all lie between 200 and 599.
         *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));

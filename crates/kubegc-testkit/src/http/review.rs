@@ -1,4 +1,4 @@
-//! Answers access, rules, token and subject reviews. They are not stored.
+//! Access, rules, token and subject reviews. They are not stored.
 //!
 //! # Upstream
 //! `pkg/registry/authorization/*/rest.go`, `pkg/apis/authorization/validation/validation.go` and
@@ -20,10 +20,10 @@ pub(super) fn is_review(resource: &ApiResource) -> bool {
     matches!(&*resource.group, "authorization.k8s.io" | "authentication.k8s.io")
 }
 
-/// Answers a question: it is sent back with a status.
+/// Performs a review: returns it with a status.
 ///
 /// # Errors
-/// 400 where the body is no object or asks for nothing, 422 where it contradicts itself.
+/// 400 if the body is no object or reviews nothing, 422 if it contradicts itself.
 pub(super) fn answer(
     server: &ApiServer,
     resource: &ApiResource,

@@ -1,4 +1,4 @@
-//! Decides what is answered at paths that name no resource: discovery, version, health, schemas.
+//! Paths that name no resource: discovery, version, health, schemas.
 
 use bytes::Bytes;
 use http::{Method, header::ACCEPT};
@@ -14,12 +14,12 @@ use super::{
     reply::Reply,
 };
 
-/// How clients ask for the schema.
+/// The media type with which clients request the schema.
 const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// How it is answered: `@` is not allowed in media types, and newer clients refuse to read it.
+/// The media type of the response: `@` is not allowed in media types, and newer clients refuse to read it.
 const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Answers a request whose path names no resource.
+/// Performs a request whose path names no resource.
 ///
 /// # Errors
 /// 405 for anything but reading, 406 for a client that takes no JSON.

@@ -1,4 +1,4 @@
-//! Decides which columns people see: the form `Table`, as `kubectl get` prints it.
+//! The form `Table`, as `kubectl get` prints it, and its columns.
 //!
 //! # Upstream
 //! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`, `apimachinery/pkg/util/duration` and
@@ -16,7 +16,7 @@ use super::{
     render::{self, View},
 };
 
-/// What each row holds beside its cells.
+/// The content of a row other than its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
     CellsOnly,
@@ -35,7 +35,7 @@ struct Column {
     format: String,
     priority: i64,
     description: String,
-    /// Where a custom resource has the value.
+    /// The JSONPath of the value in a custom resource.
     path: Option<String>,
 }
 
@@ -161,7 +161,7 @@ fn columns_of(view: &View) -> Vec<Column> {
     columns
 }
 
-/// What a custom resource has at a path, as its column shows it.
+/// The cell of a custom resource at a path.
 fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Value {
     let Some(value) = json_path::first(object, path) else {
         return Value::Null;

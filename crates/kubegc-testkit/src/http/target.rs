@@ -1,4 +1,4 @@
-//! Decides whether there is anything at a path, and whether it takes the method.
+//! The target of a path, and the methods that it supports.
 //!
 //! # Upstream
 //! The routes of `apiserver/pkg/endpoints/installer.go`, and `crdHandler` in
@@ -16,7 +16,7 @@ use super::{
     reply::Reply,
 };
 
-/// What a request that can be carried out addresses.
+/// The target of a request that can be performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) kind: KindId,
@@ -26,7 +26,7 @@ pub(super) struct Target {
 /// Finds the target of a call.
 ///
 /// # Errors
-/// The whole answer, where there is no such target: not found, or the method is not allowed.
+/// The error is the whole response if there is no such target: not found, or the method is not allowed.
 pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<Target, Box<Reply>> {
     let missing = || {
         Err(Box::new(if discovery::is_builtin(server, &call.group) {

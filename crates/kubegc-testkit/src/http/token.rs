@@ -1,4 +1,4 @@
-//! Answers token requests of service accounts, and reads the tokens again.
+//! Token requests of service accounts, and the tokens that they issue.
 //!
 //! Tokens are JSON Web Tokens with the claims of upstream and without a signature (`alg: none`).
 //!
@@ -25,10 +25,10 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const EXPIRATION_DEFAULT_S: i64 = 60 * 60;
 const EXPIRATION_MIN_S: i64 = 10 * 60;
 const EXPIRATION_MAX_S: i64 = 1 << 32;
-/// A pod's token that is asked for with this lifetime lives a year, and warns after the lifetime.
+/// A token of a pod that is requested with this lifetime is valid for a year, and warns after the lifetime.
 const EXPIRATION_OF_PROJECTED_S: i64 = 60 * 60 + 7;
 const EXPIRATION_EXTENDED_S: i64 = 365 * 24 * 60 * 60;
-/// How far clocks may differ.
+/// Allowed difference between clocks.
 const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Tokens of pods with the lifetime of projected volumes are extended.
@@ -37,7 +37,7 @@ const PROJECTED_TOKENS_ARE_EXTENDED: Behavior =
 /// Tokens have an identifier of their own.
 const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI, beta");
 
-/// Answers a token request.
+/// Performs a token request.
 ///
 /// # Errors
 /// 404 where the service account or the object that the token is bound to does not exist, 422 for a lifetime out of bounds, 400 and 409 for
@@ -207,7 +207,7 @@ fn write(claims: &Value) -> String {
     )
 }
 
-/// The claims of a token that a token request was answered with; `None` for any other text.
+/// The claims of a token that a token request issued; `None` for any other text.
 pub(super) fn read(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Decides what a watch sees: what is there, what changes, what enters or leaves its selection, and when it ends.
+//! Watches: initial events, changes, objects that enter or leave the selection, and the end.
 //!
 //! # Upstream
 //! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as of 1.32.
@@ -16,13 +16,13 @@ use super::{
     render::View,
 };
 
-/// How often a watch that asked for bookmarks gets one.
+/// Interval of bookmarks, for a watch that requested them.
 ///
 /// # Upstream
 /// `bookmarkFrequency` in `apiserver/pkg/storage/cacher/cacher.go`, 1.20.2.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// How many events are told in one step, so that a step stays short.
+/// Maximum number of events sent in one step, so that a step stays short.
 const BATCH: usize = 256;
 
 /// A watch, as far as it has been read.
@@ -34,14 +34,14 @@ pub struct Watch {
     view: Arc<View>,
     namespace: Option<Arc<str>>,
     filter: Filter,
-    /// Every change up to this revision is told.
+    /// Every change up to this revision has been sent.
     cursor: u64,
-    /// What is there already and still to be told.
+    /// Initial objects that are still to be sent.
     initial: VecDeque<Arc<StoredObject>>,
     state: State,
-    /// Whether a bookmark is owed when what was there is told.
+    /// Whether a bookmark is due when the initial objects have been sent.
     marks_end_of_list: bool,
-    /// When the next bookmark is due, for a watch that asked for them.
+    /// The time of the next bookmark, for a watch that requested them.
     bookmark_at: Option<Timestamp>,
     ends_at: Timestamp,
 }
@@ -49,12 +49,12 @@ pub struct Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The next step says that the version is too old, and ends.
+    /// The next step sends the error that the version is too old, and ends.
     Expiring,
     Over,
 }
 
-/// What a watch does next.
+/// The next step of a watch.
 #[expect(clippy::exhaustive_enums, reason = "whoever drives a watch must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchStep {
@@ -62,7 +62,7 @@ pub enum WatchStep {
     Lines(Bytes),
     /// Has nothing to say before the server changes, or before this time. Polling earlier does no harm.
     Wait {
-        /// When it has something to say even if nothing changes.
+        /// The time at which it has an event to send even if nothing changes.
         until: Option<Timestamp>,
     },
     /// Ends the stream. Every later step is the same.
@@ -111,7 +111,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Goes one step further.
+    /// Performs one step.
     ///
     /// # Complexity
     /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred selected ones.
@@ -177,13 +177,13 @@ impl Watch {
         }
     }
 
-    /// The revision up to which every change is told.
+    /// The revision up to which every change has been sent.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.cursor
     }
 
-    /// What is to be done while nothing changes.
+    /// The step of a watch without changes.
     fn idle(&mut self, server: &ApiServer) -> WatchStep {
         let now = server.now();
         let is_over = now >= self.ends_at;
@@ -230,7 +230,8 @@ impl Watch {
         lines.into_step()
     }
 
-    /// What the watcher sees of a change: nothing, the change, or that an object entered or left the selection.
+    /// The event that the watch sends for a change: none, the change, or that an object entered or left the
+    /// selection.
     fn seen(&self, server: &ApiServer, event: &Event) -> Option<(&'static str, Arc<StoredObject>)> {
         let before = event
             .previous

@@ -1,4 +1,5 @@
-//! Decides what writes do: which request to the simulated server they are, and on which world it is carried out.
+//! Write handlers: they translate a write to a request of the simulated server, and perform it there or, for
+//! a dry run, on a copy.
 //!
 //! A dry run is carried out on a copy of the server, which is dropped.
 
@@ -25,7 +26,7 @@ use super::{
 
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Answers a write.
+/// Performs a write.
 ///
 /// # Errors
 /// The refusal of options, bodies and forms.
@@ -44,12 +45,12 @@ pub(super) fn answer(
         named => named,
     });
     let answered = carry_out(server, call, kind, query, request, view, requester);
-    // Whoever writes to the server directly is somebody else.
+    // A direct write to the server has another field manager.
     server.set_field_manager(&former);
     answered
 }
 
-/// Carries out a write by whoever is set as the field manager, or answers a review.
+/// Performs a write with the current field manager, or performs a review.
 fn carry_out(
     server: &mut ApiServer,
     call: &Call,
@@ -96,7 +97,7 @@ fn carry_out(
     respond(server, kind, view, answer)
 }
 
-/// An answer of the simulated server, in the form that was asked for.
+/// A response of the simulated server, in the requested form.
 ///
 /// # Errors
 /// 406 where it does not take that form.
@@ -109,7 +110,7 @@ pub(super) fn respond(
     respond_page(server, kind, view, answer, ListMeta::default())
 }
 
-/// The same for an answer that may be one page of a list. Its version is that of the answer.
+/// The same for a response that may be one page of a list. Its version is that of the response.
 fn respond_page(
     server: &ApiServer,
     kind: KindId,
@@ -138,7 +139,7 @@ fn respond_page(
     Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
 }
 
-/// What a version of the API shows of objects.
+/// Objects as a version of the API shows them.
 ///
 /// # Errors
 /// 500 where one of them is not converted.
@@ -153,7 +154,7 @@ pub(super) fn shown_all(
         .map_err(|status| problem::of_status(&status))
 }
 
-/// Carries a write out, or, in a dry run, tells what it would answer.
+/// Performs a write, or, in a dry run, only computes its response.
 fn store(
     server: &mut ApiServer,
     call: &Call,
@@ -168,7 +169,7 @@ fn store(
     unversioned(server.dry_run(work), version.unwrap_or_default())
 }
 
-/// The answer of a dry run: no revision was made, so the object shows the version that it has.
+/// The response of a dry run: it makes no revision, so the object keeps its version.
 fn unversioned(mut answer: Response, version: ResourceVersion) -> Response {
     match &mut answer.body {
         ResponseBody::Object(object) if object.meta.resource_version != version => {
@@ -186,7 +187,7 @@ fn unversioned(mut answer: Response, version: ResourceVersion) -> Response {
     answer
 }
 
-/// What the body of a request should be, for messages.
+/// The kind that the body of a request should have, for messages.
 fn expected_kind<'a>(call: &Call, view: &'a View) -> &'a str {
     match &*call.subresource {
         "scale" => "Scale",

@@ -1,4 +1,4 @@
-//! Logs of containers, and the part of them that a request asks for.
+//! Logs of containers, and the part of them that a request selects.
 
 use std::{
     fmt,
@@ -14,8 +14,8 @@ use crate::{ClusterClock, http::LogRequest};
 
 type Lines = Pin<Box<dyn Stream<Item = String> + Send>>;
 
-/// The log of a container. The cluster selects the part that a request asks for: the last lines, those since a time, a number of bytes, with
-/// or without times.
+/// The log of a container. The cluster selects the requested part: the last lines, those since a time, a
+/// number of bytes, with or without times.
 ///
 /// # Examples
 /// ```
@@ -67,7 +67,7 @@ impl Log {
         self
     }
 
-    /// How many lines there are now.
+    /// The current number of lines.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.lines.len()
@@ -109,7 +109,7 @@ impl Log {
 /// The body of a response with a log.
 pub(crate) struct LogBody {
     first: Option<Bytes>,
-    /// How many bytes the client still gets.
+    /// Number of bytes that the client may still receive.
     left: Option<u64>,
     more: Option<Lines>,
     timestamps: bool,

@@ -24,7 +24,7 @@ use crate::{
     http::{LogRequest, NodeRequest, PodTarget},
 };
 
-/// Why a node refuses a request: an HTTP status and the kubelet's text.
+/// The refusal of a request by a node: an HTTP status and the kubelet's text.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{message}")]
@@ -48,8 +48,9 @@ impl NodeError {
 
 /// The nodes of a cluster, played by closures. Made by [`Cluster::nodes`].
 ///
-/// The closure that was registered last for a pod and container answers. Without one, requests get the response of an API server that cannot
-/// reach the node. A pod without `spec.nodeName` is on no node: its log is empty, and other requests for it are refused, as on a real server.
+/// The closure that was registered last for a pod and container serves its requests. Without one, requests
+/// get the response of an API server that cannot reach the node. A pod without `spec.nodeName` is on no node:
+/// its log is empty, and other requests for it are refused, as on a real server.
 ///
 /// # Examples
 /// ```
@@ -72,7 +73,7 @@ pub struct Nodes<'a> {
     pods: Selection,
 }
 
-/// The pods and containers that a closure answers for.
+/// The pods and containers that a closure serves.
 #[derive(Clone, Debug, Default)]
 struct Selection {
     pod: Option<(Arc<str>, Arc<str>)>,
@@ -136,7 +137,7 @@ impl fmt::Debug for Handlers {
 }
 
 impl Handlers {
-    /// The closure that answers a request.
+    /// The closure that serves a request.
     pub(crate) fn find(&self, request: &NodeRequest) -> Option<Handler> {
         let mut latest = self.0.iter().rev();
         let found = latest
@@ -146,7 +147,7 @@ impl Handlers {
 }
 
 impl Cluster {
-    /// The nodes, for registering closures that answer `log`, `exec`, `attach` and `portforward`.
+    /// The nodes, for registering closures that serve `log`, `exec`, `attach` and `portforward`.
     #[must_use]
     pub fn nodes(&self) -> Nodes<'_> {
         Nodes {
@@ -171,7 +172,7 @@ impl Nodes<'_> {
         self
     }
 
-    /// Answers requests for logs.
+    /// Serves requests for logs.
     pub fn on_log(&self, log: impl Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync + 'static) {
         self.register(Handler::Log(Arc::new(log)));
     }
@@ -203,7 +204,8 @@ impl Nodes<'_> {
         })));
     }
 
-    /// Answers connections to a port of a pod: the closure gets the pod, the port and the connection. An error is sent to the client.
+    /// Serves connections to a port of a pod: the closure gets the pod, the port and the connection. An error
+    /// is sent to the client.
     #[cfg(feature = "ws")]
     pub fn on_port_forward<F, T>(&self, serve: F)
     where
@@ -226,7 +228,7 @@ impl Nodes<'_> {
     }
 }
 
-/// What a port-forwarding session needs.
+/// The parts of a port-forwarding session.
 #[cfg(feature = "ws")]
 struct Forwarding {
     request: PortForwardRequest,

@@ -34,7 +34,7 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
-/// Says that a stream has ended, in `v5.channel.k8s.io`.
+/// Marks the end of a stream, in `v5.channel.k8s.io`.
 const CLOSE: u8 = 255;
 
 /// The bytes that a stream holds before its writer waits.
@@ -59,7 +59,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// How a process ends.
+/// The result of a process.
 #[expect(clippy::exhaustive_enums, reason = "closures build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
@@ -100,7 +100,7 @@ impl Exit {
 }
 
 impl Upgrade {
-    /// The session of a request that a closure answers. `served` are the subprotocols of the release.
+    /// The session of a request that a closure serves. `served` are the subprotocols of the release.
     ///
     /// # Errors
     /// The refusal of a request that cannot be upgraded.
@@ -141,7 +141,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends a part of a channel. Where the client is gone, it answers so.
+    /// Sends a part of a channel. Fails if the client has disconnected.
     async fn send(&mut self, channel: u8, data: &[u8]) -> Result<(), io::Error> {
         let mut frame = Vec::with_capacity(data.len() + 1);
         frame.push(channel);
@@ -152,13 +152,13 @@ impl Sender {
     }
 
     async fn close(mut self) {
-        // A client that is gone needs no farewell.
+        // A client that has disconnected needs no close frame.
         let _gone = self.sink.close().await;
         self.inner.pulse.beat();
     }
 }
 
-/// What a client sent on a channel; `None` for frames that carry nothing.
+/// The data that a client sent on a channel; `None` for frames without data.
 fn channel(message: &Message) -> Option<(u8, Bytes)> {
     let bytes: Bytes = match message {
         Message::Binary(bytes) => bytes.clone(),
@@ -176,7 +176,7 @@ struct TerminalSize {
     height: u16,
 }
 
-/// Passes on what a client sent, until the client has sent all or nobody reads it any longer.
+/// Forwards the client's data until the client has sent all of it or the reader is closed.
 async fn pass_on(mut sent: mpsc::UnboundedReceiver<Bytes>, mut to: impl AsyncWrite + Unpin) {
     while let Some(data) = sent.recv().await {
         if to.write_all(&data).await.is_err() {
@@ -204,7 +204,7 @@ async fn run(inner: Arc<Inner>, socket: Socket, request: ExecRequest, process: E
         terminal_sizes,
     };
     let command = request.command.clone();
-    // The first frame tells the client that it is connected.
+    // The first frame shows the client that it is connected.
     let lowest = if request.stdout {
         STDOUT
     } else if request.stderr {

@@ -84,7 +84,7 @@ impl Upgrade {
         }
     }
 
-    /// Begins the session and answers with 101: the response holds the client's end of the connection.
+    /// Begins the session and responds with 101: the response holds the client's end of the connection.
     pub(crate) async fn begin(self) -> Result<Response<ResponseBody>, BoxError> {
         let (client, mut server) = tokio::io::duplex(PIPE_BYTES);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(client)).await?;

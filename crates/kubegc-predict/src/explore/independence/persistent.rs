@@ -11,7 +11,7 @@ use kubegc_sim::EventType;
 
 use super::{Choice, Footprint, Objects, Race, Set, WORKERS, bit, members, related};
 
-/// What may happen, each a set of objects.
+/// The possible steps, each a set of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Future {
     client: Set,
@@ -27,7 +27,7 @@ struct Future {
     releasing: Set,
 }
 
-/// What cannot happen while no step of the set is taken.
+/// The steps that cannot happen while no step of the set is taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Blocked {
     attempts: Set,
@@ -109,7 +109,7 @@ fn is_delivered_at_once(race: &Race<'_>, objects: &Objects, choices: &[Choice], 
     })
 }
 
-/// Which keys and lookups cannot change anything any longer.
+/// The keys and lookups that cannot change anything any more.
 pub(in crate::explore) struct Idle<'a> {
     view: View<'a>,
 }
@@ -473,7 +473,7 @@ impl<'a> View<'a> {
         Some(footprint)
     }
 
-    /// What a request reads and writes, given the state after it.
+    /// The objects that a request reads and writes, given the state after it.
     fn footprint_of_write(&self, target: usize, next: &mut Race<'_>) -> Footprint {
         let mut footprint = Footprint {
             stored_read: bit(target),
@@ -532,7 +532,7 @@ impl<'a> View<'a> {
         None
     }
 
-    /// What cannot happen before a step of a set.
+    /// The steps that cannot happen before a step of a set.
     fn blocked(&self, choices: &[Choice], is_in: &dyn Fn(usize) -> bool) -> Blocked {
         let objects = self.objects;
         let mut blocked = Blocked::default();
@@ -721,7 +721,7 @@ impl<'a> View<'a> {
 }
 
 impl Footprint {
-    /// What follows from the removal of nodes.
+    /// The consequences of the removal of nodes.
     fn remove(&mut self, view: &View<'_>, removed: Set) {
         let objects = view.objects;
         self.node |= removed;
