@@ -6,7 +6,7 @@
 
 /// Maps and sequences within each other.
 const DEPTH_MAX: usize = 128;
-/// How many keys of a map are compared one by one where they are not in order.
+/// Maximum number of keys of an unsorted map that are compared one by one.
 const UNSORTED_KEYS_MAX: usize = 64;
 
 /// Writes the JSON form of a text; `false` if it is not in the form of kubectl. Then the output is of no use.
@@ -589,7 +589,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4_000) })]
 
-        /// What is converted is what the library reads.
+        /// The converted document equals what the library reads.
         #[test]
         fn a_converted_text_means_what_the_library_reads(text in near()) {
             if let Some(value) = converted(&text) {

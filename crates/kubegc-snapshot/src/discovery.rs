@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::SnapshotError;
 
-/// What listings of resources said.
+/// The content of resource listings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Discovery {
     /// Resources in their versions.
@@ -249,7 +249,7 @@ impl Discovery {
     }
 }
 
-/// Where each column of a table begins and ends, in bytes.
+/// Start and end of each column of a table, in bytes.
 struct Columns {
     name: Option<(usize, usize)>,
     short: Option<(usize, usize)>,
@@ -311,7 +311,7 @@ const fn scope(namespaced: bool) -> Scope {
     }
 }
 
-/// A listing without verbs says nothing about them.
+/// A listing without verbs leaves them unknown.
 fn verbs_of(verbs: Option<&[Value]>) -> Verbs {
     verbs.map_or(Verbs::ALL, |verbs| {
         verbs_named(|verb| verbs.iter().any(|entry| entry.as_str() == Some(verb)))

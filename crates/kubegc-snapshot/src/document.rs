@@ -1,4 +1,4 @@
-//! Reads one stream: tells JSON from YAML, document after document, and hands their objects on.
+//! Reads one stream: distinguishes JSON from YAML, splits it into documents, and forwards their objects.
 
 use std::{io::Read, str};
 
@@ -22,7 +22,7 @@ use crate::{
     yaml,
 };
 
-/// How a stream is read.
+/// The options for reading a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) lenient: bool,
@@ -134,14 +134,14 @@ struct Shape {
     objects: u64,
     items: u32,
     is_array: bool,
-    /// What the items are by what stands before them, where that says something.
+    /// The kind of the items according to the fields before them, if these contain it.
     head: Option<TypeName>,
     /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
 
 impl Reading<'_> {
-    /// The output of kubectl beside the objects. An error of kubectl means that the dump lacks something.
+    /// Output of kubectl between the objects. An error of kubectl means that the dump is incomplete.
     fn notice<R: Read>(
         &mut self,
         notice: Notice,
@@ -326,7 +326,7 @@ impl Reading<'_> {
         self.in_array = false;
         let settings = self.settings;
         let mut json_text = String::new();
-        // What lies before the items of a list says nothing of how the text ends.
+        // The fields before the items of a list do not show how the text ends.
         let mut item_is_cut = false;
         loop {
             let piece = splitter.next(window);
@@ -455,7 +455,7 @@ impl Reading<'_> {
             return Ok(());
         }
         if source.is_member && object.meta.is_some() {
-            // Beside others it is one object of some kind, which is incomplete then.
+            // Next to other fields it is one object of some kind, which is incomplete then.
             self.ingest.object(object, source, None, None)?;
             self.ingest.settle_pending(None, source);
             return Ok(());
@@ -466,7 +466,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Whether a document without metadata says the version of the API server, or that a list is empty.
+    /// Whether a document without metadata contains the version of the API server, or shows that a list is
+    /// empty.
     fn says_something(&mut self, text: &str, source: &Source) -> bool {
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -559,7 +560,7 @@ impl Reading<'_> {
         refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
         let of_items = head.kind.strip_suffix("List");
         if head.is_named && !head.kind.is_empty() {
-            // An object of its own with a field `items`: what stands in there are no objects of the cluster.
+            // An object of its own with a field `items`: its entries are no objects of the cluster.
             self.ingest.forget_since(shape.mark);
             return match loose::item(value) {
                 Some(object) => self.ingest.object(&object, source, None, None),
@@ -650,7 +651,8 @@ impl Reading<'_> {
     }
 }
 
-/// What the items of a list are by what stands before them. It has no end yet, and what stands behind the items has the last word.
+/// The kind of a list's items according to the fields before them. The list has no end yet; fields after the
+/// items take precedence.
 fn head_of(text: &[u8]) -> Option<TypeName> {
     let text = [text, b"}"].concat();
     let head = loose::list_head(&serde_json::from_slice(&text).ok()?);
@@ -697,12 +699,12 @@ fn wrapped(text: &str) -> Option<Value> {
     }
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
-    // An object that says nothing is not unwrapped, so nothing is unwrapped twice.
+    // An object without content is not unwrapped, so nothing is unwrapped twice.
     let is_object = loose::item(&object).is_some_and(|object| !says_nothing(&object));
     is_object.then_some(object)
 }
 
-/// Whether an object says that it is a list.
+/// Whether an object has the kind of a list.
 fn is_list_kind(item: &Item<'_>) -> bool {
     item.has_items && item.kind_str().ends_with("List")
 }
@@ -711,7 +713,7 @@ fn said(words: &str) -> Cause {
     Box::new(ParserSaid(words.to_owned()))
 }
 
-/// What the JSON parser said, without its position in the part that it was given.
+/// The JSON parser's message, without its position in the part that it was given.
 fn json_words(error: &serde_json::Error) -> String {
     let mut words = error.to_string();
     if let Some(cut) = words.rfind(" at line ") {

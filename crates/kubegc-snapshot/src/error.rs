@@ -1,8 +1,8 @@
-//! Why a dump is refused: always with the file, the document in it, and the object where that is known.
+//! Errors of reading a dump: always with the file, the document in it, and the object if it is known.
 
 use std::{error, fmt, io, sync::Arc};
 
-/// Where in the input something stands: the file, the document in it, and the item where the document is a list.
+/// A position in the input: the file, the document in it, and the item if the document is a list.
 ///
 /// # Examples
 /// ```
@@ -65,7 +65,7 @@ impl fmt::Display for Place {
 /// The cause of an error, behind which the parsers are hidden.
 pub type Cause = Box<dyn error::Error + Send + Sync>;
 
-/// Why a dump, a declaration or a discovery listing was refused.
+/// A reason why a dump, a declaration or a discovery listing was refused.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -74,7 +74,7 @@ pub enum SnapshotError {
     Io {
         /// Path of the file or folder.
         path: Arc<str>,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The input is of a kind that is not read.
@@ -82,9 +82,9 @@ pub enum SnapshotError {
     Refused {
         /// Path of the file or folder.
         file: Arc<str>,
-        /// What it seems to be.
+        /// The likely format.
         looks_like: &'static str,
-        /// What to do instead.
+        /// The advice.
         advice: &'static str,
     },
     /// The text is not JSON or YAML.
@@ -100,7 +100,7 @@ pub enum SnapshotError {
         column: u64,
         /// `JSON` or `YAML`.
         format: &'static str,
-        /// What the parser said.
+        /// The error of the parser.
         source: Cause,
     },
     /// The input ends before the document does.
@@ -128,7 +128,7 @@ pub enum SnapshotError {
         place: Place,
         /// Line in the file, from 1.
         line: u64,
-        /// Which bytes are wrong.
+        /// The invalid bytes.
         problem: &'static str,
     },
     /// The document is JSON or YAML and still no object or list of the Kubernetes API.
@@ -136,7 +136,7 @@ pub enum SnapshotError {
     NotAnObject {
         /// The document or item.
         place: Place,
-        /// What is missing or different.
+        /// The missing or different part.
         problem: String,
     },
     /// There is nothing to read.
@@ -144,7 +144,7 @@ pub enum SnapshotError {
     Nothing {
         /// Path of the file or folder, or the pattern.
         file: Arc<str>,
-        /// What was looked for in vain.
+        /// The part that was not found.
         problem: &'static str,
     },
     /// A bound of the reader itself was reached.
@@ -154,7 +154,7 @@ pub enum SnapshotError {
         file: Arc<str>,
         /// The bound.
         limit: usize,
-        /// What there is too much of.
+        /// The quantity that exceeds its limit.
         what: &'static str,
     },
     /// A declaration of completeness names no kind.
@@ -162,7 +162,7 @@ pub enum SnapshotError {
     Declaration {
         /// The declaration as it was given.
         declaration: Box<str>,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A listing of the served resources cannot be read.
@@ -170,7 +170,7 @@ pub enum SnapshotError {
     ApiResources {
         /// Line, from 1; 0 where the whole text is meant.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// An earlier input was refused, so the snapshot would be silently short.

@@ -1,4 +1,4 @@
-//! What was odd in a dump and did not stop the reading: each with its place, its object and its field.
+//! Findings: irregularities in a dump that did not stop the reading, each with its place, object and field.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -36,7 +36,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// What kind of oddity a [`Finding`] is.
+/// The category of a [`Finding`].
 ///
 /// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed);
 /// the second only informs.
@@ -58,7 +58,7 @@ pub enum Problem {
     /// An owner reference lacks a part that the API server demands; the object is flawed, and controllers
     /// decide nothing about it.
     IncompleteOwner,
-    /// A list says that it goes on, and the rest is not there; its kind is incomplete.
+    /// A list continues, and the rest is missing; its kind is incomplete.
     ListContinues,
     /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`; all
     /// kinds are incomplete.
@@ -73,9 +73,9 @@ pub enum Problem {
     /// A namespaced object without namespace, or a cluster-scoped one with it; the object is flawed.
     WrongScope,
 
-    /// The same object stands there several times, with equal contents: merged.
+    /// The same object occurs several times with equal contents: merged.
     Repeated,
-    /// The same object stands there at several versions: the newest was kept.
+    /// The same object occurs at several versions: the newest was kept.
     Superseded,
     /// One uid belongs to objects with different names or kinds: all were kept.
     SharedUid,
@@ -142,9 +142,9 @@ impl fmt::Display for Problem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Finding {
-    /// What is odd.
+    /// The problem.
     pub problem: Problem,
-    /// Where it stands; `None` where it concerns the snapshot as a whole.
+    /// The position; `None` if the finding concerns the snapshot as a whole.
     pub place: Option<Place>,
     /// The object concerned, as far as it could be read.
     pub object: Option<ObjectName>,
@@ -173,7 +173,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How many findings of one problem are listed one by one; further ones are only counted.
+/// Maximum number of findings of one problem that are listed; further ones are only counted.
 pub const FINDINGS_LISTED_MAX: u64 = 1_000;
 
 /// Findings as they come in: the first of each problem listed, all counted.

@@ -30,7 +30,7 @@ struct Shown {
 /// returned. Versions that a definition or listing does not have are not served, and stay unresolvable.
 pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings) -> BTreeSet<GroupKind> {
     let mut shown = vec![Shown::default(); store.types.len()];
-    // What a definition of the dump says is all that there is, served or not.
+    // A definition of the dump is exhaustive: it has all versions, served or not.
     let mut defined = BTreeSet::new();
     for record in &store.records {
         if let Some(Details::CustomResourceDefinition(one)) =

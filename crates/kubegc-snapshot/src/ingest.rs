@@ -16,7 +16,7 @@ use crate::{
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
 
-/// Where the document being read stands, and what its kind is known to be from elsewhere.
+/// The position of the document being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
@@ -47,10 +47,11 @@ struct Pending {
 /// are alike in all else share their details.
 type Kept = (u32, i64);
 
-/// What the details of an item are, once its kind is known.
+/// The details of an item, once its kind is known.
 #[derive(Debug)]
 enum Contents {
-    /// These, by number, and with these flaws, if it is of the kind that it was taken to be; else nobody knows.
+    /// These details, by number, and with these flaws, if the item is of the assumed kind; otherwise they are
+    /// unknown.
     Read {
         api_version: Arc<str>,
         kind: Arc<str>,
@@ -85,7 +86,7 @@ pub(crate) struct Ingest {
     pub(crate) pages: Vec<Page>,
     /// Documents that are no objects of the API: how many, and the first one.
     pub(crate) no_objects: Option<(u64, Finding)>,
-    /// The version that the dump says.
+    /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
     pending: Vec<Pending>,
 }
@@ -155,7 +156,7 @@ impl Ingest {
             record.file = source.file;
             record.document = source.place.document;
             record.item = position.unwrap_or(NO_ITEM);
-            // So far nothing but the metadata was looked at.
+            // So far only the metadata was read.
             record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
             record.flawed = record.meta_flawed;
             self.store.records.push(record);
@@ -173,7 +174,7 @@ impl Ingest {
             });
             return Ok(());
         }
-        // Metadata alone says nothing of the rest, not even that it is not there.
+        // Metadata alone does not show whether the other fields exist.
         if let Some(record) = record
             && item.kind_str() != "PartialObjectMetadata"
         {
@@ -289,7 +290,7 @@ impl Ingest {
         self.pending = aside.0;
     }
 
-    /// How many records there are: a mark for [`forget_since`](Self::forget_since).
+    /// The number of records: a mark for [`forget_since`](Self::forget_since).
     pub(crate) fn mark(&self) -> usize {
         self.store.records.len()
     }
@@ -387,7 +388,7 @@ impl Ingest {
             }
             Contents::Unread { body, mentions } => {
                 let kind = Kind::of(api_version, kind);
-                // What was written here is read here.
+                // This function reads what it wrote above.
                 let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
                 self.details(kind, &body, Some(mentions), origin, flaws)
             }
@@ -436,7 +437,7 @@ impl Ingest {
     }
 }
 
-/// Whether the problem leaves the object itself in doubt.
+/// Whether the problem makes the object itself unreliable.
 fn flaws_object(problem: Problem) -> bool {
     matches!(
         problem,
@@ -451,7 +452,7 @@ fn metadata_only(place: Place) -> SnapshotError {
     }
 }
 
-/// Kinds that are answers about objects, not objects.
+/// Refuses kinds that are responses about objects, not objects.
 pub(crate) fn refuse_odd_kinds(
     api_version: &str,
     kind: &str,

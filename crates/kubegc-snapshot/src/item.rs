@@ -1,4 +1,4 @@
-//! One object as it stands in a document: what the fast path takes out of it, borrowed from the text.
+//! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
 //! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
 //! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there. All else is read by [`crate::soft`] on both paths.
@@ -18,7 +18,7 @@ use crate::{
     soft::Soft,
 };
 
-/// A text, borrowed where it stands verbatim in the input.
+/// A text, borrowed if it occurs verbatim in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -66,7 +66,7 @@ impl Serialize for Text<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
 
-/// How errors about duplicate keys begin, here and in generated code.
+/// Prefix of errors about duplicate keys, here and in generated code.
 pub(crate) const DUPLICATE: &str = "duplicate field";
 
 fn has_equal_keys(pairs: &[(Text<'_>, Text<'_>)]) -> bool {
@@ -151,12 +151,12 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// One field that could not be taken as it stands.
+/// One field that could not be read.
 #[derive(Debug)]
 pub(crate) struct Flaw {
     /// Path from the object's root.
     pub(crate) field: String,
-    /// What is wrong, as a phrase.
+    /// The problem, as a phrase.
     pub(crate) problem: String,
 }
 
@@ -167,13 +167,13 @@ pub(crate) struct Item<'a> {
     pub(crate) kind: Option<Text<'a>>,
     pub(crate) meta: Option<Meta<'a>>,
     pub(crate) body: Body<'a>,
-    /// What the text mentions, where somebody has looked.
+    /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
     /// Whether a part of the body was read or passed over for what the object was only taken to be.
     pub(crate) rests_on_hint: bool,
     /// Whether there is a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
-    /// What the loose reading found; empty on the fast path.
+    /// The findings of the loose reading; empty on the fast path.
     pub(crate) flaws: Vec<Flaw>,
 }
 
@@ -251,7 +251,7 @@ impl Item<'_> {
         }
     }
 
-    /// Whether the object says what it is.
+    /// Whether the object has an apiVersion and a kind.
     pub(crate) fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()
     }
@@ -298,7 +298,7 @@ pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
     /// The text, where it is at hand: what it does not mention is passed over.
     pub(crate) text: Option<&'s str>,
-    /// What the object is taken to be as long as it does not say it: apiVersion and kind.
+    /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }
 
@@ -377,7 +377,7 @@ impl<'de> Deserialize<'de> for Item<'de> {
     }
 }
 
-/// A sequence of exactly one object: how one entry of a YAML list stands in the text.
+/// A sequence of exactly one object: one entry of a YAML list in the text.
 pub(crate) struct OnlyItem<'a>(pub(crate) Item<'a>);
 
 struct OnlyItemVisitor;
@@ -406,7 +406,7 @@ impl<'de> Deserialize<'de> for OnlyItem<'de> {
     }
 }
 
-/// What a list says beside its items.
+/// The fields of a list other than its items.
 #[derive(Debug, Default)]
 pub(crate) struct ListHead {
     pub(crate) api_version: String,

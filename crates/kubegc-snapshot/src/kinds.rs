@@ -1,4 +1,4 @@
-//! Which kinds the dumped cluster serves: built in, listed, or defined in the dump itself.
+//! The kinds that the dumped cluster serves: built in, listed, or defined in the dump itself.
 
 use std::cmp::{Ordering, Reverse};
 

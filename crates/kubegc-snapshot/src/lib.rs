@@ -28,8 +28,8 @@
 //! Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
-//! - **Unknown is not absent.** A kind is complete only where the caller says so, and not even then where something of it could
-//!   not be read. [`Completeness`] says why nothing is inferred, from no layout either.
+//! - **Unknown is not absent.** A kind is complete only if the caller declares it, and not even then if a
+//!   part of it could not be read. [`Completeness`] explains why nothing is inferred, not even from a layout.
 //! - **Nothing is dropped silently.** What cannot be read is an error or, object by object, a [`Finding`].
 //! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where a list is written as
 //!   `kubectl` writes it. What stays is in proportion to the metadata kept.

@@ -13,8 +13,9 @@ use crate::{
 
 /// Takes the lists of a live cluster in.
 ///
-/// A kind is complete where all pages of its list were taken in; every other kind of the catalog is incomplete and says why. What was read can
-/// take completeness back, as it does for dumps: objects without uid, or that could not be read.
+/// A kind is complete if all pages of its list were read. Every other kind of the catalog is incomplete and
+/// has a reason. As for dumps, the data can revoke completeness: objects without uid, or that could not be
+/// read.
 ///
 /// # Examples
 /// ```

@@ -180,7 +180,7 @@ fn add_finalizers(store: &mut Store, at: usize) {
 fn fill_references(ingest: &mut Ingest) {
     let store = &ingest.store;
     let mut wanted = Vec::new();
-    // What is hidden by a redactor was reported when it was read.
+    // Values that a redactor hides were reported when they were read.
     let read = store
         .records
         .iter()

@@ -21,7 +21,7 @@ fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
     }
 }
 
-/// Why a text that must be there is not.
+/// The reason why a required text is missing.
 fn missing(text: Option<&Text<'_>>) -> String {
     match is_hidden(text) {
         true => "hidden by a redactor".to_owned(),
@@ -33,7 +33,7 @@ fn is_hidden(text: Option<&Text<'_>>) -> bool {
     text.is_some_and(|text| text.as_str() == HIDDEN)
 }
 
-/// Where an object of a dump comes from: without uid and resourceVersion, the API server never stored it.
+/// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
 pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
     let is_empty = |text: &Option<Text<'_>>| text.as_ref().is_none_or(|text| text.as_str().is_empty());
     match is_empty(&meta.uid) && is_empty(&meta.resource_version) {

@@ -1,4 +1,5 @@
-//! Output of kubectl beside objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved with the dump.
+//! Output of kubectl between objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved
+//! with the dump.
 
 use std::io::Read;
 
@@ -40,8 +41,9 @@ pub(crate) enum Notice {
     Message { text: String, is_error: bool },
 }
 
-/// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field `error` or `Error` beside
-/// its `metadata`, so such a line at the left edge of YAML is none of an object.
+/// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field
+/// `error` or `Error` next to its `metadata`, so such an unindented line in YAML does not belong to an
+/// object.
 pub(crate) fn message(line: &[u8]) -> Option<bool> {
     // Most lines of YAML begin with a space, a dash or a small letter.
     if !matches!(line.first(), Some(b'A'..=b'Z' | b'e')) {

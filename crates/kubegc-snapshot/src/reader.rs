@@ -16,10 +16,11 @@ use crate::{
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
-/// Bytes that one object may have, unless [`Reader::object_bytes_max`] says otherwise.
+/// Maximum number of bytes of one object, unless [`Reader::object_bytes_max`] sets another.
 pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Bytes to which one compressed file or archive may unpack, unless [`Reader::unpacked_bytes_max`] says otherwise.
+/// Maximum number of unpacked bytes of one compressed file or archive, unless [`Reader::unpacked_bytes_max`]
+/// sets another.
 pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Reads dumps into one [`Snapshot`].
@@ -55,7 +56,7 @@ pub struct Reader {
     pub(crate) discovery: Discovery,
     ingest: Ingest,
     unpacked_bytes_max: u64,
-    /// How many members of which folder or archive were not read, by reason.
+    /// Number of skipped members, by folder or archive and by reason.
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     default_namespace: Option<Box<str>>,
     progress: Option<Progress>,
@@ -84,8 +85,8 @@ impl Reader {
         }
     }
 
-    /// Whether the [version that the dump says](Snapshot::detected_version) replaces the one given to [`new`](Self::new), which
-    /// then counts only where the dump says none. Default: no.
+    /// Whether the [version in the dump](Snapshot::detected_version) replaces the one given to
+    /// [`new`](Self::new), which then counts only if the dump has none. Default: no.
     #[must_use]
     pub fn detect_version(mut self, detect: bool) -> Self {
         self.detects_version = detect;
@@ -134,15 +135,16 @@ impl Reader {
         self
     }
 
-    /// How many bytes one object may have. Default: [`OBJECT_BYTES_MAX`]. What is held in memory while reading is in proportion.
+    /// Maximum number of bytes of one object. Default: [`OBJECT_BYTES_MAX`]. Memory use while reading is
+    /// proportional.
     #[must_use]
     pub fn object_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.object_bytes_max = bytes;
         self
     }
 
-    /// How many bytes one compressed file or archive may unpack to. Default: [`UNPACKED_BYTES_MAX`]. They are read as a stream,
-    /// so this bounds the time, not the memory.
+    /// Maximum number of unpacked bytes of one compressed file or archive. Default: [`UNPACKED_BYTES_MAX`].
+    /// They are read as a stream, so this bounds the time, not the memory.
     #[must_use]
     pub fn unpacked_bytes_max(mut self, bytes: u64) -> Self {
         self.unpacked_bytes_max = bytes;
@@ -383,10 +385,10 @@ impl Reader {
             }
             None => document::read(stream.input, &mut source, settings, ingest),
         };
-        // What a document left open when it failed has no kind.
+        // The pending items of a document that failed have no kind.
         self.ingest.settle_pending(source.hint, &source);
         read.or_else(|error| match error {
-            // Beside other files an empty one is what a failed command leaves.
+            // Among other files, an empty one is the output of a failed command.
             SnapshotError::Nothing { .. } if source.is_member => {
                 self.unread(&error);
                 Ok(())

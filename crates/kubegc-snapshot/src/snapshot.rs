@@ -1,4 +1,4 @@
-//! What was read: objects, the kinds of the cluster, what is complete, and what was odd.
+//! The result of reading: objects, the kinds of the cluster, completeness, and findings.
 
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
@@ -26,16 +26,16 @@ pub struct SnapshotObject {
     /// Fields outside the metadata; `None` where there are none to read. A pod that is ready is so since the
     /// epoch here.
     pub details: Option<Arc<Details>>,
-    /// When a pod became ready; `None` where it is not or does not say when. Pods that are alike in all else
-    /// share their details.
+    /// The time at which a pod became ready; `None` if it is not ready or the time is missing. Otherwise
+    /// identical pods share their details.
     pub ready_at: Option<Timestamp>,
-    /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt;
-    /// the findings say which.
+    /// Whether a part of the metadata or details could not be read, so that everything that depends on it is
+    /// undetermined. The findings name the part.
     pub flawed: bool,
     /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
     /// else then.
     pub meta_flawed: bool,
-    /// Where the object stands.
+    /// The position of the object.
     pub place: Place,
 }
 
@@ -86,20 +86,20 @@ fn record_of(
 
 /// The objects of a cluster as far as they were dumped.
 ///
-/// Objects are kept compactly, about 150 bytes each with their names, and built when they are asked for:
-/// kinds, namespaces, labels and owners' names are shared texts, so an object that is built costs little
-/// beside its map of labels.
+/// Objects are stored compactly, about 150 bytes each with their names, and built on access. Kinds,
+/// namespaces, labels and owners' names are shared texts, so a built object costs little more than its map of
+/// labels.
 ///
 /// They are sorted by group, kind, namespace and name; each such name is there once.
 #[non_exhaustive]
 pub struct Snapshot {
     /// The kinds of the cluster: built in, discovered, defined.
     pub catalog: Catalog,
-    /// Which kinds are complete.
+    /// Completeness by kind.
     pub completeness: Completeness,
-    /// What was odd, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
+    /// The findings, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
     pub findings: Vec<Finding>,
-    /// How often each problem was met, listed or not.
+    /// Number of occurrences of each problem, listed or not.
     pub finding_counts: BTreeMap<Problem, u64>,
     pub(crate) version: KubernetesVersion,
     pub(crate) detected_version: Option<DetectedVersion>,
@@ -131,7 +131,7 @@ impl Snapshot {
         self.detected_version.as_ref()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.store.records.len()
@@ -216,7 +216,7 @@ impl Snapshot {
         known.map(|known| known.positions.clone()).unwrap_or_default()
     }
 
-    /// The object at this position, looked at in place instead of built.
+    /// The object at this position, as a view instead of a copy.
     #[must_use]
     pub fn view(&self, position: usize) -> Option<ObjectView<'_>> {
         let record = self.store.records.get(position)?;
@@ -226,7 +226,7 @@ impl Snapshot {
         })
     }
 
-    /// The objects as [`objects`](Self::objects) has them, looked at in place.
+    /// The objects in the order of [`objects`](Self::objects), as views.
     pub fn views(&self) -> impl ExactSizeIterator<Item = ObjectView<'_>> {
         let records = self.store.records.iter();
         records.map(|record| ObjectView {
@@ -352,7 +352,7 @@ impl<'a> ObjectView<'a> {
 }
 
 impl Store {
-    /// Where a record stands in its file.
+    /// The position of a record in its file.
     pub(crate) fn place(&self, record: &Record) -> Place {
         let place = Place::new(Arc::clone(&self.files[record.file as usize])).document(record.document);
         if record.item == NO_ITEM {

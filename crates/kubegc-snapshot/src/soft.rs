@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::item::Text;
 
-/// What stands at a field.
+/// The value of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Soft<T> {
     /// Nothing, or null, which Go reads as nothing.
     #[default]
     Absent,
-    /// What should.
+    /// A value of the expected type.
     Is(T),
     /// Something else.
     Wrong(Shape),
@@ -36,7 +36,7 @@ impl<T> Soft<T> {
     }
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Null,
@@ -251,7 +251,7 @@ impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
 }
 
 impl<T: Serialize> Serialize for Soft<T> {
-    /// What is wrong stays wrong: it becomes a value of the same shape.
+    /// An invalid value stays invalid: it becomes a value of the same shape.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Is(value) => value.serialize(serializer),

@@ -1,7 +1,7 @@
 //! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is kept once.
 //!
-//! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of numbers and builds
-//! the metadata when an object is asked for; the texts in it are shared, not copied.
+//! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
+//! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
 use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 /// Number of a kind and version in the store.
 pub(crate) type TypeId = u32;
 
-/// Stands for the kind of a list's item until the list says its own.
+/// Represents the kind of a list's item until the list's own kind is read.
 pub(crate) const TYPE_PENDING: TypeId = u32::MAX;
 
 /// A version of an object: numbers can be ordered, anything else only compared.
@@ -49,7 +49,8 @@ pub(crate) struct Record {
     /// [`NO_ITEM`] where the object is a document of its own.
     pub(crate) item: u32,
     pub(crate) details: u32,
-    /// When a pod became ready, in nanoseconds; [`NO_TIME`] where it is not or does not say when.
+    /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
+    /// missing.
     pub(crate) ready_at: i64,
     pub(crate) flawed: bool,
     /// Whether it was never stored: it has neither uid nor resourceVersion.
@@ -59,18 +60,18 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// When a pod became ready.
+    /// The time at which a pod became ready.
     pub(crate) fn ready_at(&self) -> Option<Timestamp> {
         (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
     }
 }
 
-/// Stands for an absent date.
+/// Represents an absent date.
 pub(crate) const NO_TIME: i64 = i64::MIN;
-/// Stands for an object outside of a list.
+/// Represents an object outside of a list.
 pub(crate) const NO_ITEM: u32 = u32::MAX;
 
-/// What few objects have.
+/// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) deletion_timestamp: Option<Timestamp>,

@@ -20,7 +20,7 @@ use crate::{
     soft::{Expected, Soft},
 };
 
-/// The key under which a template that is known by its digest only says it.
+/// The key of the digest, for a template of which only the digest is known.
 pub(crate) const DIGEST: &str = "digest";
 
 /// The label by which ReplicaSets of one Deployment differ.

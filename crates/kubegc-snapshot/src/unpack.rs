@@ -69,7 +69,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    /// `role` says which members are read.
+    /// `role` selects the members that are read.
     pub(crate) fn new(bytes_max: u64, role: fn(&str) -> Role) -> Self {
         Self {
             bytes_left: bytes_max,
@@ -79,7 +79,7 @@ impl Unpacker {
         }
     }
 
-    /// Visits the members of a file.
+    /// Reads the members of a file.
     pub(crate) fn file(
         &mut self,
         mut file: File,
@@ -119,7 +119,7 @@ impl Unpacker {
         )
     }
 
-    /// Visits the members of a stream.
+    /// Reads the members of a stream.
     pub(crate) fn stream(
         &mut self,
         stream: Stream<'_>,
@@ -408,7 +408,7 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How a stream is compressed.
+/// The compression of a stream.
 #[derive(Clone, Copy)]
 enum Compression {
     Gzip,

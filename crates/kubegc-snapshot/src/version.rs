@@ -1,4 +1,4 @@
-//! The Kubernetes version of the dumped cluster, as far as the dump says it.
+//! The Kubernetes version of the dumped cluster, as far as the dump contains it.
 
 use std::{fmt, sync::Arc};
 
@@ -91,7 +91,7 @@ fn nearest(text: &str) -> Option<KubernetesVersion> {
     KubernetesVersion::new(known, 0).ok()
 }
 
-/// The version that a document of no kind says, where it is one of the known documents about versions.
+/// The version in a document without a kind, if it is one of the known documents about versions.
 pub(crate) fn of_document(document: &Value) -> Option<&str> {
     let text = |path: &str| document.pointer(path).and_then(Value::as_str);
     text("/serverVersion/gitVersion")

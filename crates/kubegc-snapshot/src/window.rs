@@ -5,12 +5,12 @@ use std::io::{self, Read};
 /// The bytes of one read.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Why the window cannot show more.
+/// The reason why the window cannot provide more bytes.
 #[derive(Debug)]
 pub(crate) enum WindowError {
     /// The input failed.
     Io(io::Error),
-    /// What was kept fills the limit.
+    /// The kept bytes fill the limit.
     Full,
 }
 
@@ -119,11 +119,11 @@ impl<R: Read> Window<R> {
         Ok(self.bytes())
     }
 
-    /// Lets go of the first `count` bytes.
+    /// Discards the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         let gone = &self.buffer[self.start..self.start + count];
-        // Counted first: the count is quick, and most compact texts have no line breaks to look for.
+        // Counting comes first: it is fast, and most compact texts have no line breaks to search for.
         let lines = newlines(gone);
         let last = if lines == 0 {
             None

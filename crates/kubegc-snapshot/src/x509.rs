@@ -69,7 +69,7 @@ fn valid_until(time: Timestamp) -> Vec<u8> {
     // No subject, an empty Ed25519 key, then algorithm and signature.
     const AFTER_DATES: &[u8] = b"\x30\x00\x30\x0a\x30\x05\x06\x03\x2b\x65\x70\x03\x01\x00\
         \x30\x05\x06\x03\x2b\x65\x70\x03\x01\x00";
-    // The latest time of all stands for any later one.
+    // The latest possible time represents any later one.
     let since_epoch = Duration::from_secs(u64::try_from(time.as_secs()).unwrap_or(0));
     let date = match DateTime::from_unix_duration(since_epoch) {
         Ok(date) if time != Timestamp::from_nanos(i64::MAX) => date,

@@ -14,14 +14,14 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// What comes next of a document.
+/// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// An entry of `items`: the first `length` bytes of the window, a sequence of one.
     Item { length: usize },
     /// A document without `items` over a block sequence: the first `length` bytes.
     Whole { length: usize },
-    /// The end of a list; what stood beside `items` is in [`Splitter::rest`].
+    /// The end of a list; the lines outside of `items` are in [`Splitter::rest`].
     ListEnd,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Splitter {
     limit_bytes: usize,
 }
 
-/// Passes over what may stand between documents; whether a document follows.
+/// Skips everything that may be between documents; returns whether a document follows.
 pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, WindowError> {
     // Every turn consumes a line, so the loop ends with the input.
     loop {
@@ -82,17 +82,17 @@ impl Splitter {
         self.is_array
     }
 
-    /// The lines beside `items`.
+    /// The lines outside of `items`.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// Line in the file of the first line of the rest: exact for what stands before the items.
+    /// Line in the file of the first line of the rest: exact for the lines before the items.
     pub(crate) fn rest_line(&self) -> u64 {
         self.rest_line
     }
 
-    /// The next piece. The caller consumes the bytes of an item or a whole document before it asks again.
+    /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, WindowError> {
         // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
@@ -118,7 +118,7 @@ impl Splitter {
         }
     }
 
-    /// Looks for `items:`; the length of the document where there is none.
+    /// Searches for `items:`; the length of the document if there is none.
     fn head<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<usize>, WindowError> {
         let mut at = 0;
         let mut is_first = true;
@@ -194,7 +194,7 @@ impl Splitter {
     }
 }
 
-/// Where the line that begins at `at` ends, its line break included.
+/// The end of the line that begins at `at`, including its line break.
 pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
     let mut from = at;
     loop {
@@ -235,7 +235,7 @@ fn is_dash(line: &[u8], indent: usize) -> bool {
     line.get(indent) == Some(&b'-') && line.get(indent + 1).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// What the parser found wrong, in lines and columns of the text that it was given.
+/// The error of the parser, in lines and columns of the text that it was given.
 #[derive(Debug)]
 pub(crate) struct YamlError {
     pub(crate) line: u64,

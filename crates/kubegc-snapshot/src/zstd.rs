@@ -7,7 +7,7 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// A reader of the unpacked bytes. A frame may ask for a window of at most 128 MiB.
+/// A reader of the unpacked bytes. The window of a frame may have at most 128 MiB.
 pub(crate) struct ZstdReader<R> {
     input: R,
     /// `None` between frames.

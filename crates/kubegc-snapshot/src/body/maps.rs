@@ -144,5 +144,5 @@ impl Serialize for Data<'_> {
 
 const DATA_SINCE: &str = "since";
 const DATA_EXPIRATION: &str = "expiration";
-/// Stands for all keys that are not read.
+/// Represents all keys that are not read.
 const DATA_OTHER: &str = "other";

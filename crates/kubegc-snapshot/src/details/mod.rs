@@ -37,7 +37,7 @@ pub(crate) use self::{
     reading::{DetailFlaw, Origin, Path, Reading},
 };
 
-/// Fields of one object beside its metadata. Kinds without fields of interest have no details.
+/// Fields of one object other than its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Details {
@@ -61,7 +61,7 @@ impl Details {
         }
     }
 
-    /// When the pod became ready that it is.
+    /// The time at which a ready pod became ready.
     pub(crate) fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
         let Self::Body(body) = self else {
             return None;
@@ -76,7 +76,7 @@ impl Details {
     }
 }
 
-/// Which kind a definition defines.
+/// The kind that a definition defines.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CrdDetails {
@@ -112,7 +112,7 @@ pub struct CrdVersion {
     pub storage: bool,
 }
 
-/// Which group and version an APIService registers, and who serves it.
+/// The group and version that an APIService registers, and the service behind it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiServiceDetails {

@@ -19,10 +19,10 @@ pub(crate) type DetailFlaw = (Problem, String, String);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unreadable;
 
-/// What a field holds, if anything.
+/// The value of a field, if any.
 pub(crate) type Found<T> = Result<Option<T>, Unreadable>;
 
-/// Where a value stands, as a chain of names and places in lists.
+/// The path of a value: a chain of names and list positions.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'p> {
     within: Option<&'p Self>,
@@ -89,11 +89,11 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Reading<'r> {
     pub(crate) texts: &'r mut Texts,
     pub(crate) flaws: &'r mut Vec<DetailFlaw>,
-    /// Where the object comes from.
+    /// The source of the object.
     pub(crate) origin: Origin,
 }
 
-/// Where an object comes from. This decides what an absent field means.
+/// The source of an object. It determines the meaning of an absent field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The API server wrote it, and nothing was stripped: an absent field has Go's zero value.
@@ -118,7 +118,7 @@ impl Reading<'_> {
         self.flaws.push(flaw);
     }
 
-    /// Says that a field is not there, and which value it is taken to have.
+    /// Reports that a field is absent, and the value that is assumed.
     pub(crate) fn assumed(&mut self, path: Path<'_>, value: &str) {
         let detail = format!("not there: {value} is assumed");
         self.flaws.push((Problem::Assumed, path.to_string(), detail));
@@ -260,7 +260,7 @@ impl Reading<'_> {
         Ok(self.texts.share(text.map_or("", Text::as_str)))
     }
 
-    /// A text that is taken as absent where it is empty: Go does not tell the two apart.
+    /// A text; an empty one counts as absent, because Go does not distinguish the two.
     pub(crate) fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
         Ok(self.text(value, path)?.filter(|text| !text.is_empty()))
     }
@@ -276,7 +276,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A number of 32 bits in a part, or what stands for an absent one.
+    /// A number of 32 bits in a part, or the default of an absent one.
     pub(crate) fn number_or(
         &mut self,
         value: &Soft<i64>,

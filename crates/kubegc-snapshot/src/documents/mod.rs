@@ -82,8 +82,8 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
-    /// The JSON of a record's body, beside its typed metadata: `spec`, `status`, `data`, and annotations under
-    /// `metadata`.
+    /// The JSON of a record's body, without its typed metadata: `spec`, `status`, `data`, and annotations
+    /// under `metadata`.
     ///
     /// [`read`](Documents::read) gives the same body again. Unread fields become `false`, which none of the
     /// fields can hold. A certificate becomes a stand-in of the same expiry, to the second.
@@ -135,7 +135,7 @@ impl Documents for JsonDocuments {
     }
 }
 
-/// How many texts and sets of labels are shared at most.
+/// Maximum number of texts and sets of labels that are shared.
 const SHARED_MAX: usize = 1 << 18;
 
 /// Parses an object, from a tree where the strict parser fails.
@@ -175,7 +175,7 @@ fn parsed(document: &[u8]) -> Result<Value, DocumentError> {
 
 const PARTIAL: (&str, &str) = ("meta.k8s.io", "PartialObjectMetadata");
 
-/// Whether an object that says what it is says that it is of this resource.
+/// Whether an object is of this resource, according to its own type fields.
 fn fits(item: &Item<'_>, resource: Resource) -> Result<(), DocumentError> {
     let (group, kind) = (split_api_version(item.api_version_str()).0, item.kind_str());
     if (group, kind) == PARTIAL {

@@ -1,10 +1,10 @@
 //! Renders a write as a patch: the changes are applied to the object as it was read, and the patch holds what
 //! differs, with preconditions.
 //!
-//! The preconditions are uid and resourceVersion in the patched metadata: the API server answers with a
-//! conflict where they differ. Merge patches and JSON patches replace whole lists, and so do strategic
-//! patches of lists without a merge key. A list computed from the document is right for no other version of
-//! the object, so such a patch carries the version that was read, whatever the write expects.
+//! The preconditions are uid and resourceVersion in the patched metadata: the API server responds with a
+//! conflict if they differ. Merge patches and JSON patches replace whole lists, and so do strategic patches
+//! of lists without a merge key. A list computed from the document is right for no other version of the
+//! object. So such a patch carries the version that was read, whatever the write expects.
 
 use std::collections::BTreeSet;
 
@@ -157,7 +157,7 @@ struct Difference<'d> {
     new: Option<&'d Value>,
 }
 
-/// How a strategic patch identifies the entries of a list.
+/// The key by which a strategic patch identifies the entries of a list.
 enum MergeKey {
     /// By themselves: they are texts.
     Itself,

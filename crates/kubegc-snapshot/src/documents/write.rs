@@ -118,7 +118,7 @@ fn optional_time(field: &Field<Option<Timestamp>>) -> Value {
     known(field, |time| json!(time.map(|time| time.to_string())))
 }
 
-/// What stands for a field of which only the presence is known.
+/// The placeholder of a field of which only the presence is known.
 fn presence(field: &Field<bool>, present: impl Into<Value>) -> Value {
     known(
         field,

@@ -10,14 +10,14 @@ use std::io::Read;
 use self::scan::Scan;
 use crate::window::{Window, WindowError};
 
-/// Why a document could not be split.
+/// A reason why a document could not be split.
 #[derive(Debug)]
 pub(crate) enum SplitError {
     /// The window failed.
     Window(WindowError),
     /// The input ends inside the document.
     Truncated,
-    /// The byte at this position of the window cannot stand there.
+    /// The byte at this position of the window is not allowed there.
     Unexpected { at: usize, expected: &'static str },
 }
 
@@ -27,14 +27,14 @@ impl From<WindowError> for SplitError {
     }
 }
 
-/// What comes next of a document.
+/// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// An item of a list: the first `length` bytes of the window.
     Item { length: usize },
     /// A document without `items`: the first `length` bytes of the window.
     Whole { length: usize },
-    /// The end of a list; what stood beside `items` is in [`Splitter::rest`].
+    /// The end of a list; the members other than `items` are in [`Splitter::rest`].
     ListEnd,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Splitter {
     state: State,
     /// Whether the list is under `Items`.
     is_internal: bool,
-    /// The members beside `items`, as one JSON object.
+    /// The members other than `items`, as one JSON object.
     rest: Vec<u8>,
     limit_bytes: usize,
 }
@@ -74,7 +74,7 @@ impl Splitter {
         }
     }
 
-    /// The members beside `items`, as one JSON object; empty for a bare array.
+    /// The members other than `items`, as one JSON object; empty for a bare array.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
@@ -89,7 +89,7 @@ impl Splitter {
         matches!(self.state, State::Items { .. } | State::Tail)
     }
 
-    /// The next piece. The caller consumes the bytes of an item or a whole document before it asks again.
+    /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, SplitError> {
         // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
@@ -184,7 +184,7 @@ impl Splitter {
             _ if !first => return unexpected(at, "`,` or `]`"),
             _ => {}
         }
-        // What stands before the element is of no more use, and the limit counts from the element.
+        // The bytes before the element are no longer needed, and the limit counts from the element.
         window.consume(at);
         if window.byte(0)?.ok_or(SplitError::Truncated)? == b']' {
             return unexpected(0, "an object after `,`");
@@ -287,7 +287,7 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
     }
 }
 
-/// Where the value that begins at `at` ends.
+/// The end of the value that begins at `at`.
 fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let mut scan = Scan::new(at);
     loop {

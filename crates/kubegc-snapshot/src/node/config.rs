@@ -1,4 +1,5 @@
-//! Reads the settings of a kubelet that bear on garbage collection: its configuration file, and what `/configz` says that it runs with.
+//! Reads the kubelet's settings for garbage collection: its configuration file, and the running configuration
+//! from `/configz`.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,8 @@ impl Config {
     }
 }
 
-/// Reads a configuration that stands in a document, at a wrapper's name where it has one; the reason where a kubelet would not take it.
+/// Reads a configuration from a document, under a wrapper's name if it has one; the error is the reason why a
+/// kubelet would refuse it.
 pub(crate) fn read(
     value: &Value,
     wrapper: Option<&str>,

@@ -17,7 +17,7 @@ pub(crate) struct Entry<'v, 'n> {
     place: &'n Place,
     /// Path of the map in its document; empty for the document itself.
     path: String,
-    /// What a person calls it.
+    /// The name of the object for users.
     object: Box<str>,
     notes: &'n mut Notes,
     /// Fields that were found wrong, in full: none is reported twice.
@@ -97,7 +97,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         full
     }
 
-    /// The value at a path, unless it is unset or stands in an unset map.
+    /// The value at a path, unless it or a map on the path is unset.
     pub(crate) fn value(&mut self, path: &[&str]) -> Option<&'v Value> {
         let (last, parents) = path.split_last()?;
         let mut map = self.map;

@@ -1,10 +1,10 @@
-//! What was odd about a node's documents and did not stop the reading, and how each oddity changes what is known.
+//! Findings: irregularities in a node's documents that did not stop the reading, and the effect of each.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{FINDINGS_LISTED_MAX, Place};
 
-/// What kind of oddity a [`NodeFinding`] is.
+/// The category of a [`NodeFinding`].
 ///
 /// The first group makes the listing or the policy concerned unknown; the second only informs.
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum NodeProblem {
     Contradiction,
     /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead ones.
     MayBePartial,
-    /// A list says that it goes on, and the rest is not there.
+    /// A list continues, and the rest is missing.
     ListContinues,
     /// A YAML file ends without a line break, so it may be cut off.
     NoFinalLineBreak,
@@ -29,14 +29,14 @@ pub enum NodeProblem {
 
     /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only with `lenient`).
     Held,
-    /// The same entry or document stands there twice, with equal contents: merged.
+    /// The same entry or document occurs twice with equal contents: merged.
     Repeated,
     /// Configuration or flags say something else than `/configz`, which is what the kubelet runs with.
     Superseded,
     /// A state that is not known, taken as unknown (containers) or ready (sandboxes).
     UnknownState,
-    /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits, more free than there is, no
-    /// capacity. Taken as it was told.
+    /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits,
+    /// more free than there is, no capacity. It is used as reported.
     Implausible,
     /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no pod.
     Nameless,
@@ -87,9 +87,9 @@ impl fmt::Display for NodeProblem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeFinding {
-    /// What is odd.
+    /// The problem.
     pub problem: NodeProblem,
-    /// Where it stands; `None` where it concerns the node as a whole.
+    /// The position; `None` if the finding concerns the node as a whole.
     pub place: Option<Place>,
     /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where it is none.
     pub object: Box<str>,

@@ -164,7 +164,7 @@ fn duration(value: &str) -> Result<GoDuration, String> {
         .map_err(|_| format!("{value:?} is no duration such as 2m0s"))
 }
 
-/// What Go's `strconv.ParseBool` takes.
+/// The values that Go's `strconv.ParseBool` accepts.
 fn truth(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

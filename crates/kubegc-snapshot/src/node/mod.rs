@@ -12,8 +12,8 @@
 //! | `kubectl get pods -o json` or `yaml` | which pods there should be |
 //! | image records | when each image was first seen and last used |
 //!
-//! All of them by [`NodeReader`], which says what is strict and what stays unknown. Beside a runtime that is asked live, [`PodsFile`] and [`PodManifests`] say
-//! which pods there should be.
+//! [`NodeReader`] reads all of them, and documents what is strict and what stays unknown. With a live
+//! runtime, [`PodsFile`] and [`PodManifests`] provide the desired pods.
 //!
 //! # Upstream
 //! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that are unset left out (since

@@ -18,7 +18,7 @@ use crate::{
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
-/// Where the knowledge of pods comes from.
+/// The source of the pods.
 #[expect(
     clippy::exhaustive_enums,
     reason = "listed, inferred from what runs, or not known"
@@ -34,7 +34,7 @@ pub enum PodsFrom {
     Nothing,
 }
 
-/// What the caller declared.
+/// The caller's declarations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
@@ -50,11 +50,12 @@ pub(crate) struct Declared {
 
 /// Reads what a node, its runtime and its kubelet say into one [`NodeSnapshot`].
 ///
-/// Documents are told apart by their content, or named with [`read_as`](Self::read_as); their order does not matter. By default one that
-/// cannot be parsed, or is none of a [`NodeDocument`], is an error, and after an error there is no snapshot.
+/// Documents are recognised by their content, or named with [`read_as`](Self::read_as); their order does not
+/// matter. By default, a document that cannot be parsed, or is none of a [`NodeDocument`], is an error, and
+/// after an error there is no snapshot.
 ///
 /// # Guarantees
-/// - What no document told stays *not asked*.
+/// - A part that is in no document stays *not asked*.
 /// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and the field.
 ///   [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and what it uses stays used; where not even its
 ///   id, its sandbox or its image can be read, the listing stays failed.
@@ -119,15 +120,16 @@ impl NodeReader {
         self
     }
 
-    /// How many bytes one input may have. Default: [`OBJECT_BYTES_MAX`]. What is held in memory while reading is in proportion.
+    /// Maximum number of bytes of one input. Default: [`OBJECT_BYTES_MAX`]. Memory use while reading is
+    /// proportional.
     #[must_use]
     pub fn document_bytes_max(mut self, bytes: usize) -> Self {
         self.document_bytes_max = bytes;
         self
     }
 
-    /// The time at which the documents were taken: what was created later is a finding, and where nothing else says since when images were
-    /// watched, it is now. Give it before reading.
+    /// The time at which the documents were taken. Objects that were created later are findings. Without
+    /// other data, images are watched since this time. Call it before reading.
     #[must_use]
     pub fn now(mut self, now: Timestamp) -> Self {
         self.declared.now = Some(now);
@@ -144,22 +146,24 @@ impl NodeReader {
         self
     }
 
-    /// Where the knowledge of pods comes from. Default: [`PodsFrom::Documents`].
+    /// The source of the pods. Default: [`PodsFrom::Documents`].
     #[must_use]
     pub fn pods_from(mut self, pods_from: PodsFrom) -> Self {
         self.declared.pods_from = pods_from;
         self
     }
 
-    /// Declares that the documents of `kubectl get pods` have every pod of the node: a pod that they do not have, and of which nothing runs,
-    /// is gone, and what is left of it is garbage. Not honoured where a pod could not be read.
+    /// Declares that the documents of `kubectl get pods` have every pod of the node. A pod that they do not
+    /// have, and of which nothing runs, no longer exists, and its remains are garbage. Ignored if a pod could
+    /// not be read.
     #[must_use]
     pub fn pods_are_whole(mut self) -> Self {
         self.declared.pods_whole = true;
         self
     }
 
-    /// Asks that the pods that are declared whole come as a list: who names one pod to `kubectl get` gets that pod by itself.
+    /// Requires that the pods that are declared complete come as a list: `kubectl get` of one named pod
+    /// prints that pod by itself.
     #[must_use]
     pub(crate) fn pods_in_list(mut self) -> Self {
         self.declared.pods_in_list = true;
@@ -173,8 +177,9 @@ impl NodeReader {
         self
     }
 
-    /// Since when the use of images was watched; wins over a document of records. Where nothing says so, it is [`now`](Self::now), and without
-    /// that the end of all times, so that no image seems unused for long.
+    /// The time since which the use of images was watched; takes precedence over a document of records.
+    /// Without both, it is [`now`](Self::now), and without that the end of all times, so that no image seems
+    /// unused for long.
     #[must_use]
     pub fn images_watched_since(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
@@ -215,7 +220,8 @@ impl NodeReader {
         Ok(())
     }
 
-    /// Reads one or several documents, compressed or not, or an archive of them; `name` stands for the input in findings and errors.
+    /// Reads one or several documents, compressed or not, or an archive of them; `name` identifies the input
+    /// in findings and errors.
     ///
     /// # Errors
     /// The input fails, is no JSON or YAML, or holds what is no document of a node.
@@ -328,7 +334,7 @@ impl NodeReader {
             Err(error) => return self.settle_failure(error, asked),
         };
         for document in documents {
-            // What `crictl inspect` prints of several containers is a list.
+            // `crictl inspect` prints several containers as a list.
             let (values, is_list) = match &document.value {
                 Value::Array(values) => (values.as_slice(), true),
                 other => (std::slice::from_ref(other), false),

@@ -1,4 +1,5 @@
-//! Image records as a file: what a kubelet remembers of its images and tells nobody, kept by whoever collects with kubegc.
+//! Image records as a file: the kubelet keeps them in memory and does not expose them, so kubegc keeps its
+//! own.
 
 use kubegc_core::Timestamp;
 use kubegc_node::image::{Record, Records};

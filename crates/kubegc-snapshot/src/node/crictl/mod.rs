@@ -25,9 +25,9 @@ use super::{
 };
 use crate::{Place, loose::name_of};
 
-/// What reading one entry came to.
+/// The result of reading one entry.
 pub(crate) enum Outcome<T> {
-    /// It says all that decides.
+    /// All deciding fields are present.
     Sure(T),
     /// It has a flaw; this is the entry such that nothing is done to it and what it uses stays used.
     Held(T),
@@ -127,7 +127,7 @@ fn short(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// A time of creation, in nanoseconds; `None` where it is not told.
+/// A creation time, in nanoseconds; `None` if it is missing.
 fn created_at(
     entry: &mut Entry<'_, '_>,
     now: Option<kubegc_core::Timestamp>,

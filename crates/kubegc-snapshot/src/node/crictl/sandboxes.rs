@@ -75,7 +75,8 @@ pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome
     }
 }
 
-/// The state, by name or by number; `None` where it is not told. One that is not known counts as ready: such a sandbox stays.
+/// The state, by name or by number; `None` if it is missing. An unknown state counts as ready: such a sandbox
+/// is kept.
 fn state(entry: &mut Entry<'_, '_>) -> Option<SandboxState> {
     let path = &["state"];
     let known = match entry.value(path) {

@@ -1,4 +1,4 @@
-//! What `crictl inspect` says of one container.
+//! The output of `crictl inspect` for one container.
 
 use std::sync::Arc;
 
