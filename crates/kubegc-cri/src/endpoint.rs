@@ -1,4 +1,4 @@
-//! Says which socket a runtime listens on.
+//! The socket of a runtime.
 
 use std::{
     fmt,
@@ -26,7 +26,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where runtimes listen unless told otherwise, each with the runtime's name.
+    /// Default sockets of runtimes, each with the runtime's name.
     pub const KNOWN: &[(&str, &str)] = &[
         ("containerd", "/run/containerd/containerd.sock"),
         ("CRI-O", "/run/crio/crio.sock"),
@@ -48,7 +48,7 @@ impl Endpoint {
         Self { path: path.into() }
     }
 
-    /// Where the socket lies.
+    /// The path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -60,7 +60,8 @@ impl Endpoint {
         Self::KNOWN.iter().map(|(_, path)| Self::unix(path)).collect()
     }
 
-    /// Those of [`KNOWN`](Self::KNOWN) where there is a socket now. Whether anybody listens is not asked.
+    /// Those of [`KNOWN`](Self::KNOWN) at which a socket exists now. Whether a process listens is not
+    /// checked.
     #[must_use]
     pub fn present() -> Vec<Self> {
         with_socket(Self::known())
@@ -84,7 +85,7 @@ impl fmt::Display for Endpoint {
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    /// Reads `unix:///path`, `unix:/path` or `/path`. Nothing is decoded: a `%` stands for itself.
+    /// Parses `unix:///path`, `unix:/path` or `/path`. Nothing is decoded: a `%` is a literal character.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         if text.is_empty() {
             return Err(EndpointError::Empty);
@@ -112,7 +113,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Why a text names no socket.
+/// A reason why a text names no socket.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EndpointError {

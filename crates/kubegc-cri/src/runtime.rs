@@ -63,7 +63,7 @@ impl CriRuntime {
         if id.is_empty() {
             return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
         }
-        // Taken before it is compared: one that is made in between is not the one that the call goes over.
+        // Read before the comparison: a connection that is made in between is not the one that the call uses.
         let link = socket.link();
         if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
             return Err(socket.gone().of(method));

@@ -1,4 +1,5 @@
-//! The collector beside an API server: puts store, clock, driver, events and leadership together. What is garbage is decided elsewhere.
+//! Runs the garbage collector against an API server: combines store, clock, driver, events and leader
+//! election. `kubegc_objects` decides what is garbage.
 
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
@@ -26,12 +27,12 @@ use crate::{
     terms::{self, Election, Terms},
 };
 
-/// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
-/// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound replaces that limit:
-/// with calls of some 10 ms
-/// it still lets far more through than upstream does.
+/// Default maximum number of requests in flight. Upstream has 40 workers that make one request at a time, and
+/// a client that allows 20 requests a second (its default `--kube-api-qps`). kube's client has no rate limit,
+/// so this bound replaces it. With requests of some 10 ms it still allows far more than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
-/// How long a dry run waits for lists before it gives up, where nothing else is said: twice as long as collectors since 1.32 wait.
+/// Default time for which a dry run waits for lists before it fails: twice as long as collectors since 1.32
+/// wait.
 const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
@@ -63,11 +64,11 @@ pub struct GarbageCollector {
     election: Option<Election>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How often a collector was started: once, or each time leadership was gained.
+    /// Number of starts of the collector: one, or one each time leadership was gained.
     pub terms: u32,
     /// Calls on objects.
     pub calls: u64,
@@ -79,7 +80,7 @@ pub struct Summary {
     pub warnings: u64,
     /// Resources that could not be listed at the end, as `resource.group`, sorted.
     pub unsynced: Vec<String>,
-    /// What a dry run found out; `None` where it was no dry run.
+    /// The report of a dry run; `None` if it was no dry run.
     pub dry_run: Option<DryRunReport>,
 }
 
@@ -99,7 +100,8 @@ impl GarbageCollector {
         }
     }
 
-    /// Behaves as this version instead of asking the API server for its own. Needed for servers newer than kubegc.
+    /// Behaves as this version instead of requesting the API server's own. Needed for servers newer than
+    /// kubegc.
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self
@@ -111,14 +113,15 @@ impl GarbageCollector {
         self
     }
 
-    /// How many calls may be in flight at a time. Default: 20. More is faster and asks more of the API server; `None` lets the settings'
-    /// workers alone decide, 40 by default.
+    /// Maximum number of requests in flight. Default: 20. A higher number is faster and increases the load of
+    /// the API server. `None` leaves the bound to the settings' workers, 40 by default.
     pub fn calls_in_flight_max(mut self, max: Option<NonZeroU32>) -> Self {
         self.calls_in_flight_max = max;
         self
     }
 
-    /// Does not monitor a resource, beside those that the settings name. References to its objects are still verified.
+    /// Does not monitor a resource, in addition to those that the settings name. References to its objects
+    /// are still verified.
     pub fn ignore(mut self, group: &str, resource: &str) -> Self {
         self.ignored_resources
             .push((group.to_owned(), resource.to_owned()));
@@ -132,7 +135,8 @@ impl GarbageCollector {
         self
     }
 
-    /// How long a dry run waits for an API server that does not answer, and for resources that cannot be listed. Default: 60 s.
+    /// Time for which a dry run waits for an unavailable API server, and for resources that cannot be listed.
+    /// Default: 60 s.
     pub fn dry_run_patience(mut self, patience: Duration) -> Self {
         self.dry_run_patience = patience;
         self
@@ -151,10 +155,11 @@ impl GarbageCollector {
         self
     }
 
-    /// Collects until `stop` is ready, then lets the calls in flight finish and releases the lease.
+    /// Collects until `stop` is ready, then waits for the requests in flight and releases the lease.
     ///
-    /// An API server that is not available yet is waited for: its version and the lease are asked for again after 1 s, 2 s, and so on up
-    /// to 30 s, and each failure is logged. A dry run waits as long as its [patience](Self::dry_run_patience).
+    /// It waits for an unavailable API server: requests for its version and for the lease are repeated after
+    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged. A dry run waits as long as its
+    /// [patience](Self::dry_run_patience).
     ///
     /// # Errors
     /// The API server has a version that kubegc does not know, the election cannot be held as it is configured, or a dry run has waited

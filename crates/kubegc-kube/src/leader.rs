@@ -16,10 +16,10 @@ use tokio::{
 
 use crate::{Error, retry};
 
-/// How long to wait after the lease could not be read or renewed.
+/// Wait time after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long reading the lease may take.
+/// Timeout for reading the lease.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// A Lease by which one of several instances is chosen to work.
@@ -34,11 +34,13 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Name of the Lease. Default: `kubegc`.
     pub name: String,
-    /// Who this instance is; must differ between instances. Pods take their name.
+    /// Identity of this instance; must differ between instances. Pods use their name.
     pub identity: String,
-    /// How long a lease lasts, in seconds. Default: 15, as upstream's. Less makes others take over sooner, and asks more of the API server.
+    /// Duration of a lease, in seconds. Default: 15, as upstream's. With a shorter one, other instances take
+    /// over sooner, and the load of the API server increases.
     pub duration_seconds: u64,
-    /// How long before its end it is renewed, in seconds. Default: 10, as upstream's renewal after 5 of 15 seconds.
+    /// Time before the end of the lease at which it is renewed, in seconds. Default: 10, as upstream's
+    /// renewal after 5 of 15 seconds.
     pub grace_seconds: u64,
 }
 
@@ -113,7 +115,7 @@ impl Lease {
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<Option<Self>, Error> {
         election.check()?;
-        // As in upstream's leader election, a Lease that is refused is asked for again: the server may not
+        // As in upstream's leader election, a refused request for the Lease is repeated: the server may not
         // know its roles yet.
         let reading = retry::with_backoff(
             "reading the Lease",
@@ -134,7 +136,7 @@ impl Lease {
         }))
     }
 
-    /// Keeps the Lease and says whether it is held until `work` ends, then releases it.
+    /// Renews the Lease and reports whether it is held until `work` ends, then releases it.
     pub(crate) async fn lead<T>(self, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
         let grace = Duration::from_secs(self.election.grace_seconds);
         let ours = || is_ours(&self.client, &self.election);
@@ -200,7 +202,7 @@ fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sen
     }
 }
 
-/// Whether the lease, read anew, is this instance's and has not ended by the clock that renewed it.
+/// Whether the current lease belongs to this instance and has not ended by the clock that renewed it.
 async fn is_ours(client: &Client, election: &LeaderElection) -> bool {
     let leases: Api<LeaseObject> = Api::namespaced(client.clone(), &election.namespace);
     let Ok(Ok(lease)) = timeout(READ_WITHIN, leases.get(&election.name)).await else {

@@ -1,4 +1,4 @@
-//! What the API server must allow: the least rules for each use.
+//! The minimal RBAC rules for each use.
 //!
 //! | role | for |
 //! |---|---|

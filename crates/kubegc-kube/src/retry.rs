@@ -1,4 +1,4 @@
-//! Repeats the requests that a collector needs before it can start, until the API server answers them.
+//! Repeats the requests that a collector needs before it can start, until they succeed.
 
 use std::{error::Error, time::Duration};
 

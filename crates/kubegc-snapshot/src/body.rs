@@ -1,4 +1,4 @@
-//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have
+//! The fields of an object other than its metadata, as they are in the document: those of all kinds that have
 //! [`Details`](crate::Details).
 //!
 //! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds

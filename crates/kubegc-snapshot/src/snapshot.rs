@@ -124,8 +124,8 @@ impl Snapshot {
         self.version
     }
 
-    /// The Kubernetes version of the cluster, where the dump says it. [`version`](Self::version) is another one unless the reader
-    /// [was asked to use it](crate::Reader::detect_version).
+    /// The Kubernetes version of the cluster, if the dump contains it. [`version`](Self::version) is another
+    /// one unless the reader [was configured to use it](crate::Reader::detect_version).
     #[must_use]
     pub const fn detected_version(&self) -> Option<&DetectedVersion> {
         self.detected_version.as_ref()

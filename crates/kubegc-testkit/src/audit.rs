@@ -16,7 +16,7 @@ use crate::{
 pub struct Entry {
     /// Its place among all requests, from 1 on.
     pub number: u64,
-    /// When the server performed the request, by the cluster's clock.
+    /// The time at which the server performed the request, by the cluster's clock.
     pub at: Timestamp,
     /// The same, since the cluster's beginning.
     pub since_start: Duration,

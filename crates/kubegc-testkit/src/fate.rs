@@ -28,7 +28,7 @@ pub struct Fate {
     pub owners: Vec<Owner>,
     /// Its dependents in the collector's graph.
     pub dependents: Vec<ObjectRef>,
-    /// When the collector retries it, and the number of failures so far.
+    /// The time of the collector's next retry, and the number of failures so far.
     pub retry: Option<(Timestamp, u32)>,
     /// The collector's warnings: see its Event `OwnerRefInvalidNamespace`.
     pub warnings: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Fate {
     pub requests: Audit,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
-    /// What completes its deletion, if it exists.
+    /// The remaining conditions of its deletion, if it exists.
     pub goes_once: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct Owner {
     pub reference: OwnerReference,
     /// Its state.
     pub state: OwnerState,
-    /// When the collector retries it, and the number of failed attempts so far.
+    /// The time of the collector's next retry, and the number of failed attempts so far.
     pub retry: Option<(Timestamp, u32)>,
 }
 

@@ -32,7 +32,8 @@ impl Listed for Sandbox {
     }
 }
 
-/// Reads a container. Its id, its sandbox and its image must be told, since they say what it keeps in use; its pod is the one of the labels.
+/// Reads a container. Its id, its sandbox and its image are required, because they determine what it keeps in
+/// use; its pod is the one of the labels.
 pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
     let (name, attempt) = match wire.metadata {
         Some(metadata) => (Some(metadata.name), metadata.attempt),
@@ -109,7 +110,7 @@ pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
     })
 }
 
-/// Reads what is said of one container.
+/// Reads the status of one container.
 pub(crate) fn status(wire: bindings::ContainerStatus) -> ContainerStatus {
     let entry = || {
         let name = wire.metadata.as_ref().map(|metadata| &*metadata.name);

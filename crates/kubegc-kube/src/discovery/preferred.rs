@@ -1,4 +1,4 @@
-//! Decides which version of each resource is preferred, and adds properties of built-in kinds that discovery
+//! Selects the preferred version of each resource, and adds properties of built-in kinds that discovery
 //! lacks.
 //!
 //! # Upstream
@@ -57,7 +57,8 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
             }
         }
         for version in &group.versions {
-            // Where two resources of a version have one kind, the kind is that of the resource that can be collected.
+            // If two resources of a version have one kind, the kind belongs to the resource that can be
+            // collected.
             let mut resources: Vec<&Resource> = version.resources.iter().flatten().collect();
             resources.sort_by_key(|resource| !resource.verbs.collectable());
             for resource in resources {

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use overlay::{DryRun, Touched};
 pub use report::{DryRunReport, NotFollowed, Terminating, Write};
 
-/// How long nothing must be to do before a dry run is at its end. Changes that others make meanwhile arrive well within this time.
+/// Time without work after which a dry run ends. Changes by other clients arrive well within this time.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// What a dry run waits for.
+/// The event that a dry run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// There is something to do.

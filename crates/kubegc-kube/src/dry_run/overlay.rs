@@ -18,14 +18,16 @@ use tokio::sync::Notify;
 
 use super::report::{NotFollowed, Terminating};
 
-/// A store whose writes change nothing, with the answers to these writes laid over it.
+/// A store whose writes change nothing; later reads reflect the responses to these writes.
 ///
-/// An object that a write would have removed is not there any more for later reads, and its watch says that it went; one that a write would have
-/// changed is read and watched in that state. What a write to such an object would do is decided here where it only takes finalizers away,
-/// and by the store where the object differs from the stored one in its owner references only. Nothing else can be followed, and is said so.
+/// Later reads do not find an object that a write would have removed, and its watch delivers the deletion. An
+/// object that a write would have changed is read and watched in that state. If a further write to such an
+/// object only removes finalizers, it is decided here. If the object differs from the stored one in its owner
+/// references only, the store decides. No other write can be followed, and the report lists it.
 ///
 /// # Assumptions
-/// The store answers writes as if they were carried out and carries none out: [`KubeStore::dry`](crate::KubeStore::dry).
+/// The store responds to writes as if they were performed and performs none:
+/// [`KubeStore::dry`](crate::KubeStore::dry).
 pub(crate) struct DryRun<S> {
     store: S,
     shared: Arc<Shared>,
@@ -47,7 +49,7 @@ struct Key {
     name: Arc<str>,
 }
 
-/// What the writes would have made of one object.
+/// The state of one object after the writes.
 struct Entry {
     object: ObjectRef,
     state: State,
@@ -61,12 +63,12 @@ enum State {
 #[derive(Default)]
 struct Story {
     objects: BTreeMap<Key, Entry>,
-    /// What watches have yet to deliver.
+    /// Events that watches have yet to deliver.
     pending: BTreeMap<Place, VecDeque<WatchItem>>,
     not_followed: BTreeMap<(ObjectRef, &'static str), ()>,
 }
 
-/// What became of the objects that writes touched.
+/// The outcomes of the objects that writes touched.
 #[derive(Default)]
 pub(super) struct Touched {
     pub(super) gone: Vec<ObjectRef>,
@@ -135,7 +137,7 @@ impl<S: ObjectStore> DryRun<S> {
         self.shared.story()
     }
 
-    /// What became of the objects that writes touched, sorted.
+    /// The outcomes of the objects that writes touched, sorted.
     pub(super) fn touched(&self) -> Touched {
         let story = self.story();
         let mut touched = Touched::default();
@@ -224,7 +226,7 @@ impl<S: ObjectStore> DryRun<S> {
         Ok(meta)
     }
 
-    /// What a write to an untouched object, or to one with other references only, was answered with.
+    /// The response to a write to an untouched object, or to one with other references only.
     fn written(&self, address: Address<'_>, meta: &ObjectMeta) {
         self.remember(address, meta.clone(), is_over(address.resource, meta));
     }
@@ -232,13 +234,13 @@ impl<S: ObjectStore> DryRun<S> {
 
 impl Shared {
     fn story(&self) -> MutexGuard<'_, Story> {
-        // Whoever panicked while holding it had finished its change or not begun it: each is one insertion.
+        // A panic while the lock is held leaves a complete state: each change is one insertion.
         self.story.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Story {
-    /// What a real change comes to, seen through the overlay; `None` where it is covered by it.
+    /// The watch event of a real change, seen through the overlay; `None` if the overlay covers it.
     fn see(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
         let (WatchItem::Applied(meta) | WatchItem::Deleted(meta)) = &item else {
             return Some(item);

@@ -14,16 +14,17 @@ use super::{
     wire::{Line, Texts, line},
 };
 
-/// The shortest time after which the server is asked to end a watch, in seconds. Clients tend to give up on silent connections after 295 s.
+/// Minimum requested duration of a watch, in seconds. Clients tend to give up on silent connections after 295
+/// s.
 const SECONDS_MIN: u64 = 230;
 /// By how many seconds the times of different resources differ at most, so that not all watches end at once.
 const SECONDS_SPREAD: u64 = 60;
-/// How much longer than asked for a watch may last before it is taken for dead.
+/// Time beyond its requested duration after which a watch counts as dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that one line may have: a hundred times what etcd stores of an object.
 const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How long a watch of a resource is to last, in seconds.
+/// The requested duration of a watch of a resource, in seconds.
 pub(super) fn seconds(resource: &str) -> u64 {
     // FNV-1a: resources spread over the range, each always at the same place.
     let hash = resource.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -37,7 +37,7 @@ fn null_or_items<'de, D: Deserializer<'de>>(items: D) -> Result<Option<Vec<WireO
     Option::deserialize(items)
 }
 
-/// What a page says of its list.
+/// The list metadata of a page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ListMeta {
@@ -46,7 +46,7 @@ pub(crate) struct ListMeta {
     pub(crate) continues: Option<String>,
 }
 
-/// What a line of a watch is, before it is known what it holds.
+/// The type of a line of a watch, before its content is known.
 #[derive(Debug, Deserialize)]
 struct LineType {
     #[serde(rename = "type")]
@@ -233,7 +233,7 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
     Ok(event.object.to_string().into_bytes())
 }
 
-/// What a line of a watch says.
+/// The content of a line of a watch.
 pub(crate) enum Line<T> {
     /// A change.
     Item(WatchItem<T>),

@@ -35,10 +35,11 @@ const SLACK: Duration = Duration::from_secs(10);
 /// may have ended since.
 ///
 /// # Assumptions
-/// Whoever writes the file puts it in its place in one step, by renaming, and its time of modification is when the list was made, by the clock of the node: a copy
-/// keeps that time (`cp -p`). What stays open is the log directory of a pod that began after the list was made and has neither a sandbox nor a container yet: it may go,
-/// and the kubelet makes it anew with each container. Files are read where the future is polled, without a thread of their own: they are
-/// small and local, and this crate has no executor.
+/// The writer of the file must replace it in one step, by renaming. The file's modification time must be the
+/// time of the list, by the clock of the node: a copy keeps that time (`cp -p`). One case is not covered: the
+/// log directory of a pod that began after the list was made and has neither a sandbox nor a container yet.
+/// It may be deleted, and the kubelet creates it again with each container. Files are read when the future is
+/// polled, without a thread of their own: they are small and local, and this crate has no executor.
 ///
 /// # Complexity
 /// That of [`NodeReader`], and two calls of the runtime.
@@ -93,15 +94,16 @@ fn read_file(path: &Path) -> Result<(Pods, Timestamp), RuntimeError> {
     Ok((pods, Timestamp::EPOCH.saturating_add(since_epoch)))
 }
 
-/// Reads a list of pods that claims to be whole: what `kubectl get pods -o json` or `yaml` writes, or the API server's answer. `name` stands for the input in errors.
+/// Reads a list of pods that the caller declares complete: the output of `kubectl get pods -o json` or
+/// `yaml`, or the API server's response. `name` identifies the input in errors.
 ///
 /// All pods are known then, and every other pod no longer exists: the caller is responsible for a list
 /// without selector or namespace. The caller adds the running pods
 /// ([`WithRunning`](kubegc_node::driver::WithRunning)).
 ///
 /// # Errors
-/// [`Refused`](RuntimeError::Refused), with what is wrong: the input cannot be read, is no list of pods (one pod by itself is none), goes on elsewhere, shows that it
-/// is cut off, or has a pod that cannot be read.
+/// [`Refused`](RuntimeError::Refused), with the problem: the input cannot be read, is no list of pods (one
+/// pod by itself is none), continues elsewhere, is visibly truncated, or has a pod that cannot be read.
 ///
 /// # Complexity
 /// That of [`NodeReader::read`].

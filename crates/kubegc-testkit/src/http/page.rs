@@ -3,7 +3,7 @@
 //! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps its changes.
 //!
 //! # Upstream
-//! `GetList` in `apiserver/pkg/storage/etcd3/store.go` and `continue.go` beside it, 1.20.2.
+//! `GetList` in `apiserver/pkg/storage/etcd3/store.go`, and `continue.go` in the same folder, 1.20.2.
 
 use std::sync::Arc;
 
