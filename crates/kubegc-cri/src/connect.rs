@@ -109,13 +109,15 @@ impl CriRuntime {
     /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
     ///
     /// # Errors
-    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`] where there are several; [`ConnectError::Doubtful`] where there is one, and
-    /// of another socket it could not be found out: that may be the node's runtime, and this a leftover.
+    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`]
+    /// where there are several; [`ConnectError::Doubtful`] where there is one, and of another socket it could
+    /// not be found out: that may be the node's runtime, and this a leftover.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
     }
 
-    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one: the first.
+    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one:
+    /// the first.
     ///
     /// # Errors
     /// As [`detect`](Self::detect).

@@ -9,7 +9,8 @@ use std::{
 
 /// The unix socket of a runtime.
 ///
-/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it: `unix:///run/containerd/containerd.sock`, or the path alone.
+/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it:
+/// `unix:///run/containerd/containerd.sock`, or the path alone.
 ///
 /// # Examples
 /// ```

@@ -62,7 +62,8 @@ impl CriRuntime {
     /// hangs beyond that time, every further call fails at once.
     ///
     /// # Upstream
-    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known device, leaves capacity and free bytes out too.
+    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known
+    /// device, leaves capacity and free bytes out too.
     pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
         let told = self.usages().await?;
         Ok(FileSystems {

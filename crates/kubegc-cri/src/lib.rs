@@ -23,8 +23,9 @@
 //!   names the entry and the field, and nothing is planned.
 //! - **Unexpected states are handled conservatively**, and logged as a warning. A container's state counts as
 //!   unknown, so that it is stopped before it is removed; a sandbox's counts as ready, so that it stays.
-//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may take its grace longer. So has looking at a file system. [`HostLogs`] has none: it reads and
-//!   removes files, which the system does in its own time.
+//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may
+//!   take its grace longer. So has looking at a file system. [`HostLogs`] has none: it reads and removes
+//!   files, which the system does in its own time.
 //! - **Nothing is repeated.** The next listing shows the outcome of a write whose response was lost.
 //! - **A write follows its listing.** If the connection broke after a listing, the writes planned on it are
 //!   refused until there is another: another runtime may have taken the socket. Such a pass ends with errors,
@@ -46,7 +47,8 @@
 //!
 //! # Upstream
 //!
-//! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI v1). Different are:
+//! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI
+//! v1). Different are:
 //!
 //! | | kubelet | here |
 //! |---|---|---|
@@ -63,13 +65,15 @@
 //!
 //! # The image of sandboxes
 //!
-//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules are followed:
+//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules
+//! are followed:
 //!
 //! - **Before 1.29**, the planner protects the one that
 //!   [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image) names. Kubelets have it as
 //!   `--pod-infra-container-image`; here it is [`RuntimeStatus::sandbox_image`], if the runtime reports it.
 //!   Each pass requests its id from the runtime.
-//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such, [`KeepImages`](kubegc_node::driver::KeepImages) does.
+//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such,
+//!   [`KeepImages`](kubegc_node::driver::KeepImages) does.
 //!
 //! `KeepImages` compares texts, and the runtime may be configured with a shorter name than it lists: k3s has
 //! `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`. So it is given both: the

@@ -25,8 +25,9 @@ const SUFFIX: &str = ".log";
 /// The log files of this machine.
 ///
 /// # Guarantees
-/// Nothing outside the two folders is removed but the log files that the runtime itself names. An entry that is a link is removed, and not what it leads to; the two
-/// folders themselves may be links. A listing is whole or an error, but for names that are not UTF-8: a kubelet writes none, they are left out and stay.
+/// Nothing outside the two folders is removed but the log files that the runtime itself names. An entry that
+/// is a link is removed, and not what it leads to; the two folders themselves may be links. A listing is
+/// whole or an error, but for names that are not UTF-8: a kubelet writes none, they are left out and stay.
 /// Errors say the path.
 ///
 /// # Assumptions
@@ -38,7 +39,8 @@ const SUFFIX: &str = ".log";
 /// was dropped.
 ///
 /// # Upstream
-/// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go` `Clean`.
+/// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go`
+/// `Clean`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLogs {
     pods: PathBuf,
@@ -78,7 +80,8 @@ impl HostLogs {
 
 #[async_trait]
 impl LogDirectory for HostLogs {
-    /// Names of all entries of the folder of pods, files and links too. A folder that is not there is an error: a kubelet makes it when it starts.
+    /// Names of all entries of the folder of pods, files and links too. A folder that is not there is an
+    /// error: a kubelet makes it when it starts.
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
         let folder = self.pods.clone();
         blocking(move || {
@@ -145,8 +148,9 @@ impl LogDirectory for HostLogs {
     /// warning is logged. An error would keep the container for ever.
     ///
     /// # Upstream
-    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[` and `*` in the path are no letters. A rotated log is named
-    /// `<path>.<time>`, then `<path>.<time>.gz` by way of `.tmp`, so nothing of a log is missed here.
+    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[`
+    /// and `*` in the path are no letters. A rotated log is named `<path>.<time>`, then `<path>.<time>.gz` by
+    /// way of `.tmp`, so nothing of a log is missed here.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
         let Some((folder, name)) = log_file(log_path) else {
             tracing::warn!(log_path, "no absolute path of a file: no log is removed");
@@ -212,7 +216,8 @@ fn target(path: &Path) -> LogTarget {
     }
 }
 
-/// Removes a folder with all below it, or what else there is. Links are not followed, not even one that takes the folder's place meanwhile.
+/// Removes a folder with all below it, or what else there is. Links are not followed, not even one that takes
+/// the folder's place meanwhile.
 fn remove_tree(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)

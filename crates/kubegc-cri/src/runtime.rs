@@ -47,8 +47,9 @@ impl CriRuntime {
         Ok(facts)
     }
 
-    /// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a runtime may take that for the beginning of every id. Nor is it where what the
-    /// call rests on, each kind with its socket, was listed on another connection than the last.
+    /// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a
+    /// runtime may take that for the beginning of every id. Nor is it where what the call rests on, each kind
+    /// with its socket, was listed on another connection than the last.
     async fn change<Q, A, F>(
         &self,
         socket: &Socket,

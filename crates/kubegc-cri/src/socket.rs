@@ -130,7 +130,8 @@ impl Socket {
     }
 }
 
-/// A connection that is not opened yet. Where it cannot be opened, its next call tries again; where it was, no other is opened in its place.
+/// A connection that is not opened yet. Where it cannot be opened, its next call tries again; where it was,
+/// no other is opened in its place.
 fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Link {
     let path = Arc::clone(path);
     let was_opened = Arc::new(AtomicBool::new(false));

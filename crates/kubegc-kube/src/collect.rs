@@ -38,8 +38,8 @@ const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 /// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
 ///
 /// # Guarantees
-/// Writes carry all preconditions that the decisions behind them rest on, unless the settings say otherwise; two collectors at a time do each other's work
-/// twice and no harm.
+/// Writes carry all preconditions that the decisions behind them rest on, unless the settings say otherwise;
+/// two collectors at a time do each other's work twice and no harm.
 ///
 /// # Examples
 /// ```no_run
@@ -107,7 +107,8 @@ impl GarbageCollector {
         self
     }
 
-    /// Runs with these settings. Their bound of calls in flight holds where there is one; so do their ignored resources.
+    /// Runs with these settings. Their bound of calls in flight holds where there is one; so do their ignored
+    /// resources.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
         self
@@ -128,8 +129,8 @@ impl GarbageCollector {
         self
     }
 
-    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A dry run needs no leadership,
-    /// publishes no events, and ends by itself.
+    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A
+    /// dry run needs no leadership, publishes no events, and ends by itself.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
@@ -162,8 +163,9 @@ impl GarbageCollector {
     /// [patience](Self::dry_run_patience).
     ///
     /// # Errors
-    /// The API server has a version that kubegc does not know, the election cannot be held as it is configured, or a dry run has waited
-    /// in vain for the API server. Failures of single objects and kinds are no errors: they are retried, logged and counted.
+    /// The API server has a version that kubegc does not know, the election cannot be held as it is
+    /// configured, or a dry run has waited in vain for the API server. Failures of single objects and kinds
+    /// are no errors: they are retried, logged and counted.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
         let election = election.filter(|_| !self.dry_run);
@@ -173,9 +175,10 @@ impl GarbageCollector {
         .await
     }
 
-    /// Collects while `leading` holds `true`, for callers with a leader election of their own. When leadership is lost the collector is stopped at once, so that only the
-    /// calls in flight finish; a new collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the
-    /// sender is dropped while not leading.
+    /// Collects while `leading` holds `true`, for callers with a leader election of their own. When
+    /// leadership is lost the collector is stopped at once, so that only the calls in flight finish; a new
+    /// collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the sender is
+    /// dropped while not leading.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -337,7 +340,8 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
     }
 }
 
-/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest wait between them.
+/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest
+/// wait between them.
 const FAILURES_PER_WARNING: u32 = 10;
 
 pub(crate) const fn is_logged(failures: u32) -> bool {

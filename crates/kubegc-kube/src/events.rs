@@ -1,6 +1,7 @@
 //! Publishes the Events of the collector and of controllers, and limits how many.
 //!
-//! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form with other fields. So they are posted as they are.
+//! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form
+//! with other fields. So they are posted as they are.
 
 use std::{collections::BTreeMap, pin::pin, time::Duration};
 
@@ -157,7 +158,8 @@ async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), Stor
 /// Limits the published events of each object: a burst, then one at intervals.
 ///
 /// # Upstream
-/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not copied: each event here is one object.
+/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not
+/// copied: each event here is one object.
 #[derive(Debug, Default)]
 struct Limit(BTreeMap<Uid, (u32, Timestamp)>);
 

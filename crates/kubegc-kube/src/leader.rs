@@ -24,9 +24,10 @@ const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// A Lease by which one of several instances is chosen to work.
 ///
-/// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long counts itself out until the lease is seen to be its own again; so
-/// two instances collect at a time only where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the client
-/// timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
+/// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long
+/// counts itself out until the lease is seen to be its own again; so two instances collect at a time only
+/// where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the
+/// client timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {

@@ -46,13 +46,15 @@
 //! The collector sends upstream's requests; bodies of PATCH and DELETE are upstream's byte for byte with
 //! [`Hardening::AsUpstream`](kubegc_objects::Hardening). The differences:
 //!
-//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects the uid and the
-//!   resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34 on it expects the resourceVersion as well,
-//!   though not when it repeats a DELETE after a conflict. By default a DELETE that follows the collector's own patch expects the
-//!   version that the patch returned, where upstream's expects the version read before and meets a conflict. By default a finalizer is
-//!   removed only from the object with the expected uid.
-//! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where upstream leaves it to the
-//!   API server, which takes it from the user agent; `Content-Type: application/json` on DELETE, where upstream sends none.
+//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects
+//!   the uid and the resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34
+//!   on it expects the resourceVersion as well, though not when it repeats a DELETE after a conflict. By
+//!   default a DELETE that follows the collector's own patch expects the version that the patch returned,
+//!   where upstream's expects the version read before and meets a conflict. By default a finalizer is removed
+//!   only from the object with the expected uid.
+//! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where
+//!   upstream leaves it to the API server, which takes it from the user agent; `Content-Type:
+//!   application/json` on DELETE, where upstream sends none.
 //! - **Encoding.** Metadata, lists and discovery are read as JSON. Upstream reads protobuf, which is smaller.
 //! - **Lists.** As with upstream's reflector, the API server serves the list before a watch from its watch
 //!   cache: the first one with `limit=500&resourceVersion=0`, later ones with the version of the last event
@@ -114,7 +116,8 @@ pub use store::KubeStore;
 use kube::Client;
 use kubegc_core::KubernetesVersion;
 
-/// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it repeats no request by itself.
+/// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it
+/// repeats no request by itself.
 ///
 /// `Client::try_default` repeats requests with a 429, 503 or 504 response, including writes. If a write was
 /// performed and its response was 504, the second attempt is refused. That is indistinguishable from a write

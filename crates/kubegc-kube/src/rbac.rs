@@ -11,7 +11,8 @@
 //! [`for_controllers`] renders the roles of a [`ControllerManager`](crate::ControllerManager), which depend
 //! on its controllers.
 //!
-//! API servers let every authenticated user read `/version` and discovery (`system:discovery`); the rules name it for those that do not.
+//! API servers let every authenticated user read `/version` and discovery (`system:discovery`); the rules
+//! name it for those that do not.
 //!
 //! ```yaml
 #![doc = include_str!("../rbac.yaml")]

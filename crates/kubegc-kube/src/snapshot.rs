@@ -34,7 +34,8 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// Kinds whose details predictions need, and which are therefore read whole: how pods end, what holds a namespace, what a definition defines.
+/// Kinds whose details predictions need, and which are therefore read whole: how pods end, what holds a
+/// namespace, what a definition defines.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
         (&*resource.group, &*resource.resource),
@@ -45,11 +46,13 @@ fn is_read_whole(resource: &ApiResource) -> bool {
 /// The content of the cluster: the metadata of every kind that can be listed, and the kinds themselves.
 ///
 /// # Guarantees
-/// A kind is complete only where all pages of its list were read. Kinds that are forbidden, fail, have no list, or are left out are incomplete with the
-/// reason; kinds that are not served are not in the catalog, which is incomplete as well. Nothing is changed.
+/// A kind is complete only where all pages of its list were read. Kinds that are forbidden, fail, have no
+/// list, or are left out are incomplete with the reason; kinds that are not served are not in the catalog,
+/// which is incomplete as well. Nothing is changed.
 ///
 /// # Assumptions
-/// Each list is of one moment, and the moments differ: what is created or deleted meanwhile may be seen in one list and not in another.
+/// Each list is of one moment, and the moments differ: what is created or deleted meanwhile may be seen in
+/// one list and not in another.
 ///
 /// # Errors
 /// The version or the served kinds cannot be read.

@@ -1,7 +1,8 @@
-//! The objects that no longer exist after background deletes: the steady state, without a timeline (rules ).
+//! The objects that no longer exist after background deletes: the steady state, without a timeline (rules R-1
+//! to R-7).
 //!
-//! One pass over plain arrays: an object is deleted once the last of its owners no longer exists. Objects whose fate depends on
-//! the order of events are listed apart, for a simulation.
+//! One pass over plain arrays: an object is deleted once the last of its owners no longer exists. Objects
+//! whose fate depends on the order of events are listed apart, for a simulation.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -11,7 +12,8 @@ use crate::{
     cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
-/// The steady state after background deletes, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
+/// The steady state after background deletes, by position in the dump
+/// ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
@@ -23,8 +25,8 @@ pub struct Closure {
     pub released: Vec<u32>,
     /// Objects that are deleted if owners that are missing from the dump do not exist.
     pub undecided: Vec<u32>,
-    /// Objects with the collector's own finalizers, Namespaces and CustomResourceDefinitions: their fates and those of
-    /// their dependents take a simulation.
+    /// Objects with the collector's own finalizers, Namespaces and CustomResourceDefinitions: their fates and
+    /// those of their dependents take a simulation.
     pub to_simulate: Vec<u32>,
 }
 
@@ -47,7 +49,8 @@ impl Cluster {
     /// A root is not in the dump.
     ///
     /// # Complexity
-    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e references.
+    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e
+    /// references.
     pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
         let mut positions = Vec::new();
         for root in roots {
@@ -105,7 +108,8 @@ impl Cluster {
                     .filter(|&reference| reference == Owner::At(owner))
                     .count();
                 if lost == 0 {
-                    // It names the owner's uid under another name or namespace: lookups have not found it there before either.
+                    // It names the owner's uid under another name or namespace: lookups have not found it
+                    // there before either.
                     continue;
                 }
                 if state[at] == UNSEEN {

@@ -6,7 +6,8 @@ use kubegc_core::ObjectRef;
 
 use crate::{Fate, Forecast, forecast::key};
 
-/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two dumps.
+/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
+/// dumps.
 ///
 /// Objects are matched by group, kind, namespace and name.
 ///
@@ -63,8 +64,8 @@ pub struct Difference<'a> {
 }
 
 impl Forecast {
-    /// The objects whose fates differ in another forecast. That one is kept, or that nothing reaches it, is no difference; nor
-    /// is what a terminating object waits for.
+    /// The objects whose fates differ in another forecast. That one is kept, or that nothing reaches it, is
+    /// no difference; nor is what a terminating object waits for.
     ///
     /// # Complexity
     /// O(n log n) for n fates in both.

@@ -1,7 +1,8 @@
-//! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the dump.
+//! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the
+//! dump.
 //!
-//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that several facts
-//! share is explained once.
+//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that
+//! several facts share is explained once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

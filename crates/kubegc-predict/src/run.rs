@@ -1,4 +1,5 @@
-//! Runs a question on the part of a cluster that it can reach, with unknown owners present, absent or terminating.
+//! Runs a question on the part of a cluster that it can reach, with unknown owners present, absent or
+//! terminating.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -408,7 +409,8 @@ fn server(
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
-            // An object that blocks its own deletion waits for ever, as for a dependent that is missing from the dump.
+            // An object that blocks its own deletion waits for ever, as for a dependent that is missing
+            // from the dump.
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
             meta.deletion_grace_period_seconds = Some(0);
             meta.finalizers = vec![FINALIZER_FOREGROUND.into()];
@@ -427,7 +429,8 @@ fn server(
     server
 }
 
-/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
+/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so
+/// that it can be found from anywhere.
 fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);

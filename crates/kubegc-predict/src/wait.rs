@@ -231,7 +231,8 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
         .or_else(|| unknown.map(|unknown| unknown.reason.to_string()))
 }
 
-/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in one version.
+/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in
+/// one version.
 fn remaining(
     simulation: &Simulation,
     namespace: Option<&str>,

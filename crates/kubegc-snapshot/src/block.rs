@@ -1,8 +1,10 @@
-//! Converts YAML as kubectl writes it to JSON: block maps and sequences, scalars of one line, and literal blocks.
+//! Converts YAML as kubectl writes it to JSON: block maps and sequences, scalars of one line, and literal
+//! blocks.
 //!
-//! A YAML library takes about 20 times as long per byte as the JSON reader, so objects in this form do not go through one.
-//! Anything else is left to the library: comments, anchors, tags, flow collections that are not empty, folded or plain scalars of
-//! several lines, repeated keys, and plain scalars that could be something else than a text for some reader of YAML.
+//! A YAML library takes about 20 times as long per byte as the JSON reader, so objects in this form do not go
+//! through one. Anything else is left to the library: comments, anchors, tags, flow collections that are not
+//! empty, folded or plain scalars of several lines, repeated keys, and plain scalars that could be something
+//! else than a text for some reader of YAML.
 
 /// Maps and sequences within each other.
 const DEPTH_MAX: usize = 128;
@@ -367,7 +369,8 @@ fn is_uuid(bytes: &[u8]) -> bool {
     bytes.len() == 36 && bytes.iter().enumerate().all(is_part)
 }
 
-/// Whether a scalar that begins with a digit is surely no number and no date: an address, a version, a quantity, a name.
+/// Whether a scalar that begins with a digit is surely no number and no date: an address, a version, a
+/// quantity, a name.
 fn is_text_with_digits(value: &str) -> bool {
     let bytes = value.as_bytes();
     let is_prefixed = bytes.first() == Some(&b'0') && bytes.len() > 1 && bytes.get(1) != Some(&b'.');

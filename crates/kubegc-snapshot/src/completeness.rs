@@ -6,9 +6,10 @@
 //! ([`Reader::complete`](crate::Reader::complete)). The data can only revoke it: objects that could not be
 //! read, that have no uid or two contents, lists that continue elsewhere, truncated files.
 //!
-//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with `nodes.json` may come from elsewhere.
-//! Support bundles and must-gather can be limited to namespaces and leave out what the collector may not read; Velero backups select by
-//! namespace, resource and label; Insights archives keep samples.
+//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with
+//! `nodes.json` may come from elsewhere. Support bundles and must-gather can be limited to namespaces and
+//! leave out what the collector may not read; Velero backups select by namespace, resource and label;
+//! Insights archives keep samples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -36,7 +36,8 @@ impl Discovery {
         self.table(text)
     }
 
-    /// Reads the array of `APIResourceList`s that a support bundle has. The preferred version of each group comes first.
+    /// Reads the array of `APIResourceList`s that a support bundle has. The preferred version of each group
+    /// comes first.
     pub(crate) fn add_lists(&mut self, text: &[u8]) -> Result<(), String> {
         let lists: Option<Vec<Value>> =
             serde_json::from_slice(text).map_err(|error| format!("expected API resources: {error}"))?;

@@ -398,7 +398,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing else would show it.
+    /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing
+    /// else would show it.
     fn cut_off(&mut self, source: &Source) {
         self.ingest
             .spoils
@@ -689,8 +690,9 @@ fn says_nothing(object: &Item<'_>) -> bool {
 /// The object in an entry `object: {...}` of an array; `None` if the entry is anything else.
 ///
 /// # Upstream
-/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go) of
-/// troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of a field of Go.
+/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
+/// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
+/// a field of Go.
 fn wrapped(text: &str) -> Option<Value> {
     let mut entry: Value = serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()?;
     if let Value::Array(entries) = &mut entry {

@@ -1,4 +1,5 @@
-//! Finds keys that a JSON object has twice. Readers keep the last one, as `encoding/json` of Go does, and name it.
+//! Finds keys that a JSON object has twice. Readers keep the last one, as `encoding/json` of Go does, and
+//! name it.
 
 use std::{collections::BTreeSet, fmt};
 

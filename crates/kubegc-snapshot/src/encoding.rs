@@ -5,7 +5,8 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 
-/// Base64 as `base64.StdEncoding` of Go has it: padding is required, and unused bits of the last digit are ignored.
+/// Base64 as `base64.StdEncoding` of Go has it: padding is required, and unused bits of the last digit are
+/// ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),

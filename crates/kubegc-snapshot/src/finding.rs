@@ -48,7 +48,8 @@ pub enum Problem {
     Unread,
     /// An object whose kind or name is missing was left out; its kind is incomplete.
     Unreadable,
-    /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is incomplete.
+    /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is
+    /// incomplete.
     NoUid,
     /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it was
     /// taken as absent, and controllers decide nothing about the object.
@@ -60,8 +61,8 @@ pub enum Problem {
     IncompleteOwner,
     /// A list continues, and the rest is missing; its kind is incomplete.
     ListContinues,
-    /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`; all
-    /// kinds are incomplete.
+    /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`;
+    /// all kinds are incomplete.
     KubectlError,
     /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are
     /// incomplete.
@@ -91,7 +92,8 @@ pub enum Problem {
     NotAnObject,
     /// A file holds a message of kubectl that is no error: a warning, or that nothing was found.
     KubectlMessage,
-    /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps it.
+    /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps
+    /// it.
     DuplicateKey,
     /// The kind of some objects is neither built in, nor defined, nor listed: its resource and scope were
     /// inferred from the objects.

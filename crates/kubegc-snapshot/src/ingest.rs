@@ -1,4 +1,5 @@
-//! Takes objects in: checks what the API server always guarantees, names what is wrong, and keeps the rest compactly.
+//! Takes objects in: checks what the API server always guarantees, names what is wrong, and keeps the rest
+//! compactly.
 
 use std::sync::Arc;
 
@@ -295,7 +296,8 @@ impl Ingest {
         self.store.records.len()
     }
 
-    /// Forgets the items taken in since the mark: their document turned out to be one object with a field `items`.
+    /// Forgets the items taken in since the mark: their document turned out to be one object with a field
+    /// `items`.
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.store.records.truncate(mark);
         self.pending.clear();
@@ -395,7 +397,8 @@ impl Ingest {
         }
     }
 
-    /// Turns what is wrong with an object into findings, and marks its kind where an owner could hide behind it.
+    /// Turns what is wrong with an object into findings, and marks its kind where an owner could hide behind
+    /// it.
     fn report(
         &mut self,
         type_id: TypeId,

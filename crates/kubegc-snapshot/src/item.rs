@@ -1,7 +1,8 @@
 //! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
-//! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there. All else is read by [`crate::soft`] on both paths.
+//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and
+//! [`crate::loose`] then reads it again from a tree, field by field, to say what is wrong. Well-formed dumps
+//! never get there. All else is read by [`crate::soft`] on both paths.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
@@ -293,7 +294,8 @@ impl Field {
     }
 }
 
-/// Reads an object into an item that keeps what was read where the text breaks off, so that the error can name it.
+/// Reads an object into an item that keeps what was read where the text breaks off, so that the error can
+/// name it.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
     /// The text, where it is at hand: what it does not mention is passed over.

@@ -150,7 +150,8 @@ pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
         .collect()
 }
 
-/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by name.
+/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by
+/// name.
 ///
 /// # Upstream
 /// `CompareKubeAwareVersionStrings` in `k8s.io/apimachinery/pkg/version/helpers.go`.

@@ -106,8 +106,8 @@ pub(crate) fn role(path: &str) -> Role {
 
 /// The apiVersion and kind of objects that do not say theirs, by the path of their file.
 ///
-/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here. Insights archives have objects
-/// of the typed client without kinds.
+/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here.
+/// Insights archives have objects of the typed client without kinds.
 pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     let path = unpacked_name(path);
     let segments: Vec<&str> = without_extension(&path).split(['/', '\\']).collect();

@@ -1,4 +1,5 @@
-//! Puts a snapshot together from the lists of a live API server, whose kinds and whose completeness are known instead of declared.
+//! Puts a snapshot together from the lists of a live API server, whose kinds and whose completeness are known
+//! instead of declared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +64,8 @@ impl Live {
         }
     }
 
-    /// Takes in the whole list of a kind, in all namespaces: the JSON of each of its pages, whole objects or metadata only. Lists of other versions of the kind add nothing.
+    /// Takes in the whole list of a kind, in all namespaces: the JSON of each of its pages, whole objects or
+    /// metadata only. Lists of other versions of the kind add nothing.
     ///
     /// # Errors
     /// A page is no list of objects; [`finish`](Self::finish) fails then, too.

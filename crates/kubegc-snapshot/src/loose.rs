@@ -1,4 +1,5 @@
-//! Reads an object again, from a tree, where the strict reading failed: what can be kept is kept, every other field is named.
+//! Reads an object again, from a tree, where the strict reading failed: what can be kept is kept, every other
+//! field is named.
 
 use std::borrow::Cow;
 

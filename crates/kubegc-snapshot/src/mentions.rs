@@ -1,7 +1,8 @@
 //! Finds the parts of a pod that need not be read: a name that does not occur in the whole text does not
 //! occur in a part either.
 //!
-//! Containers are most of a pod's text, and most mention no secret; conditions are many, and hardly a pod has the one that matters.
+//! Containers are most of a pod's text, and most mention no secret; conditions are many, and hardly a pod has
+//! the one that matters.
 
 use std::sync::LazyLock;
 
@@ -67,7 +68,8 @@ fn is_zero(bytes: &[u8], at: usize) -> bool {
     value.first() == Some(&b'0') && matches!(value.get(1), None | Some(b',' | b'}' | b' ' | b'\r' | b'\n'))
 }
 
-/// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next line, as YAML does.
+/// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next
+/// line, as YAML does.
 const fn may_hide(follows: Option<&u8>) -> bool {
     matches!(follows, Some(b'u' | b'U' | b'x' | b'\n' | b'\r'))
 }

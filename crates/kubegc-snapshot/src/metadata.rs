@@ -43,8 +43,8 @@ pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
 }
 
 impl Store {
-    /// The record of an object's metadata, and what is wrong with that. Missing uids of manifests are no flaws yet: they
-    /// are assumed when all objects are known.
+    /// The record of an object's metadata, and what is wrong with that. Missing uids of manifests are no
+    /// flaws yet: they are assumed when all objects are known.
     pub(crate) fn record(
         &mut self,
         meta: &Meta<'_>,
@@ -127,7 +127,8 @@ impl Store {
             let texts = &mut self.texts;
             labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
         }
-        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as in Go.
+        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as
+        // in Go.
         labels.reverse();
         labels.sort_by_key(|&(key, _)| key);
         labels.dedup_by_key(|&mut (key, _)| key);

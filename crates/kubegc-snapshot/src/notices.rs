@@ -66,7 +66,8 @@ fn log_line(line: &[u8]) -> Option<bool> {
     }
 }
 
-/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` where there is none.
+/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` where there
+/// is none.
 pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, WindowError> {
     if window.at_least(LOGS_START.len())?.starts_with(LOGS_START) {
         return logs(window).map(Some);
@@ -82,8 +83,8 @@ pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, Wi
     Ok(Some(Notice::Message { text, is_error }))
 }
 
-/// Consumes the logs of one container: to the line that names the same container, which need not begin a line, because the last
-/// line of a log may have no end.
+/// Consumes the logs of one container: to the line that names the same container, which need not begin a
+/// line, because the last line of a log may have no end.
 fn logs<R: Read>(window: &mut Window<R>) -> Result<Notice, WindowError> {
     let start = yaml::line_end(window, 0)?;
     let name = window.bytes()[LOGS_START.len()..start].trim_ascii_end();

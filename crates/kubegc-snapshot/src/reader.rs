@@ -25,9 +25,10 @@ pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Reads dumps into one [`Snapshot`].
 ///
-/// By default any document that cannot be read is an error, and after an error there is no snapshot: what was read before
-/// would be silently short. [`lenient`](Self::lenient) turns such a document into a finding and every kind into an incomplete one.
-/// The order in which files and documents are read changes nothing but their places.
+/// By default any document that cannot be read is an error, and after an error there is no snapshot: what was
+/// read before would be silently short. [`lenient`](Self::lenient) turns such a document into a finding and
+/// every kind into an incomplete one. The order in which files and documents are read changes nothing but
+/// their places.
 ///
 /// # Examples
 /// ```
@@ -93,8 +94,8 @@ impl Reader {
         self
     }
 
-    /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`, `pods@shop` for one namespace,
-    /// or `all` (`all@shop`) for every kind of the catalog.
+    /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`,
+    /// `pods@shop` for one namespace, or `all` (`all@shop`) for every kind of the catalog.
     ///
     /// The name is resolved by [`finish`](Self::finish), when the definitions in the dump are known.
     #[must_use]
@@ -103,8 +104,8 @@ impl Reader {
         self
     }
 
-    /// Adds the resources of a listing: `kubectl api-resources` (plain or `-o wide`), or the JSON of an `APIResourceList` or
-    /// `APIGroupDiscoveryList`.
+    /// Adds the resources of a listing: `kubectl api-resources` (plain or `-o wide`), or the JSON of an
+    /// `APIResourceList` or `APIGroupDiscoveryList`.
     ///
     /// # Errors
     /// The listing cannot be read.
@@ -113,15 +114,17 @@ impl Reader {
         Ok(self)
     }
 
-    /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that the object is
-    /// [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and resourceVersion.
+    /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that
+    /// the object is [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and
+    /// resourceVersion.
     #[must_use]
     pub fn default_namespace(mut self, namespace: &str) -> Self {
         self.default_namespace = Some(namespace.into());
         self
     }
 
-    /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no reports.
+    /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no
+    /// reports.
     #[must_use]
     pub fn on_progress(mut self, report: impl FnMut(u64) + Send + Sync + 'static) -> Self {
         self.progress = Some(Progress::new(report));
@@ -153,9 +156,10 @@ impl Reader {
 
     /// Reads a file, an archive, or what a folder holds, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
-    /// `.tar`, `.zip` and their compressed forms are read, and `.txt` where it begins as JSON does. Other files, and documents
-    /// that are no objects of the Kubernetes API, are counted. Links to folders are not followed.
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
+    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` where it
+    /// begins as JSON does. Other files, and documents that are no objects of the Kubernetes API, are
+    /// counted. Links to folders are not followed.
     ///
     /// # Errors
     /// A file cannot be read, is no dump, or there is none.
@@ -164,7 +168,8 @@ impl Reader {
         self.read_found(path, found, None)
     }
 
-    /// Reads a file or folder whose objects may not say their kind, as [`read_as`](Self::read_as) reads a stream.
+    /// Reads a file or folder whose objects may not say their kind, as [`read_as`](Self::read_as) reads a
+    /// stream.
     ///
     /// # Errors
     /// As [`read_path`](Self::read_path).
@@ -182,15 +187,15 @@ impl Reader {
         self.read_found(Path::new(pattern), found, None)
     }
 
-    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the first bytes.
-    /// `name` is its name in findings and errors.
+    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the
+    /// first bytes. `name` is its name in findings and errors.
     ///
     /// # Errors
     /// The stream fails, or holds what is no dump.
     ///
     /// # Complexity
-    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object kept. A zip archive is kept
-    /// in memory while it is read, because its directory is at its end.
+    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object
+    /// kept. A zip archive is kept in memory while it is read, because its directory is at its end.
     ///
     /// # Examples
     /// ```no_run
@@ -204,7 +209,8 @@ impl Reader {
         self.read_stream(name, None, input)
     }
 
-    /// Reads a stream whose objects may not say their kind: a `PartialObjectMetadataList`, or a bare array of items.
+    /// Reads a stream whose objects may not say their kind: a `PartialObjectMetadataList`, or a bare array of
+    /// items.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -298,7 +304,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads all texts of one input; how many there were, at least one where it failed. What is skipped is counted for `root`.
+    /// Reads all texts of one input; how many there were, at least one where it failed. What is skipped is
+    /// counted for `root`.
     fn unpack(
         &mut self,
         name: &Arc<str>,

@@ -129,7 +129,8 @@ impl Settling {
                 .map_or(start, |last| last)
                 + 1;
             if end - start > 1 {
-                // Content first where versions say nothing, place last: only the place may depend on the order.
+                // Content first where versions say nothing, place last: only the place may depend on the
+                // order.
                 let mut group: Vec<usize> = (start..end).collect();
                 group.sort_by_cached_key(|&at| Reversed::of(store, at));
                 let winner = group[0];

@@ -143,8 +143,8 @@ impl Snapshot {
         self.store.records.is_empty()
     }
 
-    /// The same objects after a restore from a backup into an empty cluster: each has a new uid and references to the old
-    /// uids of its owners. Terminating objects are not restored.
+    /// The same objects after a restore from a backup into an empty cluster: each has a new uid and
+    /// references to the old uids of its owners. Terminating objects are not restored.
     ///
     /// # Complexity
     /// O(n) for n objects.

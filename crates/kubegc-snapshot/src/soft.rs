@@ -1,4 +1,5 @@
-//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the rest of the object is read all the same.
+//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the
+//! rest of the object is read all the same.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 

@@ -1,4 +1,5 @@
-//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is kept once.
+//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is
+//! kept once.
 //!
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.

@@ -70,8 +70,8 @@ impl DetectedVersion {
         })
     }
 
-    /// Whether this one decides: of the better source, then the newer one. Equal ones are ordered by place, so that the order
-    /// of reading changes nothing.
+    /// Whether this one decides: of the better source, then the newer one. Equal ones are ordered by place,
+    /// so that the order of reading changes nothing.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         let rank = |one: &Self| (one.source, one.version.minor(), one.version.patch());
         let (mine, theirs) = (rank(self), rank(other));

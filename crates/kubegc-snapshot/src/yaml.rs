@@ -1,8 +1,9 @@
 //! Finds the objects in a stream of YAML by its lines, and hides the YAML parser.
 //!
-//! A stream is cut at `---` and `...`; a document whose top level has `items:` over a block sequence is cut at its entries,
-//! as `kubectl get -o yaml` writes them, and so is a document that is a block sequence itself. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a
-//! document bends that, its parts fail to parse, and that is an error. Anchors do not reach from one entry to another.
+//! A stream is cut at `---` and `...`; a document whose top level has `items:` over a block sequence is cut
+//! at its entries, as `kubectl get -o yaml` writes them, and so is a document that is a block sequence
+//! itself. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a document
+//! bends that, its parts fail to parse, and that is an error. Anchors do not reach from one entry to another.
 
 use std::io::Read;
 
@@ -245,9 +246,11 @@ pub(crate) struct YamlError {
 
 /// Parses one document or entry.
 ///
-/// Its size is bounded by the caller; the budget bounds what the text can grow to: aliases, anchors, merge keys, depth.
+/// Its size is bounded by the caller; the budget bounds what the text can grow to: aliases, anchors, merge
+/// keys, depth.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlError> {
-    // Each event and node takes at least a byte of the text, but for those that aliases repeat, which have their own limits.
+    // Each event and node takes at least a byte of the text, but for those that aliases repeat, which have
+    // their own limits.
     let events = text.len().saturating_mul(2).saturating_add(1_000);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

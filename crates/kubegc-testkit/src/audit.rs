@@ -32,7 +32,8 @@ pub struct Entry {
     pub resource: Arc<str>,
     /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
     pub namespace: Arc<str>,
-    /// Name of the object. A creation's is the one that the object was given or, where it failed, the one in the request's body.
+    /// Name of the object. A creation's is the one that the object was given or, where it failed, the one in
+    /// the request's body.
     pub name: Arc<str>,
     /// Subresource, such as `status`.
     pub subresource: Arc<str>,
@@ -144,7 +145,8 @@ impl fmt::Display for Since {
     }
 }
 
-/// Requests in the order in which they were performed, a line each. The text is the same in every run of a deterministic test.
+/// Requests in the order in which they were performed, a line each. The text is the same in every run of a
+/// deterministic test.
 ///
 /// # Examples
 /// ```

@@ -32,7 +32,8 @@ pub struct Fate {
     pub retry: Option<(Timestamp, u32)>,
     /// The collector's warnings: see its Event `OwnerRefInvalidNamespace`.
     pub warnings: Vec<String>,
-    /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name are left out.
+    /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name
+    /// are left out.
     pub requests: Audit,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
@@ -101,7 +102,8 @@ pub enum OwnerState {
     },
     /// An object has the name, but never had the uid of the reference.
     OtherUid,
-    /// It exists in another namespace. References name objects in the namespace of the dependent: to the collector it does not exist.
+    /// It exists in another namespace. References name objects in the namespace of the dependent: to the
+    /// collector it does not exist.
     InOtherNamespace,
     /// No such kind is served: the collector never decides about its dependents.
     KindNotServed,

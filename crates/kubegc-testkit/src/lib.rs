@@ -1,4 +1,5 @@
-//! A Kubernetes cluster in a test: a `kube::Client` without sockets, in which deletion, finalizers and garbage collection behave as in a real cluster.
+//! A Kubernetes cluster in a test: a `kube::Client` without sockets, in which deletion, finalizers and
+//! garbage collection behave as in a real cluster.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -83,16 +84,20 @@
 //! # }
 //! ```
 //!
-//! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in their order, in no real time, and the same way in
-//! every run. With a running clock, `settle` waits a little in real time for tasks to react ([`Builder::patience`]).
+//! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in
+//! their order, in no real time, and the same way in every run. With a running clock, `settle` waits a little
+//! in real time for tasks to react ([`Builder::patience`]).
 //!
-//! A paused clock moves timers, not the machine's time of day. An operator that waits until a time of day (`SystemTime::now()`, `Timestamp::now()`,
-//! `Utc::now()`) is woken in time, sees that the time has not come, and waits again. Three ways out: let it measure with `tokio::time::Instant`; give it a
-//! clock of its own, in tests [`Cluster::clock`]; or run that test with an unpaused clock and [`Builder::follow_tokio_clock`], where a cluster begins now.
+//! A paused clock moves timers, not the machine's time of day. An operator that waits until a time of day
+//! (`SystemTime::now()`, `Timestamp::now()`, `Utc::now()`) is woken in time, sees that the time has not come,
+//! and waits again. Three ways out: let it measure with `tokio::time::Instant`; give it a clock of its own,
+//! in tests [`Cluster::clock`]; or run that test with an unpaused clock and [`Builder::follow_tokio_clock`],
+//! where a cluster begins now.
 //!
 //! # Where it differs from a real cluster
 //!
-//! [`real`] lists the kinds, controllers and finalizers that there are. The differences of the API server are listed with [`http`]. Beyond them:
+//! [`real`] lists the kinds, controllers and finalizers that there are. The differences of the API server are
+//! listed with [`http`]. Beyond them:
 //!
 //! | Subject | A real cluster | Here |
 //! |---|---|---|

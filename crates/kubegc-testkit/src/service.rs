@@ -35,8 +35,8 @@ use crate::{http::subprotocols, nodes::Upgrade};
 /// A transport error, in the form that HTTP clients expect.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs them in
-/// memory. Made by [`Cluster::service`].
+/// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs
+/// them in memory. Made by [`Cluster::service`].
 #[derive(Clone)]
 pub struct ClusterService {
     inner: Arc<Inner>,
@@ -252,7 +252,8 @@ impl LogCall {
     }
 }
 
-/// The name that the cluster knows a client by: the one that it was given, or the first word of its user agent.
+/// The name that the cluster knows a client by: the one that it was given, or the first word of its user
+/// agent.
 fn client_name(given: Option<&str>, call: &Call) -> String {
     let first_word = || call.user_agent.split_whitespace().next();
     given.or_else(first_word).unwrap_or("client").to_owned()

@@ -1,4 +1,5 @@
-//! Reads what a runtime lists as facts. A listing is whole, or it is an error that names the entry and the field.
+//! Reads what a runtime lists as facts. A listing is whole, or it is an error that names the entry and the
+//! field.
 
 mod images;
 mod workload;

@@ -70,7 +70,8 @@ pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
     })
 }
 
-/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them must name it, and they must not contradict each other.
+/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them
+/// must name it, and they must not contradict each other.
 pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
     const UID: &str = "metadata.uid";
     let entry_id = wire.id.clone();
@@ -127,7 +128,8 @@ pub(crate) fn status(wire: bindings::ContainerStatus) -> ContainerStatus {
     }
 }
 
-/// A state that CRI does not have is one that the runtime does not know: such a container is stopped before it is removed.
+/// A state that CRI does not have is one that the runtime does not know: such a container is stopped before
+/// it is removed.
 fn container_state(state: i32, entry: &dyn Fn() -> String) -> ContainerState {
     use bindings::ContainerState as Wire;
     match Wire::try_from(state) {

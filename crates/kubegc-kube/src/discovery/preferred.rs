@@ -2,8 +2,8 @@
 //! lacks.
 //!
 //! # Upstream
-//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has the resource, or the group's preferred one where
-//! that has it.
+//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has
+//! the resource, or the group's preferred one where that has it.
 
 use std::collections::BTreeMap;
 

@@ -42,9 +42,9 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
 
 /// Runs a collector over a store whose writes change nothing. `on_report` receives every report.
 ///
-/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead; when it has not
-/// begun after `patience` because lists are missing, or has come to no new write for as long because so many things are tried again and again; or when
-/// `stop` is ready.
+/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails
+/// lies further ahead; when it has not begun after `patience` because lists are missing, or has come to no
+/// new write for as long because so many things are tried again and again; or when `stop` is ready.
 pub(crate) async fn run<S: ObjectStore, C: Clock>(
     store: S,
     clock: &C,
@@ -101,7 +101,8 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     Ok(report)
 }
 
-/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the patience (`false`).
+/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the
+/// patience (`false`).
 async fn at_rest(mut rests: watch::Receiver<(Rest, usize)>, patience: Duration) -> bool {
     let mut progressed = tokio::time::Instant::now();
     let mut writes = 0;

@@ -116,7 +116,8 @@ fn followed_by_others(resource: &ApiResource) -> Option<&'static str> {
 /// Whether an object in this state is removed by the write that led to it.
 ///
 /// # Upstream
-/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which metadata does not show.
+/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which
+/// metadata does not show.
 fn is_over(resource: &ApiResource, meta: &ObjectMeta) -> bool {
     let graceful = meta
         .deletion_grace_period_seconds

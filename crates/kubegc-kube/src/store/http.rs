@@ -189,8 +189,8 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
 ///
 /// # Upstream
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
-/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go). Releases before 1.19
-/// give no reason but this text.
+/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
+/// Releases before 1.19 give no reason but this text.
 fn is_too_large_version(said: &WireStatus) -> bool {
     let causes = said
         .details

@@ -85,7 +85,8 @@ impl KubeStore {
         Ok(Self::new(client, version))
     }
 
-    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores nothing.
+    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores
+    /// nothing.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry = true;

@@ -1,7 +1,9 @@
-//! Reads what the API server sends of objects: their metadata, whatever else came with it, and the status of a refusal.
+//! Reads what the API server sends of objects: their metadata, whatever else came with it, and the status of
+//! a refusal.
 //!
-//! Nothing but the fields that collection depends on is kept. A document that does not have them in their form is an error, never a guess: a
-//! deletion timestamp that cannot be read must not turn into an object that is not being deleted.
+//! Nothing but the fields that collection depends on is kept. A document that does not have them in their
+//! form is an error, never a guess: a deletion timestamp that cannot be read must not turn into an object
+//! that is not being deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +34,8 @@ pub(crate) struct WireList {
     items: Option<Vec<WireObject>>,
 }
 
-/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function of its own must be there.)
+/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function
+/// of its own must be there.)
 fn null_or_items<'de, D: Deserializer<'de>>(items: D) -> Result<Option<Vec<WireObject>>, D::Error> {
     Option::deserialize(items)
 }

@@ -17,7 +17,8 @@ pub(crate) enum Owner {
     Absent,
     /// Unknown: the kind is not complete, or not served as far as is known.
     Unknown,
-    /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is known not to be served.
+    /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is
+    /// known not to be served.
     Never,
 }
 
@@ -165,8 +166,8 @@ impl Edges {
             // The name belongs to another object: that is proof, complete or not.
             return Owner::Absent;
         }
-        // So is a uid that belongs to another object: it is given once. Several groups may serve one object, under one uid: a
-        // lookup may find it.
+        // So is a uid that belongs to another object: it is given once. Several groups may serve one object,
+        // under one uid: a lookup may find it.
         let mut listed = self.positions_of(&reference.uid);
         if let (Some(at), None) = (listed.next(), listed.next()) {
             let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
@@ -195,8 +196,9 @@ impl Edges {
 
 /// Whether a kind that is not in the catalog is known not to be served, instead of merely not known.
 ///
-/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions,
-/// unless all APIServices were dumped: there is one for each group and version that is served.
+/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any
+/// other group may have further definitions, unless all APIServices were dumped: there is one for each group
+/// and version that is served.
 pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
     // No request can be addressed with it.
     if api_version.matches('/').count() > 1 {
@@ -228,7 +230,8 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
     })
 }
 
-/// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is not available.
+/// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is
+/// not available.
 fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
     let (group, kind) = ("apiregistration.k8s.io", "APIService");
     match snapshot.find(group, kind, "", name) {

@@ -1,4 +1,5 @@
-//! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act on.
+//! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act
+//! on.
 //!
 //! | of | follows it when it is deleted | is terminating and waits for it | must be known to decide about it |
 //! |---|---|---|---|
@@ -177,7 +178,8 @@ impl Cluster {
         })
     }
 
-    /// A terminating namespace waits for its content. Where pods are deleted first, the rest of it waits for its pods.
+    /// A terminating namespace waits for its content. Where pods are deleted first, the rest of it waits for
+    /// its pods.
     fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, tied: &mut Vec<Tied>) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
             return;
@@ -236,8 +238,8 @@ impl Cluster {
         referrers.get(&place).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of its
-    /// ordinal. They follow the set or that pod, if the set is among their owners.
+    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of
+    /// its ordinal. They follow the set or that pod, if the set is among their owners.
     pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
         let view = self.snapshot.view(set as usize);
         let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {

@@ -18,9 +18,10 @@
 //! From each state only a *persistent* set of steps is tried: a set T such that whatever the other steps lead
 //! to, as long as no step of T is taken, is independent of T. A search with persistent sets reaches every end
 //! state (Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems", 1996, theorem 4.3).
-//! What other steps can lead to is overestimated from the owner references (`View::future` in [`persistent`](mod@persistent)): a write leads
-//! to an event, an event to attempts for the object, its owners and its dependents, an attempt to writes. The
-//! footprint of a step of T is exact: the step is tried on a copy.
+//! What other steps can lead to is overestimated from the owner references (`View::future` in
+//! [`persistent`](mod@persistent)): a write leads to an event, an event to attempts for the object, its
+//! owners and its dependents, an attempt to writes. The footprint of a step of T is exact: the step is tried
+//! on a copy.
 //!
 //! Time passes, and other controllers act, only where nothing else can happen. So each stretch between two
 //! such points is reduced by itself, and its ends are the beginnings of the next.

@@ -1,8 +1,8 @@
 //! The JSON forms of forecasts, comparisons and diagnoses, as types.
 //!
-//! Each document has a field `schema` with its name and version. Within a version, fields are added and never removed, and
-//! the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature `schemars`, every type has a JSON
-//! schema.
+//! Each document has a field `schema` with its name and version. Within a version, fields are added and never
+//! removed, and the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature
+//! `schemars`, every type has a JSON schema.
 
 use std::collections::BTreeMap;
 

@@ -133,9 +133,9 @@ static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
 /// Reads the details of a kind; `None` where there are none to read.
 ///
-/// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In dumps
-/// an absent `spec` or `status` was stripped, and so was an absent field that the API server always fills. Fields
-/// of pods that the text does not mention are not searched for.
+/// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
+/// dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always
+/// fills. Fields of pods that the text does not mention are not searched for.
 pub(crate) fn read(
     kind: Kind,
     body: &Body<'_>,
@@ -286,8 +286,8 @@ fn phase_or_initial(
     })
 }
 
-/// Whether the object lacks the status that the API server gives each new one, and has the rest: it was written by
-/// hand.
+/// Whether the object lacks the status that the API server gives each new one, and has the rest: it was
+/// written by hand.
 fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
     let may_lack_spec = match kind {
         Kind::Namespace => true,

@@ -1,7 +1,8 @@
-//! Finds the objects in a stream of JSON by their braces and quotes alone, so that no document needs to fit in memory.
+//! Finds the objects in a stream of JSON by their braces and quotes alone, so that no document needs to fit
+//! in memory.
 //!
-//! Only the extent of each value is decided here; whether it is valid JSON is decided by the parser that then gets exactly
-//! those bytes. A document is one object, a list with `items`, or a bare array of objects.
+//! Only the extent of each value is decided here; whether it is valid JSON is decided by the parser that then
+//! gets exactly those bytes. A document is one object, a list with `items`, or a bare array of objects.
 
 mod scan;
 

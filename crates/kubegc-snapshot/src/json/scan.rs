@@ -1,4 +1,5 @@
-//! Finds where one JSON value ends, 64 bytes at a time: masks of quotes, backslashes and brackets, no parsing.
+//! Finds where one JSON value ends, 64 bytes at a time: masks of quotes, backslashes and brackets, no
+//! parsing.
 
 /// Finds the end of one value, over as many reads of the window as necessary.
 pub(super) struct Scan {
@@ -154,7 +155,8 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 /// A bit for each byte of the word that equals this one.
 const fn equal(word: u64, byte: u8) -> u64 {
     let differences = word ^ (LOW * byte as u64);
-    // The highest bit of each byte is clear where all eight bits are: seven by the sum, which never carries over, one directly.
+    // The highest bit of each byte is clear where all eight bits are: seven by the sum, which never carries
+    // over, one directly.
     let zeros = !(((differences & !HIGH) + !HIGH) | differences) & HIGH;
     // Gathers the highest bits of the bytes into the highest byte, the first of them lowest.
     (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56

@@ -1,6 +1,7 @@
 //! Reads the fields of one entry out of a tree, and names every one that does not hold what it should.
 //!
-//! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson writes them.
+//! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson
+//! writes them.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -16,18 +16,22 @@ pub enum NodeProblem {
     BadField,
     /// A field that decides is missing.
     MissingField,
-    /// Two entries with one id, two documents of one kind, or two spellings of one setting say different things.
+    /// Two entries with one id, two documents of one kind, or two spellings of one setting say different
+    /// things.
     Contradiction,
-    /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead ones.
+    /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead
+    /// ones.
     MayBePartial,
     /// A list continues, and the rest is missing.
     ListContinues,
     /// A YAML file ends without a line break, so it may be cut off.
     NoFinalLineBreak,
-    /// The pods were declared whole and are not: no document lists them, or one of them could not be read. Unlisted pods stay protected.
+    /// The pods were declared whole and are not: no document lists them, or one of them could not be read.
+    /// Unlisted pods stay protected.
     NotWhole,
 
-    /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only with `lenient`).
+    /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only
+    /// with `lenient`).
     Held,
     /// The same entry or document occurs twice with equal contents: merged.
     Repeated,
@@ -38,7 +42,8 @@ pub enum NodeProblem {
     /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits,
     /// more free than there is, no capacity. It is used as reported.
     Implausible,
-    /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no pod.
+    /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no
+    /// pod.
     Nameless,
     /// Something of a pod runs, and the pods that were declared whole do not have it: taken as living.
     PodNotListed,
@@ -91,7 +96,8 @@ pub struct NodeFinding {
     pub problem: NodeProblem,
     /// The position; `None` if the finding concerns the node as a whole.
     pub place: Option<Place>,
-    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where it is none.
+    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where
+    /// it is none.
     pub object: Box<str>,
     /// Path of the field concerned, such as `containers[3].createdAt`; empty where it is none in particular.
     pub field: Box<str>,

@@ -54,15 +54,18 @@ const MANIFEST_BYTES_MAX: usize = 10 << 20;
 /// state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
 ///
 /// # Assumptions
-/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. The machine's clock did not go back between two revisions of a
-/// manifest: the newest sandbox is the one with the latest time. Files are read where the future is polled, without a thread of
-/// their own: they are small and local, and this crate has no executor.
+/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. The
+/// machine's clock did not go back between two revisions of a manifest: the newest sandbox is the one with
+/// the latest time. Files are read where the future is polled, without a thread of their own: they are small
+/// and local, and this crate has no executor.
 ///
 /// # Complexity
-/// Linear in the manifests' bytes; two calls of the runtime, and `O(n log n)` for `n` containers, sandboxes and manifests.
+/// Linear in the manifests' bytes; two calls of the runtime, and `O(n log n)` for `n` containers, sandboxes
+/// and manifests.
 ///
 /// # Upstream
-/// `pkg/kubelet/config/{common,file}.go`: `applyDefaults`, `generatePodName`, `extractFromDir`; alike in copies from 2018 to 2025.
+/// `pkg/kubelet/config/{common,file}.go`: `applyDefaults`, `generatePodName`, `extractFromDir`; alike in
+/// copies from 2018 to 2025.
 #[derive(Clone)]
 pub struct PodManifests {
     path: PathBuf,
@@ -72,7 +75,8 @@ pub struct PodManifests {
 }
 
 impl PodManifests {
-    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this runtime.
+    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this
+    /// runtime.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self {
@@ -237,7 +241,8 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     if name.is_empty() {
         pod.missing(&["metadata", "name"]);
     }
-    // A kubelet refuses a pod without containers, and a text that was cut off may have lost its namespace with them.
+    // A kubelet refuses a pod without containers, and a text that was cut off may have lost its namespace
+    // with them.
     if pod.list(&["spec", "containers"]).is_none_or(<[Value]>::is_empty) {
         pod.missing(&["spec", "containers"]);
     }

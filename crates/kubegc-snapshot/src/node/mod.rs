@@ -1,4 +1,5 @@
-//! Readers of what a node, its container runtime and its kubelet say: facts and settings for the planners of [`kubegc_node`].
+//! Readers of what a node, its container runtime and its kubelet say: facts and settings for the planners of
+//! [`kubegc_node`].
 //!
 //! | document | becomes |
 //! |---|---|
@@ -16,8 +17,9 @@
 //! runtime, [`PodsFile`] and [`PodManifests`] provide the desired pods.
 //!
 //! # Upstream
-//! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that are unset left out (since
-//! 2024-07) or null (before). Fields that are not known are passed over; those that are not there are unset.
+//! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that
+//! are unset left out (since 2024-07) or null (before). Fields that are not known are passed over; those that
+//! are not there are unset.
 
 mod config;
 mod crictl;

@@ -130,7 +130,8 @@ impl PodsSeen {
 /// not ended.
 ///
 /// # Upstream
-/// `IsPodDeleted` and `IsPodTerminated` of `pkg/kubelet/kubelet_pods.go` in 1.20, where a pod with a running container has not ended either.
+/// `IsPodDeleted` and `IsPodTerminated` of `pkg/kubelet/kubelet_pods.go` in 1.20, where a pod with a running
+/// container has not ended either.
 fn state(entry: &mut Entry<'_, '_>) -> PodState {
     let phase = entry.text(&["status", "phase"]).unwrap_or_default();
     let reason = entry.text(&["status", "reason"]).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The door to a node's documents: what is read, how strictly, and what the caller knows that they cannot say.
+//! The door to a node's documents: what is read, how strictly, and what the caller knows that they cannot
+//! say.
 
 use std::{fs::File, io::Read, path::Path, sync::Arc};
 
@@ -28,7 +29,8 @@ pub enum PodsFrom {
     /// From documents of `kubectl get pods`; a pod that none of them has and of which something runs lives.
     #[default]
     Documents,
-    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it; of all others nothing is known.
+    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it;
+    /// of all others nothing is known.
     WhatRuns,
     /// Nothing is known of any pod.
     Nothing,
@@ -56,15 +58,18 @@ pub(crate) struct Declared {
 ///
 /// # Guarantees
 /// - A part that is in no document stays *not asked*.
-/// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and the field.
-///   [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and what it uses stays used; where not even its
-///   id, its sandbox or its image can be read, the listing stays failed.
-/// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see [`containers_are_whole`](Self::containers_are_whole).
-/// - Which pods there should be is never inferred from what is missing: see [`pods_are_whole`](Self::pods_are_whole).
+/// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and
+///   the field. [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and
+///   what it uses stays used; where not even its id, its sandbox or its image can be read, the listing stays
+///   failed.
+/// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see
+///   [`containers_are_whole`](Self::containers_are_whole).
+/// - Which pods there should be is never inferred from what is missing: see
+///   [`pods_are_whole`](Self::pods_are_whole).
 ///
 /// # Assumptions
-/// The documents were taken at about the same time, images before containers: an image that was pulled in between and is used by a
-/// container in the listing is then not listed, and nothing happens to it.
+/// The documents were taken at about the same time, images before containers: an image that was pulled in
+/// between and is used by a container in the listing is then not listed, and nothing happens to it.
 ///
 /// # Examples
 /// ```
@@ -112,8 +117,8 @@ impl NodeReader {
         }
     }
 
-    /// Whether a document that cannot be read becomes a finding, and an entry that cannot be read is held. Default: no. What is read before
-    /// this is called is not affected.
+    /// Whether a document that cannot be read becomes a finding, and an entry that cannot be read is held.
+    /// Default: no. What is read before this is called is not affected.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
         self.lenient = lenient;
@@ -138,8 +143,9 @@ impl NodeReader {
 
     /// Declares that the listing of containers has all of them, in every state.
     ///
-    /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead container uses would seem unused.
-    /// Without this declaration a listing counts as whole only if a container in it does not run, and one runs where a sandbox is ready.
+    /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead
+    /// container uses would seem unused. Without this declaration a listing counts as whole only if a
+    /// container in it does not run, and one runs where a sandbox is ready.
     #[must_use]
     pub fn containers_are_whole(mut self) -> Self {
         self.declared.containers_whole = true;
@@ -170,7 +176,8 @@ impl NodeReader {
         self
     }
 
-    /// Declares that no container mounts an image as a volume. Otherwise that is known only once every container was inspected.
+    /// Declares that no container mounts an image as a volume. Otherwise that is known only once every
+    /// container was inspected.
     #[must_use]
     pub fn no_image_volumes(mut self) -> Self {
         self.declared.no_image_volumes = true;
@@ -186,7 +193,8 @@ impl NodeReader {
         self
     }
 
-    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`. Counts up to 1.28 only.
+    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`.
+    /// Counts up to 1.28 only.
     #[must_use]
     pub fn sandbox_image(mut self, reference: &str) -> Self {
         self.declared.sandbox_image = Some(reference.to_owned());
@@ -195,9 +203,9 @@ impl NodeReader {
 
     /// Reads a file, an archive, or what a folder holds, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
-    /// `.tar`, `.zip` and their compressed forms are read, and other files are findings. An input may unpack to
-    /// [`UNPACKED_BYTES_MAX`].
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
+    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
+    /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
     /// A file cannot be read, is no document of a node, or there is none.
@@ -245,8 +253,8 @@ impl NodeReader {
         self.stream(name, Some(document), input)
     }
 
-    /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are passed over; one that a kubelet would
-    /// refuse is a finding, and the policy is unknown then.
+    /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are
+    /// passed over; one that a kubelet would refuse is a finding, and the policy is unknown then.
     pub fn read_flags<'w>(&mut self, words: impl IntoIterator<Item = &'w str>) {
         let place = Place::new("flags");
         let mut flags = self.parts.flags.told().cloned().unwrap_or_default();

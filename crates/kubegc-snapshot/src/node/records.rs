@@ -37,7 +37,8 @@ struct RecordForm<'r> {
     runtime_handler: &'r str,
 }
 
-/// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is *before all times* and *never*.
+/// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is
+/// *before all times* and *never*.
 ///
 /// # Examples
 /// ```
@@ -73,7 +74,8 @@ pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> Str
     text
 }
 
-/// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known would go first.
+/// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known
+/// would go first.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
     let Value::Object(map) = value else {
         let detail = format!("expected a map, found {}", name_of(value));

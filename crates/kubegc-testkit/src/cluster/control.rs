@@ -84,7 +84,8 @@ impl Plane {
         self.idle_at == Some((server.revision(), server.now()))
     }
 
-    /// One turn. The entries that it is worth, in order: at most one of the collector, or the writes of the others.
+    /// One turn. The entries that it is worth, in order: at most one of the collector, or the writes of the
+    /// others.
     pub(crate) fn turn(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
         let turn = self.control.step(server);
         self.idle_at = None;
@@ -241,8 +242,9 @@ impl Inner {
 }
 
 impl Cluster {
-    /// Stops the collector, wherever it is in its work, and starts another one that knows nothing yet: what it is shown first is what is there
-    /// when it takes its first turn, as after the restart of a controller manager.
+    /// Stops the collector, wherever it is in its work, and starts another one that knows nothing yet: what
+    /// it is shown first is what is there when it takes its first turn, as after the restart of a controller
+    /// manager.
     pub fn restart_collector(&self) {
         self.inner.replace(true);
     }

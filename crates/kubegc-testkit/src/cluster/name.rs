@@ -11,8 +11,8 @@ use kubegc_core::{
 
 /// An object as tests name it: kind, namespace and name, and the uid where it is known.
 ///
-/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. Where the uid is known, another object
-/// under the same name is not the one that is meant.
+/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. Where the
+/// uid is known, another object under the same name is not the one that is meant.
 ///
 /// # Examples
 /// ```

@@ -1,7 +1,8 @@
 //! Content negotiation: objects, metadata, tables, and the two forms of discovery.
 //!
 //! # Upstream
-//! `NegotiateMediaTypeOptions` in `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, and `goautoneg.ParseAccept`, 1.20.2.
+//! `NegotiateMediaTypeOptions` in `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, and
+//! `goautoneg.ParseAccept`, 1.20.2.
 
 use http::{HeaderMap, header::ACCEPT};
 
@@ -76,7 +77,8 @@ pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
     })
 }
 
-/// The form for `/api` and `/apis`: `None` is the plain one. `newest` is the newest aggregated form that the release serves.
+/// The form for `/api` and `/apis`: `None` is the plain one. `newest` is the newest aggregated form that the
+/// release serves.
 ///
 /// # Errors
 /// 406 where nothing in the header is served.

@@ -95,7 +95,8 @@ fn excerpt(body: &[u8]) -> String {
     text
 }
 
-/// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of aliases.
+/// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of
+/// aliases.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
     serde_saphyr::from_str(text).map_err(|error| error.to_string())

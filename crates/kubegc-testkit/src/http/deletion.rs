@@ -22,7 +22,8 @@ pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Reques
     }
 }
 
-/// The options of a deletion: from the body where there is one, else from the query. They are not checked yet.
+/// The options of a deletion: from the body where there is one, else from the query. They are not checked
+/// yet.
 ///
 /// # Errors
 /// 400 for a query that cannot be read; 415 or 500 where the body is nothing of the kind.

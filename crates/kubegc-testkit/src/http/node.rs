@@ -1,8 +1,8 @@
 //! Requests that the node of a pod serves: logs, exec, attach and port forwarding.
 //!
 //! # Upstream
-//! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and `ValidatePodLogOptions` in
-//! `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and
+//! `ValidatePodLogOptions` in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use bytes::Bytes;
 #[cfg(feature = "ws")]
@@ -139,7 +139,8 @@ pub(super) fn is_answered_by_nodes(call: &Call) -> bool {
 /// Reads a request for a node.
 ///
 /// # Errors
-/// 404 without the pod, 400 for a container that the pod does not have or a pod without a node, 422 for options that contradict each other.
+/// 404 without the pod, 400 for a container that the pod does not have or a pod without a node, 422 for
+/// options that contradict each other.
 pub(super) fn answer(server: &ApiServer, call: &Call, query: &Query) -> Result<Outcome, Refusal> {
     let log = if call.subresource == "log" {
         Some(log_options(server, call, query)?)

@@ -137,7 +137,8 @@ impl ListOptions {
 /// The invalid combinations of options of a list or a watch.
 ///
 /// # Upstream
-/// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in 1.32 for watches.
+/// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in
+/// 1.32 for watches.
 fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause> {
     const FIELD: &str = "resourceVersionMatch";
     let mut causes = Vec::new();
@@ -213,7 +214,8 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
     causes
 }
 
-/// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so on.
+/// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so
+/// on.
 ///
 /// # Errors
 /// 422 with each problem.

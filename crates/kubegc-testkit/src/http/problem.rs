@@ -1,7 +1,7 @@
 //! Refusals of this layer, with the API server's messages.
 //!
-//! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
-//! bodies that cannot be read.
+//! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media
+//! types, query parameters, bodies that cannot be read.
 
 use kubegc_sim::{Response, Status};
 use serde_json::{Map, Value, json};

@@ -51,7 +51,8 @@ impl Query {
     }
 }
 
-/// Undoes percent-encoding; `None` where an escape is cut short or no hexadecimal number. Bytes that are no UTF-8 are replaced.
+/// Undoes percent-encoding; `None` where an escape is cut short or no hexadecimal number. Bytes that are no
+/// UTF-8 are replaced.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     if !text.contains(['%', '+']) {
         return Some(text.to_owned());

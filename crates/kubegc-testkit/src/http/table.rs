@@ -1,8 +1,9 @@
 //! The form `Table`, as `kubectl get` prints it, and its columns.
 //!
 //! # Upstream
-//! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`, `apimachinery/pkg/util/duration` and
-//! `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`, 1.20.2.
+//! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`,
+//! `apimachinery/pkg/util/duration` and `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`,
+//! 1.20.2.
 
 use std::borrow::Borrow;
 

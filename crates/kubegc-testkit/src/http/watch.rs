@@ -1,7 +1,8 @@
 //! Watches: initial events, changes, objects that enter or leave the selection, and the end.
 //!
 //! # Upstream
-//! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as of 1.32.
+//! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as
+//! of 1.32.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -114,7 +115,8 @@ impl Watch {
     /// Performs one step.
     ///
     /// # Complexity
-    /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred selected ones.
+    /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred
+    /// selected ones.
     pub fn poll(&mut self, server: &ApiServer) -> WatchStep {
         match self.state {
             State::Open => {}
@@ -170,7 +172,8 @@ impl Watch {
         self.idle(server)
     }
 
-    /// Makes the next step say that the watch began too far back, as a server does that has forgotten what comes next.
+    /// Makes the next step say that the watch began too far back, as a server does that has forgotten what
+    /// comes next.
     pub fn expire(&mut self) {
         if self.state == State::Open {
             self.state = State::Expiring;

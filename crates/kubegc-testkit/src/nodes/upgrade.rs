@@ -1,7 +1,7 @@
 //! Upgrades of requests to WebSockets, without sockets.
 //!
-//! Clients take the upgraded connection out of the response with `hyper::upgrade::on`, and only hyper's own connections put one there. So each
-//! upgrade runs hyper's client over a pipe in memory.
+//! Clients take the upgraded connection out of the response with `hyper::upgrade::on`, and only hyper's own
+//! connections put one there. So each upgrade runs hyper's client over a pipe in memory.
 
 use std::{future::Future, pin::Pin};
 

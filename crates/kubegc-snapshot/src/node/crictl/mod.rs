@@ -1,7 +1,8 @@
-//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the image file system.
+//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the
+//! image file system.
 //!
-//! **A listing is whole or it is none.** An entry that cannot be read makes the listing unknown, because what it holds could be what keeps
-//! an image, a sandbox or a pod's other containers from being collected.
+//! **A listing is whole or it is none.** An entry that cannot be read makes the listing unknown, because what
+//! it holds could be what keeps an image, a sandbox or a pod's other containers from being collected.
 
 mod containers;
 mod images;
