@@ -114,7 +114,7 @@ impl Failure {
 }
 
 impl From<&Status> for Failure {
-    /// A status with a source was made here, not by the runtime: the way there is broken.
+    /// A status with a source was made here, not by the runtime: the connection is broken.
     fn from(status: &Status) -> Self {
         let mut message = status.message().to_owned();
         let Some(mut source) = status.source() else {

@@ -1,4 +1,4 @@
-//! Opens a connection to a runtime, and decides whether it speaks the interface that kubegc needs.
+//! Opens a connection to a runtime, and checks that it serves the interface that kubegc needs.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ const KUBELET_API_VERSION: &str = "0.1.0";
 
 /// A container runtime behind a unix socket, spoken to as the kubelet does.
 ///
-/// Clones share the connection, and what was listed on it.
+/// Clones share the connection, and the record of its listings.
 ///
 /// # Guarantees
 /// A listing is complete or an error. Every call ends by its deadline. A call may be dropped at any time: the
@@ -109,9 +109,9 @@ impl CriRuntime {
     /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
     ///
     /// # Errors
-    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`]
-    /// where there are several; [`ConnectError::Doubtful`] where there is one, and of another socket it could
-    /// not be found out: that may be the node's runtime, and this a leftover.
+    /// [`ConnectError::NoRuntime`] if there is none, with the reason for each socket;
+    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Doubtful`] if there is one, and
+    /// another socket is undetermined: that may be the node's runtime, and this a leftover.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
     }

@@ -43,7 +43,7 @@ impl Endpoint {
         ),
     ];
 
-    /// The socket at this path, which is taken as it is.
+    /// The socket at this path, which is used unchanged.
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -69,7 +69,7 @@ impl Endpoint {
     }
 }
 
-/// Those at whose path there is a socket.
+/// Those with a socket at their path.
 fn with_socket(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.retain(|endpoint| {
         std::fs::metadata(&endpoint.path).is_ok_and(|found| found.file_type().is_socket())
@@ -118,7 +118,7 @@ impl FromStr for Endpoint {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EndpointError {
-    /// There is no text.
+    /// The text is empty.
     #[error("the endpoint is empty; give one such as unix:///run/containerd/containerd.sock")]
     Empty,
     /// It names something else than a unix socket.

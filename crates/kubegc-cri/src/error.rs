@@ -17,7 +17,7 @@ pub enum ConnectError {
     /// The text names no socket.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{}: no such file: start the runtime, or name the socket that it listens on", path.display())]
     NoSocket {
         /// The path.
@@ -35,7 +35,7 @@ pub enum ConnectError {
         /// The path.
         path: PathBuf,
     },
-    /// The socket is there, and no process has it open.
+    /// The socket exists, and no process has it open.
     #[error("{}: connection refused: nobody listens; start the runtime that left the socket", path.display())]
     NobodyListens {
         /// The path.

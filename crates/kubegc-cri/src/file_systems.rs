@@ -202,7 +202,7 @@ fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
 }
 
 /// Calls `fstatvfs` on a folder of the host, whose file systems are mounted below this root. Links and `..`
-/// resolved as on the host.
+/// are resolved as on the host.
 #[cfg(target_os = "linux")]
 fn below(host_root: &Path, folder: &str) -> Result<StatVfs, String> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};

@@ -23,14 +23,14 @@
 //!   names the entry and the field, and nothing is planned.
 //! - **Unexpected states are handled conservatively**, and logged as a warning. A container's state counts as
 //!   unknown, so that it is stopped before it is removed; a sandbox's counts as ready, so that it stays.
-//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may
-//!   take its grace longer. So has looking at a file system. [`HostLogs`] has none: it reads and removes
-//!   files, which the system does in its own time.
+//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. The deadline
+//!   of a stop additionally has its grace period. Measuring a file system has a deadline too. [`HostLogs`]
+//!   has none: it reads and removes files, which the system does in its own time.
 //! - **Nothing is repeated.** The next listing shows the outcome of a write whose response was lost.
 //! - **A write follows its listing.** If the connection broke after a listing, the writes planned on it are
 //!   refused until there is another: another runtime may have taken the socket. Such a pass ends with errors,
 //!   and the next one continues. See [`CriRuntime`].
-//! - **Calls may be dropped** at any await. A write that was sent may be done all the same.
+//! - **Calls may be dropped** at any await. A write that was sent may still be performed.
 //!
 //! # Failures
 //!
@@ -48,7 +48,7 @@
 //! # Upstream
 //!
 //! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI
-//! v1). Different are:
+//! v1). Differences:
 //!
 //! | | kubelet | here |
 //! |---|---|---|
@@ -82,7 +82,7 @@
 //!
 //! # Examples
 //!
-//! Errors say what to do:
+//! Errors contain advice:
 //! ```
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
@@ -99,7 +99,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What would the kubelet remove here? A dry run, with every ready sandbox taken for a pod that should run:
+//! A dry run of the kubelet's collection, in which every ready sandbox counts as a pod that should run:
 //! ```no_run
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {

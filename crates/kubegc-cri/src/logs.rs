@@ -25,10 +25,10 @@ const SUFFIX: &str = ".log";
 /// The log files of this machine.
 ///
 /// # Guarantees
-/// Nothing outside the two folders is removed but the log files that the runtime itself names. An entry that
-/// is a link is removed, and not what it leads to; the two folders themselves may be links. A listing is
-/// whole or an error, but for names that are not UTF-8: a kubelet writes none, they are left out and stay.
-/// Errors say the path.
+/// Nothing outside the two folders is removed except the log files that the runtime itself names. An entry
+/// that is a link is removed, and not its target; the two folders themselves may be links. A listing is
+/// complete or an error, except for names that are not UTF-8: a kubelet writes none, they are left out and
+/// stay. Errors contain the path.
 ///
 /// # Assumptions
 /// The folders and the targets of links must have the same paths here as for the kubelet and the runtime: in
@@ -80,8 +80,8 @@ impl HostLogs {
 
 #[async_trait]
 impl LogDirectory for HostLogs {
-    /// Names of all entries of the folder of pods, files and links too. A folder that is not there is an
-    /// error: a kubelet makes it when it starts.
+    /// Names of all entries of the folder of pods, files and links too. A missing folder is an error: a
+    /// kubelet creates it when it starts.
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
         let folder = self.pods.clone();
         blocking(move || {
@@ -130,7 +130,7 @@ impl LogDirectory for HostLogs {
         blocking(move || gone(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
     }
 
-    /// Removes a link, not what it leads to; a file in its place too, as upstream does, and never a folder.
+    /// Removes a link, not its target; a file in its place too, as upstream does, and never a folder.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
         let path = self.link(path)?;
         blocking(move || match fs::symlink_metadata(&path) {
@@ -216,8 +216,8 @@ fn target(path: &Path) -> LogTarget {
     }
 }
 
-/// Removes a folder with all below it, or what else there is. Links are not followed, not even one that takes
-/// the folder's place meanwhile.
+/// Removes a folder with its content, or any other entry. Links are not followed, not even one that takes the
+/// folder's place meanwhile.
 fn remove_tree(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)

@@ -44,7 +44,7 @@ pub(crate) enum Unreached {
     },
 }
 
-/// A connection, opened by its first call and never again.
+/// A connection, opened by its first call and never reopened.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// Of the connections to its socket, which it is, counted from one.
@@ -130,7 +130,7 @@ impl Socket {
     }
 }
 
-/// A connection that is not opened yet. Where it cannot be opened, its next call tries again; where it was,
+/// A connection that is not opened yet. If it cannot be opened, its next call tries again; once it was open,
 /// no other is opened in its place.
 fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Link {
     let path = Arc::clone(path);

@@ -38,8 +38,8 @@ const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 /// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
 ///
 /// # Guarantees
-/// Writes carry all preconditions that the decisions behind them rest on, unless the settings say otherwise;
-/// two collectors at a time do each other's work twice and no harm.
+/// Writes carry all preconditions of the decisions behind them, unless the settings change that. Two
+/// collectors at the same time do each other's work twice, without harm.
 ///
 /// # Examples
 /// ```no_run
@@ -70,7 +70,7 @@ pub struct GarbageCollector {
 pub struct Summary {
     /// Number of starts of the collector: one, or one each time leadership was gained.
     pub terms: u32,
-    /// Calls on objects.
+    /// Requests for objects.
     pub calls: u64,
     /// Writes that were carried out.
     pub writes: u64,
@@ -107,7 +107,7 @@ impl GarbageCollector {
         self
     }
 
-    /// Runs with these settings. Their bound of calls in flight holds where there is one; so do their ignored
+    /// Runs with these settings. Their bound of requests in flight applies if it is set; so do their ignored
     /// resources.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
@@ -176,8 +176,8 @@ impl GarbageCollector {
     }
 
     /// Collects while `leading` holds `true`, for callers with a leader election of their own. When
-    /// leadership is lost the collector is stopped at once, so that only the calls in flight finish; a new
-    /// collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the sender is
+    /// leadership is lost, the collector is stopped at once, so that only the requests in flight finish. When
+    /// it is regained, a new collector starts with an empty cache. Ends on `stop`, or when the sender is
     /// dropped while not leading.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ fn unsynced(collector: &Collector) -> Vec<String> {
     unsynced
 }
 
-/// Traces and counts what a collector reports.
+/// Traces and counts a collector's report.
 fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
     match report {
         Report::Performed { ask, answer } => {

@@ -28,7 +28,7 @@ pub enum Error {
         /// Why.
         source: StoreError,
     },
-    /// There is no configuration of a cluster that can be used.
+    /// There is no usable configuration of a cluster.
     #[error("no cluster can be reached: {message}")]
     Configuration {
         /// Why.

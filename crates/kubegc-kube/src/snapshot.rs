@@ -34,8 +34,8 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// Kinds whose details predictions need, and which are therefore read whole: how pods end, what holds a
-/// namespace, what a definition defines.
+/// Kinds whose details predictions need, and which are therefore read with all fields: the end of pods, the
+/// finalizers of a namespace, the kind of a definition.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
         (&*resource.group, &*resource.resource),
@@ -51,8 +51,8 @@ fn is_read_whole(resource: &ApiResource) -> bool {
 /// which is incomplete as well. Nothing is changed.
 ///
 /// # Assumptions
-/// Each list is of one moment, and the moments differ: what is created or deleted meanwhile may be seen in
-/// one list and not in another.
+/// Each list is of one moment, and the moments differ. An object that is created or deleted meanwhile may be
+/// in one list and not in another.
 ///
 /// # Errors
 /// The version or the served kinds cannot be read.

@@ -30,7 +30,7 @@ pub struct Closure {
     pub to_simulate: Vec<u32>,
 }
 
-/// As many references as no object has: one that the collector never comes to a decision about.
+/// More references than any object has: for an object that the collector never decides about.
 const NEVER_LOST: u32 = u32::MAX / 2;
 
 const UNSEEN: u8 = 0;
@@ -120,7 +120,7 @@ impl Cluster {
                             Owner::At(other) if !is_gone(other) => keeping[at] += 1,
                             Owner::At(_) | Owner::Absent => {}
                             Owner::Unknown => state[at] = IN_DOUBT,
-                            // The collector never comes to a decision.
+                            // The collector never decides.
                             Owner::Never => keeping[at] = NEVER_LOST,
                         }
                     }

@@ -64,8 +64,8 @@ pub struct Difference<'a> {
 }
 
 impl Forecast {
-    /// The objects whose fates differ in another forecast. That one is kept, or that nothing reaches it, is
-    /// no difference; nor is what a terminating object waits for.
+    /// The objects whose fates differ in another forecast. It is no difference that an object is kept in one
+    /// forecast and not reached in the other; nor are the conditions that a terminating object waits for.
     ///
     /// # Complexity
     /// O(n log n) for n fates in both.

@@ -530,7 +530,7 @@ const LATER_DELETED: &str =
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 /// The shortest part of a domain that is compared.
 const PART_LENGTH_MIN: usize = 4;
-/// Parts of domains that say nothing about a component.
+/// Parts of domains that do not identify a component.
 const GENERIC_PARTS: [&str; 6] = [
     "kubernetes",
     "finalizer",

@@ -151,12 +151,12 @@ pub(crate) fn spread(
         .collect()
 }
 
-/// By what doubt comes to an object.
+/// The relation through which an undetermined fate affects an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Via {
     /// It is terminating and waits, for a dependent or for its content.
     Waiting,
-    /// Anything else: also what it does not wait for may fare otherwise.
+    /// Any other relation. An object that it does not wait for may also have another fate.
     Other,
 }
 

@@ -133,7 +133,7 @@ fn planned(
     seeds
 }
 
-/// The objects that a task deletes, where reads find what the dump has and every write succeeds. Adds the
+/// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
 /// objects that it touches to the seeds.
 fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();

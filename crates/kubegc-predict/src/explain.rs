@@ -15,7 +15,7 @@ use kubegc_objects::classify::Resolved;
 
 use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentence};
 
-/// One statement of an explanation, with what it rests on.
+/// One statement of an explanation, with its premises.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
@@ -66,7 +66,7 @@ pub enum Fact {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
-    /// The statements, each below what it explains.
+    /// The statements, each below the one that it explains.
     pub statements: Vec<Statement>,
 }
 

@@ -75,7 +75,7 @@ pub struct Exploration {
     pub schedules: u64,
     /// Number of distinct states over all orders.
     pub states: usize,
-    /// Whether every order was tried: then what was not met does not happen.
+    /// Whether every order was tried. Then an outcome that was not found does not happen.
     pub exhaustive: bool,
     /// The bounds of the exploration.
     pub bounds: Bounds,
@@ -312,7 +312,7 @@ impl Race<'_> {
         collector ^ u128::from(hasher.finish())
     }
 
-    /// A call, and whether the version that it rests on is still current.
+    /// A request, and whether the version of its precondition is still current.
     fn call_digest(&self, call: &Call) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
         let ask = &call.ask;
@@ -349,7 +349,7 @@ impl Race<'_> {
     }
 }
 
-/// A body without the resourceVersion that it was built from; the precondition of its call has that.
+/// A body without the resourceVersion that it was built from; the precondition of its request has that.
 fn without_version(body: &[u8], version: Option<&str>) -> String {
     let text = String::from_utf8_lossy(body);
     match version {

@@ -212,7 +212,7 @@ pub enum Finding {
         /// The number of objects that refer to it.
         objects: usize,
     },
-    /// The simulation met its bound before it came to rest.
+    /// The simulation reached its bound before it ended.
     DidNotSettle,
 }
 

@@ -33,7 +33,7 @@ use crate::{
 pub struct Forecast {
     /// The time at which it begins.
     pub began: Timestamp,
-    /// The length of the period, its end included; `None`: until nothing changes any longer.
+    /// The length of the period, its end included; `None`: until nothing changes any more.
     pub horizon: Option<Duration>,
     /// The objects of the intents, in order.
     pub targets: Vec<ObjectRef>,

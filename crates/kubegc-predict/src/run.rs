@@ -92,7 +92,7 @@ impl Run<'_> {
         forecast::conclude(self, simulated, missing)
     }
 
-    /// Simulates what the seeds can reach.
+    /// Simulates the objects that the seeds can reach.
     pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
         let mut read = BTreeSet::new();
@@ -245,7 +245,7 @@ impl Run<'_> {
     }
 }
 
-/// The controllers, with what is assumed of the nodes of the cluster and of its storage: the volume plugins
+/// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume plugins
 /// and migrations of its release, and the external provisioners of its volumes.
 pub(crate) fn with_storage(
     cluster: &Cluster,
@@ -499,7 +499,8 @@ fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
     fields
 }
 
-/// The newest time in the dump, at which the simulation begins: dumps do not say when they were taken.
+/// The newest time in the dump, at which the simulation begins: dumps do not contain the time at which they
+/// were taken.
 fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
     let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
     newest.unwrap_or(Timestamp::EPOCH)

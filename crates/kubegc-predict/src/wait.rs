@@ -65,7 +65,7 @@ pub struct Remaining {
 }
 
 impl Wait {
-    /// The finalizer behind it, where there is one.
+    /// The finalizer behind it, if there is one.
     #[must_use]
     pub fn finalizer(&self) -> Option<&str> {
         match self {

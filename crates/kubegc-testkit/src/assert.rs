@@ -56,8 +56,8 @@ impl Cluster {
         self.expect(&object.into(), Expected::Collected);
     }
 
-    /// Asserts that an object is there and is not being deleted, now and after all that the control plane
-    /// would do now.
+    /// Asserts that an object exists and is not being deleted, now and after everything that the control
+    /// plane would do now.
     ///
     /// # Panics
     /// Panics if the object no longer exists, is terminating, or is about to be deleted. The message shows

@@ -26,9 +26,9 @@ pub struct Entry {
     pub client: Arc<str>,
     /// The requested verb.
     pub verb: Verb,
-    /// API group; empty for the core group and for what is no resource.
+    /// API group; empty for the core group and for requests without a resource.
     pub group: Arc<str>,
-    /// Plural name of the resource; the path for what is no resource.
+    /// Plural name of the resource; the path for requests without a resource.
     pub resource: Arc<str>,
     /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
     pub namespace: Arc<str>,
@@ -75,7 +75,7 @@ impl Entry {
             && *self.name == *name
     }
 
-    /// `resource.group namespace/name/subresource`, as far as there is each.
+    /// `resource.group namespace/name/subresource`, without the parts that are empty.
     #[must_use]
     pub fn target(&self) -> String {
         let mut out = self.resource.to_string();
@@ -182,7 +182,7 @@ impl Audit {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -243,7 +243,7 @@ impl Audit {
         self.filter(|entry| entry.number > number)
     }
 
-    /// The number of the last request; 0 where there is none.
+    /// The number of the last request; 0 if there is none.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.0.last().map_or(0, |entry| entry.number)

@@ -85,13 +85,13 @@ pub struct Owner {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
-    /// It is there.
+    /// It exists.
     There,
     /// It is being deleted.
     Terminating,
     /// It is being deleted and waits for its dependents.
     WaitsForDependents,
-    /// It existed and does not exist any more.
+    /// It existed and no longer exists.
     Gone,
     /// It existed, and another object has its name now.
     Replaced,

@@ -96,7 +96,7 @@
 //!
 //! # Where it differs from a real cluster
 //!
-//! [`real`] lists the kinds, controllers and finalizers that there are. The differences of the API server are
+//! [`real`] lists the supported kinds, controllers and finalizers. The differences of the API server are
 //! listed with [`http`]. Beyond them:
 //!
 //! | Subject | A real cluster | Here |

@@ -50,7 +50,7 @@ impl Cluster {
     /// Serves the cluster on a free port of 127.0.0.1.
     ///
     /// Other processes wait in real time: run tokio's clock unpaused, let the cluster [follow
-    /// it](crate::Builder::follow_tokio_clock), and let the control plane [work by itself](Cluster::run).
+    /// it](crate::Builder::follow_tokio_clock), and run the control plane [in the background](Cluster::run).
     ///
     /// # Errors
     /// The socket cannot be opened.

@@ -378,7 +378,7 @@ impl Inner {
     }
 }
 
-/// The text that describes what a watch watches.
+/// The description of a watch, for messages.
 fn asked_for(call: &Call) -> String {
     if call.namespace.is_empty() {
         call.resource.clone()

@@ -1,5 +1,5 @@
-//! Reads what a runtime lists as facts. A listing is whole, or it is an error that names the entry and the
-//! field.
+//! Converts a runtime's listings to facts. A listing is complete, or it is an error that names the entry and
+//! the field.
 
 mod images;
 mod workload;
@@ -30,7 +30,7 @@ impl Flaw {
         }
     }
 
-    /// The error of the call that gave the entry.
+    /// The error of the call that returned the entry.
     pub(crate) fn of(&self, operation: &'static str) -> RuntimeError {
         RuntimeError::refused(format!("{operation}: half an answer: {self}"))
     }

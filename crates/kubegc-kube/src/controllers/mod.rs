@@ -48,7 +48,7 @@ type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sy
 /// Controllers of `kubegc-controllers` for a live API server, in the place of those in
 /// kube-controller-manager.
 ///
-/// Where the same controllers also run in kube-controller-manager, both do the same work: turn them off there
+/// If the same controllers also run in kube-controller-manager, both do the same work: turn them off there
 /// with `--controllers`.
 ///
 /// # Guarantees
@@ -208,7 +208,7 @@ impl ControllerManager {
         self
     }
 
-    /// Whether to change nothing and say what would be written. Default: no.
+    /// Whether to change nothing and report the writes instead. Default: no.
     ///
     /// A dry run sends each write with `dryRun=All`, so that the API server judges it, publishes no Events,
     /// needs no leadership and ends by itself. It does not show what would follow from a write, such as the

@@ -1,4 +1,4 @@
-//! A dry run: the collector as it is, over a store whose writes change nothing, until it comes to rest.
+//! A dry run: the unchanged collector, over a store whose writes change nothing, until it is idle.
 
 mod overlay;
 mod report;
@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// The event that a dry run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// There is something to do.
+    /// Work is pending.
     Busy,
     /// Nothing until the quiet time is over.
     Quiet,
@@ -42,9 +42,9 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
 
 /// Runs a collector over a store whose writes change nothing. `on_report` receives every report.
 ///
-/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails
-/// lies further ahead; when it has not begun after `patience` because lists are missing, or has come to no
-/// new write for as long because so many things are tried again and again; or when `stop` is ready.
+/// Ends when the collector has had nothing to do for two seconds and the next retry of failing work is
+/// further ahead; when it has not begun after `patience` because lists are missing, or has made no new write
+/// for as long because of many retries; or when `stop` is ready.
 pub(crate) async fn run<S: ObjectStore, C: Clock>(
     store: S,
     clock: &C,

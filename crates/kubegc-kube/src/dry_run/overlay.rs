@@ -173,7 +173,7 @@ impl<S: ObjectStore> DryRun<S> {
         }
     }
 
-    /// Remembers what a write would have made of an object.
+    /// Records the state in which a write would have left an object.
     fn remember(&self, address: Address<'_>, meta: ObjectMeta, gone: bool) {
         let resource = address.resource;
         let object = object_ref(resource, &meta);
@@ -332,7 +332,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
         let mut list = self.store.list(resource, namespace).await?;
         let mut story = self.story();
-        // The list shows what the watch had yet to deliver.
+        // The list has the events that the watch had yet to deliver.
         story.pending.remove(&place(resource));
         list.items.retain_mut(|meta| {
             let key = Key {
@@ -451,7 +451,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     }
 }
 
-/// A watch that delivers what the dry run would have changed between the real changes.
+/// A watch that delivers the dry run's changes between the real changes.
 struct DryWatch {
     inner: Box<dyn WatchStream>,
     shared: Arc<Shared>,

@@ -9,7 +9,7 @@ use kubegc_objects::call::{Answer, Ask, Request};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The request, what it expects, and why it is made.
+    /// The request, its preconditions, and its reason.
     pub ask: Ask,
     /// The response of the API server, or of the overlay for objects that earlier writes would have changed.
     pub answer: Answer,
@@ -25,7 +25,7 @@ pub struct Terminating {
     pub object: ObjectRef,
     /// The finalizers that hold it.
     pub finalizers: Vec<Arc<str>>,
-    /// Seconds that it has to end, where that is what it waits for.
+    /// Its grace period in seconds, if it waits for that.
     pub grace_period_seconds: Option<i64>,
 }
 
@@ -61,7 +61,7 @@ pub struct DryRunReport {
     pub not_followed: Vec<NotFollowed>,
     /// Resources that could not be listed, as `resource.group`: dependents there were not seen.
     pub unsynced: Vec<String>,
-    /// Whether the run came to rest; otherwise it was stopped, or waited for too long, and more may follow.
+    /// Whether the run ended; otherwise it was stopped, or waited for too long, and more writes may follow.
     pub complete: bool,
 }
 

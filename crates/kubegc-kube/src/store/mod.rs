@@ -254,7 +254,7 @@ pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
 /// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
 #[derive(Clone, Copy)]
 enum Freshness<'a> {
-    /// As new as the call: read from etcd, or from a watch cache that has caught up with it.
+    /// As new as the request: read from etcd, or from a watch cache that has caught up with it.
     Consistent,
     /// Of this version or newer, of any version where it is empty: read from the watch cache.
     AtLeast(&'a ResourceVersion),
@@ -511,7 +511,7 @@ impl ObjectStore for KubeStore {
                     let Some(object) = item.as_object_mut() else {
                         return Err(unreadable("an item of a list is no object"));
                     };
-                    // Items of typed lists do not say what they are.
+                    // Items of typed lists have no apiVersion and kind.
                     object
                         .entry("apiVersion")
                         .or_insert_with(|| api_version.as_str().into());

@@ -62,9 +62,9 @@ pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Res
 /// The URL of one object.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] where the namespace is there and the kind has none, or the reverse: there is no
-/// such URL. [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them as
-/// well.
+/// [`StoreError::NotFound`] if a namespace is given and the kind is cluster-scoped, or the reverse: there is
+/// no such URL. [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them
+/// as well.
 pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<Url, StoreError> {
     if address.resource.is_namespaced() == address.namespace.is_empty() {
         return Err(StoreError::NotFound);

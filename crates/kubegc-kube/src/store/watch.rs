@@ -40,7 +40,7 @@ pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
 pub(super) struct Watch<T> {
     body: Body,
     buffer: BytesMut,
-    /// Bytes at the front of the buffer in which there is no line break.
+    /// Bytes at the front of the buffer without a line break.
     searched: usize,
     texts: Texts,
     read: ReadObject<T>,
@@ -87,7 +87,7 @@ impl<T> Watch<T> {
 
 #[async_trait]
 impl<T: Send> WatchStream<T> for Watch<T> {
-    /// Cancel safe: what was read stays in the buffer.
+    /// Cancel safe: the bytes already read stay in the buffer.
     async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         while !self.ended {
             if let Some(text) = self.take_line() {

@@ -46,7 +46,7 @@ impl Owner {
     }
 }
 
-/// Facts of one object that a cascade turns on, in one byte.
+/// Facts of one object that a cascade depends on, in one byte.
 pub(crate) const DELETING: u8 = 1;
 pub(crate) const HAS_FINALIZERS: u8 = 2;
 pub(crate) const HAS_COLLECTOR_FINALIZER: u8 = 4;
@@ -128,7 +128,7 @@ impl Edges {
         &self.dependents[starts[position as usize] as usize..starts[position as usize + 1] as usize]
     }
 
-    /// The objects with this uid: one, where uids are what they should be.
+    /// The objects with this uid: one, if uids are unique.
     pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
         self.by_uid
             .iter_hash(hash(uid))

@@ -76,7 +76,7 @@ type Set = u64;
 /// The workers of the collector. With no more nodes than that, no key waits for a worker.
 const WORKERS: usize = 20;
 
-/// The objects of a race and what each can come to. It holds until another controller acts.
+/// The objects of a race and the steps that each can reach. It is valid until another controller acts.
 #[derive(Debug)]
 pub(super) struct Objects {
     by_uid: HashMap<Uid, usize, FixedState>,
@@ -134,7 +134,7 @@ fn members(set: Set) -> impl Iterator<Item = usize> {
         .map(|set| set.trailing_zeros() as usize)
 }
 
-/// The union of what a set's objects are related to.
+/// The union of the objects to which a set's objects are related.
 fn related(relation: &[Set], set: Set) -> Set {
     members(set).fold(0, |all, at| all | relation[at])
 }
@@ -157,8 +157,8 @@ impl Footprint {
 }
 
 impl Objects {
-    /// The objects of a race at a state in which no attempt holds what it has read; `None` where there are
-    /// too many.
+    /// The objects of a race at a state in which no attempt is between its reads and its writes; `None` if
+    /// there are too many.
     pub(super) fn of(race: &Race<'_>) -> Option<Self> {
         let server = &race.world.server;
         let graph = race.world.plane.collector().graph();

@@ -8,9 +8,9 @@ use kubegc_node::{GoDuration, PolicySpec};
 /// One setting of a node's policy, changed: `imageGCHighThresholdPercent=70`,
 /// `evictionHard.imagefs.available=5%`.
 ///
-/// Settings go by their field of the kubelet's configuration, or by their flag without dashes in front.
-/// Whether the settings make sense together is for [`Policy::new`](kubegc_node::Policy::new) to say. Zero
-/// means zero, although a configuration file cannot say it for `imageMinimumGCAge`.
+/// Settings are named by their field of the kubelet's configuration, or by their flag without leading dashes.
+/// [`Policy::new`](kubegc_node::Policy::new) checks whether the settings are consistent. Zero means zero,
+/// although a configuration file cannot express it for `imageMinimumGCAge`.
 ///
 /// # Examples
 /// ```

@@ -48,7 +48,7 @@ pub struct NodeForecast {
     pub frame: NodeFrame,
     /// The settings.
     pub policy: Policy,
-    /// Settings that are allowed and still likely not what was meant.
+    /// Valid settings that are likely not intended.
     pub settings: Vec<Doubt>,
     /// Dead containers, within a minute.
     pub containers: PlanOf<container::Policy>,
@@ -182,7 +182,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 }
 
-/// Takes away what a plan removes.
+/// Removes the containers of a plan.
 fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
     let gone: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
     if let Ok(containers) = &mut world.containers {

@@ -20,7 +20,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Cut, not rounded: what is printed is never more than what is there.
+/// Truncated, not rounded: the printed size never exceeds the actual one.
 fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
 }

@@ -124,7 +124,7 @@ pub enum FateDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WaitDocument<'a> {
-    /// The finalizer that is there until then.
+    /// The finalizer that the object has until then.
     pub finalizer: Option<&'a str>,
     /// The wait as a sentence.
     pub text: String,

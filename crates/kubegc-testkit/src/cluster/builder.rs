@@ -72,7 +72,7 @@ pub enum BuildError {
         /// Why.
         message: String,
     },
-    /// An object's metadata do not hold what the API defines.
+    /// An object's metadata is invalid.
     #[error("{object}: {problem}")]
     Field {
         /// The object.

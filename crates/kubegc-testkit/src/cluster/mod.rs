@@ -216,8 +216,8 @@ impl Cluster {
         ClusterService::new(self, Some(name.into()))
     }
 
-    /// An object as JSON as it is stored, read without a request. The namespace is empty for cluster-scoped
-    /// kinds. `None` where there is none, or the kind is not served.
+    /// A stored object as JSON, read without a request. The namespace is empty for cluster-scoped kinds.
+    /// `None` if it does not exist, or the kind is not served.
     #[must_use]
     pub fn get(
         &self,
@@ -268,15 +268,15 @@ impl Cluster {
         panic!("{stuck}");
     }
 
-    /// The server itself, as an `ObjectStore`, and for reading and writing without requests. What is done
-    /// here is in no audit and meets no fault.
+    /// The server itself, as an `ObjectStore`, and for reading and writing without requests. Such reads and
+    /// writes are in no audit and meet no fault.
     #[must_use]
     pub fn server(&self) -> SharedApiServer {
         self.inner.shared.clone()
     }
 
-    /// An object as it is stored, read without a request. The namespace is empty for cluster-scoped kinds.
-    /// `None` where there is none, or where what is stored does not fit the type.
+    /// A stored object, read without a request. The namespace is empty for cluster-scoped kinds. `None` if it
+    /// does not exist, or if the stored object does not match the type.
     #[cfg(feature = "kube")]
     #[must_use]
     pub fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
@@ -419,7 +419,7 @@ impl Faults<'_> {
             .draw(seed, per_mille, faults);
     }
 
-    /// Forgets all rules and draws. What was injected stays counted.
+    /// Removes all rules and draws. The count of injected faults is kept.
     pub fn clear(&self) {
         self.cluster.inner.state.lock().faults.clear();
     }

@@ -160,7 +160,7 @@ impl fmt::Display for AccessRule {
 pub struct AccessRules(Vec<(bool, AccessRule)>);
 
 impl AccessRules {
-    /// Allows what a rule applies to.
+    /// Allows the requests that a rule applies to.
     pub fn allow(&mut self, rule: AccessRule) {
         self.0.push((true, rule));
     }

@@ -32,7 +32,7 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
     Ok(())
 }
 
-/// Reads a body that must hold an object. `kind` is what it should be, for the message.
+/// Reads a body that must hold an object. `kind` is the expected kind, for the message.
 ///
 /// # Errors
 /// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for what cannot be read.

@@ -249,7 +249,7 @@ fn selector(selector: &Value) -> String {
     label_selector(selector).unwrap_or_default().to_string()
 }
 
-/// The first values of a list, and how many more there are.
+/// The first values of a list, and the number of further ones.
 fn some_of(values: &[String], missing: &str) -> String {
     let shown = values
         .iter()

@@ -193,8 +193,7 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
 /// The place of a group in lists: the first one that knows a name is the one that `kubectl` takes.
 ///
 /// # Upstream
-/// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Groups that came later follow by
-/// name.
+/// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Later groups follow by name.
 fn rank(group: &str) -> usize {
     const ORDER: [&str; 21] = [
         "",

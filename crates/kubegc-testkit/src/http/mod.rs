@@ -111,8 +111,7 @@ impl Answer {
 /// the kind `Status`.
 ///
 /// # Complexity
-/// What the request takes on the server; a list of n objects takes O(n log n), discovery O(n log n) for n
-/// kinds.
+/// That of the request on the server; a list of n objects takes O(n log n), discovery O(n log n) for n kinds.
 ///
 /// # Examples
 /// ```

@@ -118,7 +118,7 @@ impl NodeCall {
 }
 
 impl NodeRequest {
-    /// The pod, and the container where there is one.
+    /// The pod, and the container if one is given.
     #[must_use]
     pub const fn target(&self) -> &PodTarget {
         match self {
@@ -360,7 +360,7 @@ pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
 #[cfg(feature = "ws")]
 const STREAMS_ARE_CLOSED: Behavior = Behavior::since(30, 0, "TranslateStreamCloseWebsocketRequests, beta");
 
-/// The subprotocols of WebSockets that a release speaks, best first.
+/// The WebSocket subprotocols that a release supports, best first.
 #[cfg(feature = "ws")]
 pub(crate) fn subprotocols(server: &ApiServer) -> &'static [&'static str] {
     const BOTH: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];

@@ -43,7 +43,7 @@ pub(super) struct ListOptions {
 pub(super) enum Wanted {
     /// No version is given: the latest data.
     Latest,
-    /// 0: whatever is at hand. Here that is the present.
+    /// 0: any available version. Here that is the latest one.
     Any,
     /// A version.
     At(u64),

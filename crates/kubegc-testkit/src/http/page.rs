@@ -36,8 +36,8 @@ pub(super) struct Page {
 /// Cuts the requested page.
 ///
 /// # Errors
-/// 400 for a token that is none, 410 where what it continues is forgotten, 504 where the version is not
-/// reached.
+/// 400 for an invalid token, 410 if the changes since its revision are no longer retained, 504 if the version
+/// is not reached.
 pub(super) fn of(
     server: &ApiServer,
     kind: KindId,

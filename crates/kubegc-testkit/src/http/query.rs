@@ -22,7 +22,7 @@ impl Query {
         found.map(|(_, value)| &**value)
     }
 
-    /// The first value of a parameter; empty where there is none.
+    /// The first value of a parameter; empty if there is none.
     pub(super) fn text(&self, key: &str) -> &str {
         self.first(key).unwrap_or_default()
     }

@@ -28,7 +28,7 @@ pub(super) enum Rows {
 /// The columns of the kinds that have some of their own.
 const COLUMNS: &str = include_str!("columns.txt");
 
-/// A column: its name, its type, where it is shown, and what it holds.
+/// A column: its name, its type, its visibility, and its cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Column {
     name: String,

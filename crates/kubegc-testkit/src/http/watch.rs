@@ -61,7 +61,7 @@ enum State {
 pub enum WatchStep {
     /// Sends these lines, and is to be polled again.
     Lines(Bytes),
-    /// Has nothing to say before the server changes, or before this time. Polling earlier does no harm.
+    /// Has no event before the server changes, or before this time. Earlier polling does no harm.
     Wait {
         /// The time at which it has an event to send even if nothing changes.
         until: Option<Timestamp>,
@@ -172,8 +172,8 @@ impl Watch {
         self.idle(server)
     }
 
-    /// Makes the next step say that the watch began too far back, as a server does that has forgotten what
-    /// comes next.
+    /// Makes the next step send the error that the watch began too far back, as a server does that no longer
+    /// retains the following changes.
     pub fn expire(&mut self) {
         if self.state == State::Open {
             self.state = State::Expiring;

@@ -258,7 +258,7 @@ fn patch<'a>(
     })
 }
 
-/// Deletes what a list with the same options shows.
+/// Deletes the objects that a list with the same options returns.
 fn delete_collection(
     server: &mut ApiServer,
     call: &Call,

@@ -31,10 +31,10 @@ pub(crate) struct Upgrade {
     session: Session,
 }
 
-/// The subprotocol that a client and the server speak both.
+/// The subprotocol that both the client and the server support.
 ///
 /// # Errors
-/// Names what the request lacks.
+/// The error names the missing part of the request.
 pub(super) fn negotiate(
     headers: &HeaderMap,
     served: &'static [&'static str],
