@@ -181,7 +181,7 @@ impl<'t> Converter<'t, '_> {
         Some(())
     }
 
-    /// Closes what is further to the right than a column. A missing value is null.
+    /// Closes the levels to the right of a column. A missing value is null.
     fn close_to(&mut self, column: usize) {
         if self.awaits_value {
             self.out.push_str("null");
@@ -265,7 +265,7 @@ impl<'t> Converter<'t, '_> {
     fn literal(&mut self, key_column: usize, ends_with_break: bool) -> Option<()> {
         let mut text = String::new();
         let mut block_column = None;
-        // Line breaks that are there only if text follows.
+        // Line breaks that count only if text follows.
         let mut breaks = 0;
         loop {
             let mut ahead = self.lines;

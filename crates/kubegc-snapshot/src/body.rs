@@ -180,7 +180,7 @@ part! {
 }
 
 part! {
-    /// `spec` of what is known to be a pod.
+    /// `spec` of a known pod.
     PodSpec<'a> {
         node_name: Text<'a> = "nodeName",
         termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",

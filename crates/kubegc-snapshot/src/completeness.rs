@@ -6,9 +6,9 @@
 //! ([`Reader::complete`](crate::Reader::complete)). The data can only revoke it: objects that could not be
 //! read, that have no uid or two contents, lists that continue elsewhere, truncated files.
 //!
-//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with
+//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds completely, but a folder with
 //! `nodes.json` may come from elsewhere. Support bundles and must-gather can be limited to namespaces and
-//! leave out what the collector may not read; Velero backups select by namespace, resource and label;
+//! omit objects that the collector may not read; Velero backups select by namespace, resource and label;
 //! Insights archives keep samples.
 
 use std::{
@@ -19,18 +19,18 @@ use std::{
 
 use crate::Place;
 
-/// Whether all objects of a kind are there.
+/// Whether a snapshot has all objects of a kind.
 #[expect(clippy::exhaustive_enums, reason = "complete or not, nothing between")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Coverage {
-    /// All: what is not there does not exist.
+    /// It has all: a missing object does not exist.
     Complete(Proof),
-    /// Perhaps not all: what is not there is unknown.
+    /// It may lack some: a missing object is unknown.
     Incomplete(Why),
 }
 
 impl Coverage {
-    /// Whether what is not there does not exist.
+    /// Whether a missing object certainly does not exist.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete(_))
@@ -65,11 +65,11 @@ pub enum Why {
     KubectlError(Place),
     /// A YAML file ends without a line break, and objects of the kind may have followed.
     NoFinalLineBreak(Place),
-    /// So many objects could not be read.
+    /// Number of objects that could not be read.
     Unreadable(u64),
-    /// So many objects have no uid: each may be the one that a reference means.
+    /// Number of objects without uid: each may be the one that a reference names.
     NoUid(u64),
-    /// So many objects occur with different contents, and nothing shows which one is right.
+    /// Number of objects that occur with different contents, where nothing shows which one is right.
     Contradiction(u64),
     /// The API server did not list it, for this reason.
     NotListed(Arc<str>),
@@ -158,7 +158,7 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    /// Whether all objects of a kind are there, in every namespace.
+    /// Whether the snapshot has all objects of a kind, in every namespace.
     #[must_use]
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
         self.judge(group, kind, |entry| {
@@ -172,7 +172,7 @@ impl Completeness {
         })
     }
 
-    /// Whether all objects of a kind in one namespace are there.
+    /// Whether the snapshot has all objects of a kind in one namespace.
     #[must_use]
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
         self.judge(group, kind, |entry| {

@@ -53,7 +53,7 @@ pub(crate) fn read<R: Read>(
     let mut documents = 0;
     let mut last_was_json = false;
     let mut has_notices = false;
-    // Every turn consumes at least one byte, so the loop ends with the input.
+    // Every iteration consumes at least one byte, so the loop ends with the input.
     loop {
         source.place = source.place.document(documents + 1);
         let fault = |error, window: &Window<R>| window_error(error, source, None, window.line(), settings);
@@ -441,7 +441,7 @@ impl Reading<'_> {
         self.ingest.object(object, source, item, head)
     }
 
-    /// A document that does not say what it is.
+    /// A document without apiVersion and kind.
     fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
         if object.meta.is_none() && self.says_something(text, source) {
             return Ok(());
@@ -662,7 +662,7 @@ fn head_of(text: &[u8]) -> Option<TypeName> {
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
 }
 
-/// Reads an object as it should be; what was read of it where that fails.
+/// Reads an object strictly; the error contains the part that was read.
 pub(crate) fn strict<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,

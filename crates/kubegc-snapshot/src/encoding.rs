@@ -26,7 +26,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// The content of the first block of a PEM text; `None` where there is none. What is no block is passed over.
+/// The content of the first block of a PEM text; `None` if there is none. Text outside of blocks is skipped.
 ///
 /// # Upstream
 /// `pem.Decode`.

@@ -139,7 +139,7 @@ pub enum SnapshotError {
         /// The missing or different part.
         problem: String,
     },
-    /// There is nothing to read.
+    /// The input is empty.
     #[error("{file}: {problem}")]
     Nothing {
         /// Path of the file or folder, or the pattern.

@@ -51,8 +51,8 @@ pub enum Problem {
     /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is
     /// incomplete.
     NoUid,
-    /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it was
-    /// taken as absent, and controllers decide nothing about the object.
+    /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it counts
+    /// as absent, and controllers decide nothing about the object.
     BadField,
     /// A field that the API server always fills is missing; the object is flawed.
     MissingField,

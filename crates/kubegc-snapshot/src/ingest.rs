@@ -1,5 +1,5 @@
-//! Takes objects in: checks what the API server always guarantees, names what is wrong, and keeps the rest
-//! compactly.
+//! Adds objects to the store: checks the guarantees of the API server, reports violations, and stores the
+//! rest compactly.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct Source {
     pub(crate) place: Place,
     /// Number of the file in the store.
     pub(crate) file: u32,
-    /// The kind that the caller or the path gives to objects that do not say theirs.
+    /// The kind that the caller or the path gives to objects without one.
     pub(crate) hint: Option<TypeId>,
     /// Whether it was found in a folder or archive, where other files may be too.
     pub(crate) is_member: bool,
@@ -105,7 +105,7 @@ impl Ingest {
         }
     }
 
-    /// Takes one object in. `list`: what the head of its list makes it seem to be.
+    /// Adds one object. `list`: the kind that the head of its list implies.
     ///
     /// # Errors
     /// It is something that is no object of a cluster at all: an API error, a table, metadata without a kind.
@@ -240,7 +240,7 @@ impl Ingest {
         }
     }
 
-    /// Gives the items that did not say their kind the kind of their list, or finds them unreadable.
+    /// Gives the items without a kind the kind of their list, or reports them as unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
         let pending = std::mem::take(&mut self.pending);
         let mut orphans = Vec::new();
@@ -346,7 +346,7 @@ impl Ingest {
         record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
     }
 
-    /// Keeps what is to be known of an item until its kind is.
+    /// Keeps the content of an item until its kind is known.
     fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
         match list {
             Some((api_version, kind)) => {
@@ -397,8 +397,7 @@ impl Ingest {
         }
     }
 
-    /// Turns what is wrong with an object into findings, and marks its kind where an owner could hide behind
-    /// it.
+    /// Reports the flaws of an object as findings, and marks its kind if an owner could be hidden behind it.
     fn report(
         &mut self,
         type_id: TypeId,

@@ -1,8 +1,8 @@
 //! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and
-//! [`crate::loose`] then reads it again from a tree, field by field, to say what is wrong. Well-formed dumps
-//! never get there. All else is read by [`crate::soft`] on both paths.
+//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here. Then
+//! [`crate::loose`] reads it again from a tree, field by field, to report the problem. Well-formed dumps
+//! never need that. All else is read by [`crate::soft`] on both paths.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
@@ -170,9 +170,9 @@ pub(crate) struct Item<'a> {
     pub(crate) body: Body<'a>,
     /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
-    /// Whether a part of the body was read or passed over for what the object was only taken to be.
+    /// Whether a part of the body was read or skipped because of the assumed kind.
     pub(crate) rests_on_hint: bool,
-    /// Whether there is a field `items`: the object is then a list, or a kind of its own with such a field.
+    /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
     /// The findings of the loose reading; empty on the fast path.
     pub(crate) flaws: Vec<Flaw>,
@@ -230,7 +230,7 @@ impl Item<'_> {
         }
     }
 
-    /// Notes what the text of the object mentions, where that may matter.
+    /// Records the names that the text of the object mentions, if that may matter.
     pub(crate) fn look_through(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
             "" => !self.rests_on_hint,
@@ -294,11 +294,11 @@ impl Field {
     }
 }
 
-/// Reads an object into an item that keeps what was read where the text breaks off, so that the error can
-/// name it.
+/// Reads an object into an item. The item keeps the fields before the end of a truncated text, so that the
+/// error can name the object.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
-    /// The text, where it is at hand: what it does not mention is passed over.
+    /// The text, if available: fields that it does not mention are skipped.
     pub(crate) text: Option<&'s str>,
     /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,

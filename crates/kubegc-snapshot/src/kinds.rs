@@ -65,7 +65,7 @@ struct Kinds<'f> {
 }
 
 impl Kinds<'_> {
-    /// Adds a resource unless it is there; where it is there and differs, that is a finding.
+    /// Adds a resource unless it exists; an existing one that differs is a finding.
     fn add(&mut self, resource: ApiResource, said_by: &str) {
         let api_version = resource.api_version();
         let by_resource = || {
@@ -77,7 +77,7 @@ impl Kinds<'_> {
             .mapping(&api_version, &resource.kind)
             .or_else(by_resource);
         let Some(known) = known else {
-            // Neither the kind nor the resource is there, so there is nothing to refuse.
+            // Neither the kind nor the resource exists, so the catalog accepts it.
             let _added = self.catalog.add(resource);
             return;
         };

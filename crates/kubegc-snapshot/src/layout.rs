@@ -104,7 +104,7 @@ pub(crate) fn role(path: &str) -> Role {
     Role::Read
 }
 
-/// The apiVersion and kind of objects that do not say theirs, by the path of their file.
+/// The apiVersion and kind of objects without them, by the path of their file.
 ///
 /// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here.
 /// Insights archives have objects of the typed client without kinds.
@@ -144,7 +144,7 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     found.map(|&(_, api_version, kind)| (api_version, kind))
 }
 
-/// The files and folders of `config` in an Insights archive, and what they hold.
+/// The files and folders of `config` in an Insights archive, and the kind in each.
 const INSIGHTS: [(&str, &str, &str); 21] = [
     ("apiserver", "config.openshift.io/v1", "APIServer"),
     ("authentication", "config.openshift.io/v1", "Authentication"),
@@ -360,7 +360,7 @@ fn walk_folder(
         ..Found::default()
     };
     let mut folders = vec![(root.to_owned(), 0)];
-    // Each turn takes one folder; links to folders are not followed, so there are no circles.
+    // Each iteration reads one folder; links to folders are not followed, so there are no cycles.
     while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(|error| io_error(&folder, error))? {
             let entry = entry.map_err(|error| io_error(&folder, error))?;

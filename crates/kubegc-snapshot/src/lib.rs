@@ -1,5 +1,5 @@
-//! Readers that turn cluster dumps into facts: objects' metadata, the kinds of the cluster, what is complete,
-//! what is odd.
+//! Readers that convert cluster dumps to facts: objects' metadata, the kinds of the cluster, completeness,
+//! and findings.
 //!
 //! | read | as |
 //! |---|---|

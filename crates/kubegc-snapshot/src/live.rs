@@ -47,7 +47,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nothing taken in yet. The catalog is what the server serves: its kinds will be those of the snapshot.
+    /// An empty reader. The catalog has the kinds that the server serves: they will be those of the snapshot.
     #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut reader = Reader::new(version);

@@ -1,4 +1,5 @@
-//! Completes manifests: gives objects that were never stored what the API server gives to new ones.
+//! Completes manifests: gives objects that were never stored the fields that the API server gives to new
+//! ones.
 //!
 //! A manifest has neither uid nor resourceVersion. Its identity is its name: the references that name it are
 //! taken to mean it, whatever uid they have.
@@ -50,7 +51,7 @@ pub(crate) fn fill_namespaces(
 /// of the object that they name.
 ///
 /// # Complexity
-/// O((n + r) log n) for n objects and r owner references; O(n + r) where every uid is there.
+/// O((n + r) log n) for n objects and r owner references; O(n + r) if no uid is missing.
 pub(crate) fn fill_identities(ingest: &mut Ingest) {
     let store = &ingest.store;
     let is_any = store.records.iter().any(|record| record.is_manifest)

@@ -1,4 +1,4 @@
-//! Keeps the metadata of an object compactly, and names what is wrong with it.
+//! Stores the metadata of an object compactly, and reports its flaws.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
 }
 
 impl Store {
-    /// The record of an object's metadata, and what is wrong with that. Missing uids of manifests are no
-    /// flaws yet: they are assumed when all objects are known.
+    /// The record of an object's metadata, and its flaws. Missing uids of manifests are no flaws yet: they
+    /// are assumed when all objects are known.
     pub(crate) fn record(
         &mut self,
         meta: &Meta<'_>,

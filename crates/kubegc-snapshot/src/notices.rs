@@ -66,8 +66,8 @@ fn log_line(line: &[u8]) -> Option<bool> {
     }
 }
 
-/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` where there
-/// is none.
+/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` if there is
+/// none.
 pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, WindowError> {
     if window.at_least(LOGS_START.len())?.starts_with(LOGS_START) {
         return logs(window).map(Some);
@@ -90,7 +90,7 @@ fn logs<R: Read>(window: &mut Window<R>) -> Result<Notice, WindowError> {
     let name = window.bytes()[LOGS_START.len()..start].trim_ascii_end();
     let end = [LOGS_END, &name[..name.len().min(NAME_BYTES_MAX)]].concat();
     window.consume(start);
-    // Every turn consumes bytes or shows more of the input.
+    // Every iteration consumes bytes or shows more of the input.
     loop {
         if let Some(found) = memmem::find(window.bytes(), &end) {
             window.consume(found);

@@ -1,4 +1,4 @@
-//! The door: what is read, how strictly, and what the caller knows that the files cannot say.
+//! The reader of dumps: inputs, strictness, and the caller's declarations.
 
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
@@ -25,10 +25,9 @@ pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Reads dumps into one [`Snapshot`].
 ///
-/// By default any document that cannot be read is an error, and after an error there is no snapshot: what was
-/// read before would be silently short. [`lenient`](Self::lenient) turns such a document into a finding and
-/// every kind into an incomplete one. The order in which files and documents are read changes nothing but
-/// their places.
+/// By default, any document that cannot be read is an error, and after an error there is no snapshot, because
+/// it would silently lack objects. [`lenient`](Self::lenient) turns such a document into a finding and makes
+/// every kind incomplete. The order in which files and documents are read changes only their places.
 ///
 /// # Examples
 /// ```
@@ -154,7 +153,7 @@ impl Reader {
         self
     }
 
-    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
+    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
     /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` where it
@@ -162,14 +161,13 @@ impl Reader {
     /// counted. Links to folders are not followed.
     ///
     /// # Errors
-    /// A file cannot be read, is no dump, or there is none.
+    /// A file cannot be read, is no dump, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
         self.read_found(path, found, None)
     }
 
-    /// Reads a file or folder whose objects may not say their kind, as [`read_as`](Self::read_as) reads a
-    /// stream.
+    /// Reads a file or folder whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
     ///
     /// # Errors
     /// As [`read_path`](Self::read_path).
@@ -191,7 +189,7 @@ impl Reader {
     /// first bytes. `name` is its name in findings and errors.
     ///
     /// # Errors
-    /// The stream fails, or holds what is no dump.
+    /// The stream fails, or is no dump.
     ///
     /// # Complexity
     /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object
@@ -209,8 +207,7 @@ impl Reader {
         self.read_stream(name, None, input)
     }
 
-    /// Reads a stream whose objects may not say their kind: a `PartialObjectMetadataList`, or a bare array of
-    /// items.
+    /// Reads a stream whose objects may lack a kind: a `PartialObjectMetadataList`, or a bare array of items.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -224,7 +221,7 @@ impl Reader {
         self.read_stream(name, Some((api_version, kind)), input)
     }
 
-    /// Ends the reading: merges objects that were seen twice, resolves kinds, and settles what is complete.
+    /// Ends the reading: merges duplicate objects, resolves kinds, and determines completeness.
     ///
     /// # Errors
     /// An input was refused, or a declaration names no kind.
@@ -304,7 +301,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads all texts of one input; how many there were, at least one where it failed. What is skipped is
+    /// Reads all texts of one input; returns their number, at least one if it failed. Skipped members are
     /// counted for `root`.
     fn unpack(
         &mut self,

@@ -1,4 +1,4 @@
-//! Turns what was taken in into a snapshot: one object for each name, kinds resolved, completeness judged.
+//! Builds a snapshot from the ingested objects: one object for each name, resolved kinds, and completeness.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -129,8 +129,8 @@ impl Settling {
                 .map_or(start, |last| last)
                 + 1;
             if end - start > 1 {
-                // Content first where versions say nothing, place last: only the place may depend on the
-                // order.
+                // Compare the content first if versions do not decide, and the place last: only the place may
+                // depend on the order.
                 let mut group: Vec<usize> = (start..end).collect();
                 group.sort_by_cached_key(|&at| Reversed::of(store, at));
                 let winner = group[0];

@@ -23,8 +23,8 @@ pub struct SnapshotObject {
     pub kind_id: Option<KindId>,
     /// The metadata.
     pub meta: ObjectMeta,
-    /// Fields outside the metadata; `None` where there are none to read. A pod that is ready is so since the
-    /// epoch here.
+    /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
+    /// time here.
     pub details: Option<Arc<Details>>,
     /// The time at which a pod became ready; `None` if it is not ready or the time is missing. Otherwise
     /// identical pods share their details.
@@ -55,9 +55,9 @@ impl SnapshotObject {
     /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists
     /// of metadata.
     ///
-    /// Where the metadata [is flawed](Self::meta_flawed), the record is
-    /// [unreadable](record::Record::unreadable): a Job whose deletion time cannot be read must not be taken
-    /// for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
+    /// If the metadata [is flawed](Self::meta_flawed), the record is
+    /// [unreadable](record::Record::unreadable): a Job with an unreadable deletion time must not count as one
+    /// that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
     pub fn record(&self) -> record::Record {
         let details = self.details.as_deref();
@@ -90,7 +90,7 @@ fn record_of(
 /// namespaces, labels and owners' names are shared texts, so a built object costs little more than its map of
 /// labels.
 ///
-/// They are sorted by group, kind, namespace and name; each such name is there once.
+/// They are sorted by group, kind, namespace and name, and unique by these.
 #[non_exhaustive]
 pub struct Snapshot {
     /// The kinds of the cluster: built in, discovered, defined.
@@ -137,7 +137,7 @@ impl Snapshot {
         self.store.records.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()

@@ -73,7 +73,7 @@ impl Shape {
     }
 }
 
-/// A type that fields are expected to have. What a method does not take is of the wrong type.
+/// A type that fields are expected to have. A value that no method accepts has the wrong type.
 pub(crate) trait Expected<'de>: Sized {
     /// The type in words.
     const WORDS: &'static str;

@@ -150,7 +150,7 @@ impl Store {
         &self.owners[start..start + record.owners_count as usize]
     }
 
-    /// The metadata of a record, built from what is kept.
+    /// The metadata of a record, built from the stored parts.
     pub(crate) fn meta(&self, record: &Record) -> ObjectMeta {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         let extra = &self.extras[record.extra as usize];
@@ -183,7 +183,7 @@ impl Store {
         }
     }
 
-    /// An owner reference, built from what is kept.
+    /// An owner reference, built from the stored parts.
     pub(crate) fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         OwnerReference {
@@ -229,7 +229,8 @@ impl Store {
         id
     }
 
-    /// Forgets all objects. What they share stays until it is many: then it is forgotten, too.
+    /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed
+    /// too.
     pub(crate) fn forget_objects(&mut self, shared_max: usize) {
         let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
         if shared > shared_max {

@@ -1,7 +1,7 @@
 //! Compressed files, archives and encodings, recognised by their first bytes and unpacked as a stream.
 //!
 //! Nothing is written to disk, and no path of an archive is used as a path of the machine. An archive is read
-//! as a folder would be: [`layout::role`] decides by its path what a member is.
+//! as a folder would be: [`layout::role`] classifies a member by its path.
 
 use std::{
     borrow::Cow,
@@ -369,7 +369,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Counts the zero bytes at the end of what was read: a tar archive ends with blocks of them.
+/// Counts the zero bytes at the end of the input: a tar archive ends with blocks of them.
 struct EndMark<'a> {
     input: &'a mut dyn Read,
     zeros: usize,

@@ -87,7 +87,7 @@ impl<R: Read> Decoder<R> {
 
 impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A chunk may hold half a character only, so that no text comes of it.
+        // A chunk may hold only half a character, and then yields no text.
         while self.given == self.text.len() {
             if !self.fill()? {
                 return Ok(0);

@@ -44,7 +44,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The bytes that are there and not consumed.
+    /// The bytes that are read and not consumed.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -109,7 +109,7 @@ impl<R: Read> Window<R> {
         Ok(Some(self.buffer[self.start + at]))
     }
 
-    /// Shows at least this many bytes, or all that there are.
+    /// Shows at least this many bytes, or all remaining ones.
     pub(crate) fn at_least(&mut self, count: usize) -> Result<&[u8], WindowError> {
         while self.end - self.start < count {
             if !self.fill()? {

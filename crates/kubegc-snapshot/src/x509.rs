@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Certificate {
     )
 }
 
-/// Bytes that [`read`] as this certificate; `None` where there are none.
+/// Bytes that [`read`] as this certificate; `None` if no such bytes exist.
 ///
 /// A parse error is written as another parse error. Dates are truncated to seconds, and to 1970 if earlier.
 pub(crate) fn write(certificate: &Certificate) -> Option<Vec<u8>> {

@@ -46,7 +46,7 @@ pub(crate) struct Splitter {
 
 /// Skips everything that may be between documents; returns whether a document follows.
 pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, WindowError> {
-    // Every turn consumes a line, so the loop ends with the input.
+    // Every iteration consumes a line, so the loop ends with the input.
     loop {
         let length = line_end(window, 0)?;
         let line = &window.bytes()[..length];
@@ -95,7 +95,7 @@ impl Splitter {
 
     /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, WindowError> {
-        // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
+        // Every iteration consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
             match self.state {
                 State::Head => {
@@ -246,8 +246,7 @@ pub(crate) struct YamlError {
 
 /// Parses one document or entry.
 ///
-/// Its size is bounded by the caller; the budget bounds what the text can grow to: aliases, anchors, merge
-/// keys, depth.
+/// The caller bounds its size. The budget bounds the expanded document: aliases, anchors, merge keys, depth.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlError> {
     // Each event and node takes at least a byte of the text, but for those that aliases repeat, which have
     // their own limits.

@@ -10,7 +10,7 @@ use crate::{
     soft::{Expected, Soft},
 };
 
-/// The annotations that decide anything, as far as they are there: few objects have any of them.
+/// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
 
@@ -96,7 +96,7 @@ const ANNOTATIONS: [&str; 10] = [
 pub(crate) struct Data<'a> {
     pub(crate) since: Soft<Text<'a>>,
     pub(crate) expiration: Soft<Text<'a>>,
-    /// Whether there are other keys.
+    /// Whether it has other keys.
     pub(crate) has_others: bool,
 }
 
@@ -120,7 +120,7 @@ impl<'de: 'a, 'a> Expected<'de> for Data<'a> {
 }
 
 impl Data<'_> {
-    /// Whether nothing is there.
+    /// Whether it has no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.since.is_absent() && self.expiration.is_absent() && !self.has_others
     }

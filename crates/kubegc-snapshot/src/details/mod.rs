@@ -96,7 +96,7 @@ pub struct CrdDetails {
     pub versions: Vec<CrdVersion>,
     /// `status.storedVersions`.
     pub stored_versions: Vec<Arc<str>>,
-    /// The condition `Established`; `None` where the status does not speak of it.
+    /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
 }
 
@@ -122,7 +122,7 @@ pub struct ApiServiceDetails {
     pub version: Arc<str>,
     /// Namespace and name of `spec.service`; `None` where the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
-    /// The condition `Available`; `None` where the status does not speak of it.
+    /// The condition `Available`; `None` if the status lacks it.
     pub is_available: Option<bool>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) static STATUS: Path<'static> = Path::of("status");
 static METADATA: Path<'static> = Path::of("metadata");
 static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
-/// Reads the details of a kind; `None` where there are none to read.
+/// Reads the details of a kind; `None` if the kind has none.
 ///
 /// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
 /// dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always
@@ -218,7 +218,7 @@ fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'
     Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
 }
 
-/// Whether a condition is true; `None` where the status does not speak of it.
+/// Whether a condition is true; `None` if the status lacks it.
 fn condition_is_true(
     reading: &mut Reading<'_>,
     status: &Status<'_>,
@@ -236,16 +236,16 @@ fn condition_is_true(
     found.map(|(_, is_true)| is_true)
 }
 
-/// The annotations, where there are any.
+/// The annotations, if there are any.
 fn annotations_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Found<&'b Annotations<'a>> {
     match &body.metadata {
         Soft::Is(meta) => reading.value(&meta.annotations, ANNOTATIONS),
-        // Metadata of another shape has no name either, so that there is no object.
+        // Metadata of another shape has no name either, so the object is not read.
         Soft::Absent | Soft::Wrong(_) => Ok(None),
     }
 }
 
-/// An annotation, where there are any.
+/// An annotation, if it exists.
 fn annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Found<Arc<str>> {
     match annotations_of(reading, body)? {
         Some(annotations) => reading.text(annotations.at(key), ANNOTATIONS.key(key)),
@@ -286,8 +286,8 @@ fn phase_or_initial(
     })
 }
 
-/// Whether the object lacks the status that the API server gives each new one, and has the rest: it was
-/// written by hand.
+/// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
+/// was written by hand.
 fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
     let may_lack_spec = match kind {
         Kind::Namespace => true,

@@ -1,4 +1,5 @@
-//! Takes values out of what was read, and names those that are of no use: what depends on them is unknown.
+//! Extracts values from the fields of an object, and reports unusable ones: everything that depends on them
+//! is unknown.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -250,7 +251,7 @@ impl Reading<'_> {
         Ok(text.map(|text| self.texts.share(text.as_str())))
     }
 
-    /// A text that is empty where there is none, as Go has it.
+    /// A text; empty if absent, as in Go.
     pub(crate) fn text_or_empty(
         &mut self,
         value: &Soft<Text<'_>>,
@@ -286,7 +287,7 @@ impl Reading<'_> {
         Ok(self.number(value, path)?.unwrap_or(default))
     }
 
-    /// A copy of a value, or Go's zero value where there is none.
+    /// A copy of a value, or Go's zero value if it is absent.
     pub(crate) fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
         &mut self,
         value: &Soft<T>,
@@ -295,7 +296,7 @@ impl Reading<'_> {
         Ok(self.value(value, path)?.copied().unwrap_or_default())
     }
 
-    /// Whether there is a value of the expected type.
+    /// Whether the field has a value of the expected type.
     pub(crate) fn is_there<'de, T: Expected<'de>>(
         &mut self,
         value: &Soft<T>,

@@ -92,7 +92,7 @@ impl Splitter {
 
     /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, SplitError> {
-        // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
+        // Every iteration consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
             match self.state {
                 State::Start => {

@@ -51,9 +51,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The settings with upstream's defaults: an unset threshold or gone to its default, a minimum age of
-    /// zero to two minutes, and default eviction thresholds only where none were set, or where merging was
-    /// asked for.
+    /// The settings with upstream's defaults. An unset setting gets its default, and so does a minimum age of
+    /// zero. Default eviction thresholds apply only if none were set, or if merging was requested.
     pub(crate) fn to_spec(&self) -> PolicySpec {
         let default = PolicySpec::default();
         let eviction_hard = match &self.eviction_hard {

@@ -186,7 +186,7 @@ fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
 fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
     let mut documents = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    // Every turn consumes bytes or ends with an error.
+    // Every iteration consumes bytes or ends with an error.
     loop {
         let place = place.document(number(documents.len()));
         match values.next() {
@@ -228,7 +228,7 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
             limit_bytes,
         },
     };
-    // Every turn consumes a line or ends.
+    // Every iteration consumes a line or ends.
     loop {
         let place = place.document(number(documents.len()));
         let fault = |error, line| too_large(&place, error, line);

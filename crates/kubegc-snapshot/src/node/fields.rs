@@ -1,4 +1,4 @@
-//! Reads the fields of one entry out of a tree, and names every one that does not hold what it should.
+//! Reads the fields of one entry from a tree, and reports every invalid one.
 //!
 //! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson
 //! writes them.

@@ -12,12 +12,12 @@ use crate::{FINDINGS_LISTED_MAX, Place};
 pub enum NodeProblem {
     /// A document was not read (only with `lenient`): all that it may hold is unknown.
     Unread,
-    /// A field does not hold what it should.
+    /// A field has an invalid value.
     BadField,
     /// A field that decides is missing.
     MissingField,
-    /// Two entries with one id, two documents of one kind, or two spellings of one setting say different
-    /// things.
+    /// Two entries with one id, two documents of one kind, or two spellings of one setting contradict each
+    /// other.
     Contradiction,
     /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead
     /// ones.
@@ -30,22 +30,21 @@ pub enum NodeProblem {
     /// Unlisted pods stay protected.
     NotWhole,
 
-    /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only
+    /// An entry with a flaw counts as running or ready, or was left out, so that nothing is done to it (only
     /// with `lenient`).
     Held,
     /// The same entry or document occurs twice with equal contents: merged.
     Repeated,
-    /// Configuration or flags say something else than `/configz`, which is what the kubelet runs with.
+    /// Configuration or flags differ from `/configz`, which is the kubelet's running configuration.
     Superseded,
-    /// A state that is not known, taken as unknown (containers) or ready (sandboxes).
+    /// An unrecognised state. It counts as unknown (containers) or ready (sandboxes).
     UnknownState,
     /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits,
     /// more free than there is, no capacity. It is used as reported.
     Implausible,
-    /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no
-    /// pod.
+    /// A container or sandbox without its name or its pod; for upstream it belongs to no pod.
     Nameless,
-    /// Something of a pod runs, and the pods that were declared whole do not have it: taken as living.
+    /// Something of a pod runs, and the pods that were declared complete do not have it: it counts as living.
     PodNotListed,
     /// No listed image has the name of the configured sandbox image.
     UnresolvedSandboxImage,

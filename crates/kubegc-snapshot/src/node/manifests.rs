@@ -54,9 +54,9 @@ const MANIFEST_BYTES_MAX: usize = 10 << 20;
 /// state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
 ///
 /// # Assumptions
-/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. The
-/// machine's clock did not go back between two revisions of a manifest: the newest sandbox is the one with
-/// the latest time. Files are read where the future is polled, without a thread of their own: they are small
+/// This node has only static pods, or the remains of other pods may be deleted once nothing of them runs. The
+/// machine's clock was not set back between two revisions of a manifest: the newest sandbox is the one with
+/// the latest time. Files are read when the future is polled, without a thread of their own: they are small
 /// and local, and this crate has no executor.
 ///
 /// # Complexity

@@ -1,5 +1,5 @@
-//! Readers of what a node, its container runtime and its kubelet say: facts and settings for the planners of
-//! [`kubegc_node`].
+//! Readers of a node's, its container runtime's and its kubelet's documents: facts and settings for the
+//! planners of [`kubegc_node`].
 //!
 //! | document | becomes |
 //! |---|---|
@@ -18,8 +18,7 @@
 //!
 //! # Upstream
 //! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that
-//! are unset left out (since 2024-07) or null (before). Fields that are not known are passed over; those that
-//! are not there are unset.
+//! are unset omitted (since 2024-07) or null (before). Unknown fields are skipped; absent ones are unset.
 
 mod config;
 mod crictl;

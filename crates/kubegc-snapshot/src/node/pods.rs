@@ -1,4 +1,4 @@
-//! Reads from `kubectl get pods` which pods a node should run, and how far each has come to its end.
+//! Reads the desired pods of a node, and the state of each, from `kubectl get pods`.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl PodsSeen {
     /// Reads one pod; returns whether it is one.
     fn pod(&mut self, pod: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) -> bool {
         let mut entry = Entry::new(pod, place, path, notes);
-        // The items of a PodList do not say their kind.
+        // The items of a PodList have no kind.
         if entry.text(&["kind"]).is_some_and(|kind| kind != "Pod") {
             return false;
         }

@@ -1,5 +1,4 @@
-//! The door to a node's documents: what is read, how strictly, and what the caller knows that they cannot
-//! say.
+//! The reader of a node's documents: inputs, strictness, and the caller's declarations.
 
 use std::{fs::File, io::Read, path::Path, sync::Arc};
 
@@ -43,14 +42,14 @@ pub(crate) struct Declared {
     pub(crate) containers_whole: bool,
     pub(crate) pods_from: PodsFrom,
     pub(crate) pods_whole: bool,
-    /// A pod by itself is no proof that there are no others: only a list is.
+    /// A pod without a list does not prove that there are no others.
     pub(crate) pods_in_list: bool,
     pub(crate) no_image_volumes: bool,
     pub(crate) watched_since: Option<Timestamp>,
     pub(crate) sandbox_image: Option<String>,
 }
 
-/// Reads what a node, its runtime and its kubelet say into one [`NodeSnapshot`].
+/// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
 ///
 /// Documents are recognised by their content, or named with [`read_as`](Self::read_as); their order does not
 /// matter. By default, a document that cannot be parsed, or is none of a [`NodeDocument`], is an error, and
@@ -58,14 +57,13 @@ pub(crate) struct Declared {
 ///
 /// # Guarantees
 /// - A part that is in no document stays *not asked*.
-/// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and
-///   the field. [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and
-///   what it uses stays used; where not even its id, its sandbox or its image can be read, the listing stays
-///   failed.
+/// - A listing with an unreadable entry is *failed*, and a finding names the document, the entry and the
+///   field. [`lenient`](Self::lenient) keeps such an entry instead, so that nothing is done to it and
+///   everything that it uses stays used. If its id, its sandbox or its image cannot be read, the listing
+///   stays failed.
 /// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see
 ///   [`containers_are_whole`](Self::containers_are_whole).
-/// - Which pods there should be is never inferred from what is missing: see
-///   [`pods_are_whole`](Self::pods_are_whole).
+/// - The desired pods are never inferred from missing ones: see [`pods_are_whole`](Self::pods_are_whole).
 ///
 /// # Assumptions
 /// The documents were taken at about the same time, images before containers: an image that was pulled in
@@ -117,8 +115,8 @@ impl NodeReader {
         }
     }
 
-    /// Whether a document that cannot be read becomes a finding, and an entry that cannot be read is held.
-    /// Default: no. What is read before this is called is not affected.
+    /// Whether an unreadable document becomes a finding, and an unreadable entry is kept. Default: no.
+    /// Documents that were read before this call are not affected.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
         self.lenient = lenient;
@@ -201,14 +199,14 @@ impl NodeReader {
         self
     }
 
-    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
+    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
     /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
     /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
-    /// A file cannot be read, is no document of a node, or there is none.
+    /// A file cannot be read, is no document of a node, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
         for (path, reason) in found.passed_over {
@@ -232,7 +230,7 @@ impl NodeReader {
     /// in findings and errors.
     ///
     /// # Errors
-    /// The input fails, is no JSON or YAML, or holds what is no document of a node.
+    /// The input fails, is no JSON or YAML, or contains a document that is none of a node.
     ///
     /// # Complexity
     /// O(n log n) for n entries; one file and its tree are held while it is read.

@@ -1,8 +1,8 @@
 //! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the
 //! image file system.
 //!
-//! **A listing is whole or it is none.** An entry that cannot be read makes the listing unknown, because what
-//! it holds could be what keeps an image, a sandbox or a pod's other containers from being collected.
+//! **A listing is complete or unknown.** An unreadable entry makes the listing unknown, because the entry
+//! could be the reason to keep an image, a sandbox or a pod's other containers.
 
 mod containers;
 mod images;
@@ -30,11 +30,12 @@ use crate::{Place, loose::name_of};
 pub(crate) enum Outcome<T> {
     /// All deciding fields are present.
     Sure(T),
-    /// It has a flaw; this is the entry such that nothing is done to it and what it uses stays used.
+    /// It has a flaw. This entry is adjusted so that nothing is done to it and everything that it uses stays
+    /// used.
     Held(T),
     /// It has a flaw, and without it nothing is done that would not be done with it.
     LeftOut,
-    /// It has a flaw that leaves open what it uses.
+    /// It has a flaw that makes unknown what it uses.
     Lost,
 }
 
