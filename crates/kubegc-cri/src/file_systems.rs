@@ -42,7 +42,7 @@ pub struct FileSystems {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MountedFileSystem {
-    /// A folder on it, on the runtime's host; empty where the runtime does not say.
+    /// A folder on it, on the runtime's host; empty if the runtime does not say.
     pub mountpoint: Arc<str>,
     /// Usage and capacity. Used bytes are the runtime's; all else is the file system's, and `None` if the
     /// folder cannot be read. It is never another file system's: below a

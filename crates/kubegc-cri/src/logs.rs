@@ -194,7 +194,7 @@ fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains('/')
 }
 
-/// The folder of a log and its name there, where the path is absolute and does not lead back up.
+/// The folder of a log and its name there, if the path is absolute and does not lead back up.
 fn log_file(path: &str) -> Option<(PathBuf, String)> {
     let (folder, name) = path.rsplit_once('/')?;
     let folder = Path::new(if folder.is_empty() { "/" } else { folder });

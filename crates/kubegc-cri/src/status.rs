@@ -83,7 +83,7 @@ fn read(answer: StatusResponse) -> Option<RuntimeStatus> {
     })
 }
 
-/// The image of sandboxes in a runtime's configuration, where that is JSON and names one.
+/// The image of sandboxes in a runtime's configuration, if that is JSON and names one.
 fn sandbox_image(config: &str) -> Option<Arc<str>> {
     let config: Value = serde_json::from_str(config).ok()?;
     match config.get("sandboxImage") {

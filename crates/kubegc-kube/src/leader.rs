@@ -84,7 +84,7 @@ impl LeaderElection {
         Ok(())
     }
 
-    /// Reads the Lease, and creates it where it does not exist.
+    /// Reads the Lease, and creates it if it does not exist.
     async fn lease(&self, client: Client) -> Result<LeaseManager, LeaseManagerError> {
         let builder = LeaseManagerBuilder::new(client, &self.name)
             .with_namespace(&self.namespace)
@@ -109,7 +109,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Reads the Lease, as often as is needed; `None` where `stop` is ready before.
+    /// Reads the Lease, as often as is needed; `None` if `stop` is ready before.
     pub(crate) async fn read(
         client: &Client,
         election: LeaderElection,
@@ -196,7 +196,7 @@ async fn elect<F: Future<Output = bool>>(
     }
 }
 
-/// Gives leadership up where the lease could not be kept for the whole grace time.
+/// Gives leadership up if the lease could not be kept for the whole grace time.
 fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
     if failing_since.is_some_and(|since| since.elapsed() >= grace) {
         leads.send_replace(false);

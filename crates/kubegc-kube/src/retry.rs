@@ -12,7 +12,7 @@ const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Repeats a request with backoff while its failure is temporary, and logs each failure. Returns the last
-/// failure where the next attempt would be after `give_up`.
+/// failure if the next attempt would be after `give_up`.
 pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
     purpose: &'static str,
     give_up: Option<Instant>,

@@ -46,7 +46,7 @@ fn is_read_whole(resource: &ApiResource) -> bool {
 /// The content of the cluster: the metadata of every kind that can be listed, and the kinds themselves.
 ///
 /// # Guarantees
-/// A kind is complete only where all pages of its list were read. Kinds that are forbidden, fail, have no
+/// A kind is complete only if all pages of its list were read. Kinds that are forbidden, fail, have no
 /// list, or are left out are incomplete with the reason; kinds that are not served are not in the catalog,
 /// which is incomplete as well. Nothing is changed.
 ///

@@ -57,9 +57,9 @@ pub struct Comparison<'a> {
 pub struct Difference<'a> {
     /// The object.
     pub object: &'a ObjectRef,
-    /// Its fate in the first forecast; `None` where nothing reaches it.
+    /// Its fate in the first forecast; `None` if nothing reaches it.
     pub left: Option<&'a Fate>,
-    /// Its fate in the second forecast; `None` where nothing reaches it.
+    /// Its fate in the second forecast; `None` if nothing reaches it.
     pub right: Option<&'a Fate>,
 }
 

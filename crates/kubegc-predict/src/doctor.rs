@@ -244,7 +244,7 @@ impl fmt::Display for ReferenceProblem {
 impl Cluster {
     /// Finds terminating objects and wrong owner references, with their outcomes and repairs.
     ///
-    /// A reference is right where the API server serves its kind and has an object of that kind, name and
+    /// A reference is right if the API server serves its kind and has an object of that kind, name and
     /// uid, in the namespace of the dependent or cluster-scoped.
     ///
     /// # Complexity

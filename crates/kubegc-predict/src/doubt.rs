@@ -1,8 +1,8 @@
 //! Undetermined fates, and the missing data that would determine them.
 //!
-//! A fate is undetermined where an owner is missing from the dump and the runs with and without it end
-//! differently, where the object could not be read, where a controller cannot decide about it and it is not
-//! removed anyway, and where the end of a pod is unknown. From there it spreads down to dependents, and up to
+//! A fate is undetermined if an owner is missing from the dump and the runs with and without it end
+//! differently, if the object could not be read, if a controller cannot decide about it and it is not
+//! removed anyway, and if the end of a pod is unknown. From there it spreads down to dependents, and up to
 //! owners that wait for a dependent.
 
 use std::{

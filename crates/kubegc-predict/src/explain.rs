@@ -159,7 +159,7 @@ impl Forecast {
             .or_else(|| changes(|_| true))
     }
 
-    /// The last request about an object, where the API server failed to perform it.
+    /// The last request about an object, if the API server failed to perform it.
     fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
         let last = self.timeline.iter().rposition(|step| step.object == *object)?;
         self.timeline[last].failure.is_some().then_some(last)

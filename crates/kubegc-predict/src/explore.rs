@@ -4,7 +4,7 @@
 //! schedule varies: which request of the collector the API server performs next, which watch delivers its
 //! next event, when the client sends its next delete. The simulation is that of a forecast
 //! ([`ControlPlane`](kubegc_control_plane::ControlPlane) with its controllers and kubelets); other
-//! controllers act, and time passes, where none of these steps is possible.
+//! controllers act, and time passes, if none of these steps is possible.
 //!
 //! Up to a bound, every schedule is tried, but for those that differ only in the order of steps that commute
 //! ([`independence`]). States that were met before are not explored again. Beyond the bound, or instead,
@@ -44,7 +44,7 @@ use crate::{
 pub struct Bounds {
     /// Schedules drawn from seeds 0, 1, 2 and so on.
     pub seeds: u64,
-    /// States met by trying every order; 0 tries none. Where they are enough, the result is exhaustive. With
+    /// States met by trying every order; 0 tries none. If they are enough, the result is exhaustive. With
     /// the reduction, a state is a point at which more than one step must be tried.
     pub states_max: usize,
     /// Choices in one schedule.
@@ -95,7 +95,7 @@ pub struct PossibleFates {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// The seed that it was drawn from; `None` where it was found by trying every order.
+    /// The seed that it was drawn from; `None` if it was found by trying every order.
     pub seed: Option<u64>,
     /// Its writes.
     pub timeline: Vec<Step>,
@@ -174,7 +174,7 @@ struct Race<'a> {
     in_flight: Vec<Call>,
     client: &'a [ClientDelete<'a>],
     done: usize,
-    /// The objects as they were when another controller acted last; `None` where they must be determined
+    /// The objects as they were when another controller acted last; `None` if they must be determined
     /// again.
     objects: Option<Arc<Option<Objects>>>,
 }

@@ -39,7 +39,7 @@ pub struct Forecast {
     pub targets: Vec<ObjectRef>,
     /// The fates of all objects that could be affected, in the order of the dump. Any other object is kept.
     pub fates: Vec<ObjectFate>,
-    /// The writes, in order. Where missing data allows several runs, those of the run in which all owners
+    /// The writes, in order. If missing data allows several runs, those of the run in which all owners
     /// that are missing from the dump exist.
     pub timeline: Vec<Step>,
     /// The warnings that the garbage collector publishes.
@@ -98,7 +98,7 @@ pub struct Removal<'a> {
 }
 
 impl Forecast {
-    /// The fate of one object, by name and uid; `None` where nothing reaches it.
+    /// The fate of one object, by name and uid; `None` if nothing reaches it.
     ///
     /// # Complexity
     /// O(log f) for f fates.

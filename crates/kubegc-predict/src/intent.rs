@@ -50,7 +50,7 @@ impl Intent {
 /// A kind by name, as [`Catalog::named`](kubegc_core::Catalog::named) takes it: `Deployment`, `deploy`,
 /// `deployments.apps`, `apps/v1/Deployment`.
 ///
-/// A name that fits several groups means the core group, and is ambiguous where the core group does not have
+/// A name that fits several groups means the core group, and is ambiguous if the core group does not have
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindName(Arc<str>);

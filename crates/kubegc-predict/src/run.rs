@@ -39,7 +39,7 @@ pub(crate) enum Unlisted {
 
 /// A delete request of the client.
 pub(crate) struct ClientDelete<'q> {
-    /// The position of the object; `None` where the dump shows that it does not exist.
+    /// The position of the object; `None` if the dump shows that it does not exist.
     pub(crate) position: Option<u32>,
     pub(crate) object: ObjectRef,
     pub(crate) options: &'q DeleteOptions,
@@ -50,7 +50,7 @@ pub(crate) struct ClientDelete<'q> {
 }
 
 impl ClientDelete<'_> {
-    /// Requests it; `None` where the kind is not served.
+    /// Requests it; `None` if the kind is not served.
     pub(crate) fn send(&self, simulation: &mut Simulation) -> Option<Response> {
         let catalog = simulation.server.catalog();
         let kind = catalog.mapping(&self.object.api_version, &self.object.kind)?;

@@ -253,7 +253,7 @@ fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     }
 }
 
-/// Whether the kubelet of the node of this name runs; `None` where that is not known.
+/// Whether the kubelet of the node of this name runs; `None` if that is not known.
 pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),

@@ -46,7 +46,7 @@ pub enum Wait {
     },
     /// For a kubelet.
     Kubelet {
-        /// The node, which is lost or does not exist; `None` where pods are assumed never to end.
+        /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
     },
 }

@@ -83,7 +83,7 @@ struct Converter<'t, 'o> {
 }
 
 impl<'t> Converter<'t, '_> {
-    /// `None` where the text has another form.
+    /// `None` if the text has another form.
     fn convert(mut self) -> Option<()> {
         while let Some(line) = self.lines.next() {
             let column = line.bytes().take_while(|&byte| byte == b' ').count();

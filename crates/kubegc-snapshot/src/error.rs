@@ -15,9 +15,9 @@ use std::{error, fmt, io, sync::Arc};
 pub struct Place {
     /// Path or name of the file.
     pub file: Arc<str>,
-    /// Number of the document in the file, from 1; 0 where the whole file is meant.
+    /// Number of the document in the file, from 1; 0 if the whole file is meant.
     pub document: u32,
-    /// Position in `items`, from 0; `None` where the whole document is meant.
+    /// Position in `items`, from 0; `None` if the whole document is meant.
     pub item: Option<u32>,
 }
 
@@ -168,7 +168,7 @@ pub enum SnapshotError {
     /// A listing of the served resources cannot be read.
     #[error("api-resources, line {line}: {problem}")]
     ApiResources {
-        /// Line, from 1; 0 where the whole text is meant.
+        /// Line, from 1; 0 if the whole text is meant.
         line: usize,
         /// The problem.
         problem: String,
@@ -186,7 +186,7 @@ fn named(object: Option<&str>) -> String {
 }
 
 impl SnapshotError {
-    /// The place that the error is about, where it is about one.
+    /// The place that the error is about, if it is about one.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match self {

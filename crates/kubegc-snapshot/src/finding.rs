@@ -150,7 +150,7 @@ pub struct Finding {
     pub place: Option<Place>,
     /// The object concerned, as far as it could be read.
     pub object: Option<ObjectName>,
-    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty where it is none in
+    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty if it is none in
     /// particular.
     pub field: Box<str>,
     /// The particulars, as a phrase.
@@ -186,7 +186,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds one finding; `finding` is built only where it is listed.
+    /// Adds one finding; `finding` is built only if it is listed.
     pub(crate) fn add(&mut self, problem: Problem, finding: impl FnOnce() -> Finding) {
         let count = self.counts.entry(problem).or_insert(0);
         *count += 1;

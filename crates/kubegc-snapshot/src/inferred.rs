@@ -1,7 +1,7 @@
 //! Kinds of objects that nothing defines: inferred from the objects and their paths.
 //!
 //! An object that an API server returned has a namespace exactly where its kind is namespaced, so the scope
-//! is certain where all objects agree. Objects without uid were written by hand and prove nothing without a
+//! is certain if all objects agree. Objects without uid were written by hand and prove nothing without a
 //! namespace. The name of the resource is a guess as kubectl makes it, unless a path has it.
 
 use std::collections::BTreeSet;

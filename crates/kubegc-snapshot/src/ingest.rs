@@ -35,7 +35,7 @@ pub(crate) type TypeName = (Arc<str>, Arc<str>);
 /// An item whose kind its list has yet to say.
 #[derive(Debug)]
 struct Pending {
-    /// Its record; `None` where its identity could not be read.
+    /// Its record; `None` if its identity could not be read.
     record: Option<usize>,
     item: u32,
     namespace: Arc<str>,
@@ -44,7 +44,7 @@ struct Pending {
     contents: Contents,
 }
 
-/// The number of an item's details, 0 where it has none, and when the pod became ready that it is: pods that
+/// The number of an item's details, 0 if it has none, and when the pod became ready that it is: pods that
 /// are alike in all else share their details.
 type Kept = (u32, i64);
 

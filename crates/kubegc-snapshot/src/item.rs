@@ -187,7 +187,7 @@ impl Item<'_> {
         self.api_version.as_ref().map_or("", Text::as_str)
     }
 
-    /// The name, where it is known.
+    /// The name, if known.
     pub(crate) fn name(&self) -> Option<ObjectName> {
         let meta = self.meta.as_ref()?;
         let text = |text: &Option<Text<'_>>| text.as_ref().map_or("", Text::as_str).into();
@@ -200,7 +200,7 @@ impl Item<'_> {
         (!name.name.is_empty()).then_some(name)
     }
 
-    /// `Kind namespace/name`, where the name is known.
+    /// `Kind namespace/name`, if the name is known.
     pub(crate) fn short_name(&self) -> Option<Box<str>> {
         self.name().map(|name| name.to_string().into())
     }

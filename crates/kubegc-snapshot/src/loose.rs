@@ -11,7 +11,7 @@ use crate::{
     soft::{Expected, Shape, Soft},
 };
 
-/// Reads an object; `None` where the value is no object at all.
+/// Reads an object; `None` if the value is no object at all.
 pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     let object = value.as_object()?;
     let mut flaws = Flaws::default();

@@ -95,7 +95,7 @@ fn owners_of(record: &Record) -> std::ops::Range<usize> {
 }
 
 /// The uid to assume for each manifest, by its position in the store: the one by which references name it,
-/// otherwise one of its own. `None` where references disagree.
+/// otherwise one of its own. `None` if references disagree.
 fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let manifests = (0..store.records.len()).filter(|&at| store.records[at].is_manifest);
     let by_name: BTreeMap<Name<'_>, usize> = manifests

@@ -156,7 +156,7 @@ impl Reader {
     /// Reads a file, an archive, or the files of a folder, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
-    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` where it
+    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
     /// begins as JSON does. Other files, and documents that are no objects of the Kubernetes API, are
     /// counted. Links to folders are not followed.
     ///
@@ -179,7 +179,7 @@ impl Reader {
     /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across folders.
     ///
     /// # Errors
-    /// As [`read_path`](Self::read_path); also where nothing matches.
+    /// As [`read_path`](Self::read_path); also if nothing matches.
     pub fn read_glob(&mut self, pattern: &str) -> Result<(), SnapshotError> {
         let found = layout::glob(pattern, layout::role).inspect_err(|error| self.fail(error))?;
         self.read_found(Path::new(pattern), found, None)

@@ -19,7 +19,7 @@ pub struct SnapshotObject {
     pub api_version: Arc<str>,
     /// Kind, as the dump has it.
     pub kind: Arc<str>,
-    /// The kind in the snapshot's catalog; `None` where it is not there and the object cannot be addressed.
+    /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
     pub kind_id: Option<KindId>,
     /// The metadata.
     pub meta: ObjectMeta,
@@ -277,7 +277,7 @@ impl<'a> ObjectView<'a> {
         self.snapshot.store.type_texts(self.record.type_id).1
     }
 
-    /// The kind in the snapshot's catalog; `None` where it is not there.
+    /// The kind in the snapshot's catalog; `None` if it is not there.
     #[must_use]
     pub fn kind_id(&self) -> Option<KindId> {
         self.snapshot.kind_ids[self.record.type_id as usize]

@@ -36,7 +36,7 @@ pub(crate) struct Record {
     pub(crate) uid: Uid,
     pub(crate) version: Version,
     pub(crate) generation: i64,
-    /// Nanoseconds; [`NO_TIME`] where absent.
+    /// Nanoseconds; [`NO_TIME`] if absent.
     pub(crate) created: i64,
     pub(crate) type_id: TypeId,
     pub(crate) namespace: TextId,
@@ -47,7 +47,7 @@ pub(crate) struct Record {
     pub(crate) extra: u32,
     pub(crate) file: u32,
     pub(crate) document: u32,
-    /// [`NO_ITEM`] where the object is a document of its own.
+    /// [`NO_ITEM`] if the object is a document of its own.
     pub(crate) item: u32,
     pub(crate) details: u32,
     /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
@@ -204,7 +204,7 @@ impl Store {
         }
     }
 
-    /// The details of a record, where its kind has any.
+    /// The details of a record, if its kind has any.
     pub(crate) fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
         self.details.get((record.details as usize).checked_sub(1)?)
     }

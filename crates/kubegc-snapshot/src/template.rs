@@ -1,6 +1,6 @@
 //! Pod templates: the restart policy, and a digest of all the rest.
 //!
-//! Two templates have the same digest where they are semantically equal: the order of keys, absent, null and
+//! Two templates have the same digest if they are semantically equal: the order of keys, absent, null and
 //! empty values, and the label `pod-template-hash` do not count. Nothing of a template is kept.
 
 use std::{

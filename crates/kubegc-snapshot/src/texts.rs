@@ -16,7 +16,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The number of a text, a new one where it was not seen before.
+    /// The number of a text, a new one if it was not seen before.
     pub(crate) fn number(&mut self, text: &str) -> TextId {
         let hash = hash(text);
         if let Some(&found) = self.numbers.find(hash, |&id| *self.texts[id as usize] == *text) {

@@ -10,7 +10,7 @@ pub(crate) enum Utf16 {
 }
 
 impl Utf16 {
-    /// The encoding of a text that begins so; `None` where it has no mark of UTF-16.
+    /// The encoding of a text that begins so; `None` if it has no mark of UTF-16.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0xff, 0xfe, ..] => Some(Self::LittleEndian),

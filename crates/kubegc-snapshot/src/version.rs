@@ -59,7 +59,7 @@ impl fmt::Display for DetectedVersion {
 }
 
 impl DetectedVersion {
-    /// Reads a version; `None` where the text is none.
+    /// Reads a version; `None` if the text is none.
     pub(crate) fn read(text: &str, source: VersionSource, place: &Place) -> Option<Self> {
         let version = text.parse().ok().or_else(|| nearest(text))?;
         Some(Self {

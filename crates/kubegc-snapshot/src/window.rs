@@ -99,7 +99,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The byte at this position, from the input where need be; `None` at the end.
+    /// The byte at this position, from the input if need be; `None` at the end.
     pub(crate) fn byte(&mut self, at: usize) -> Result<Option<u8>, WindowError> {
         while self.end - self.start <= at {
             if !self.fill()? {

@@ -146,7 +146,7 @@ impl Splitter {
         }
     }
 
-    /// The length of the next entry; `None` where the sequence ends.
+    /// The length of the next entry; `None` if the sequence ends.
     fn entry<R: Read>(
         &mut self,
         window: &mut Window<R>,

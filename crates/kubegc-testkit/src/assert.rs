@@ -121,7 +121,7 @@ fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: E
     }
 }
 
-/// The world after all that the control plane would do now. `None` where that is nothing.
+/// The world after all that the control plane would do now. `None` if that is nothing.
 fn ahead(server: &ApiServer, plane: &Plane) -> Option<(ApiServer, Plane)> {
     if plane.is_idle_at(server) {
         return None;

@@ -32,7 +32,7 @@ pub struct Entry {
     pub resource: Arc<str>,
     /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
     pub namespace: Arc<str>,
-    /// Name of the object. A creation's is the one that the object was given or, where it failed, the one in
+    /// Name of the object. A creation's is the one that the object was given or, if it failed, the one in
     /// the request's body.
     pub name: Arc<str>,
     /// Subresource, such as `status`.
@@ -287,7 +287,7 @@ impl Answered {
     }
 }
 
-/// The name in the body of a creation; empty where it cannot be read.
+/// The name in the body of a creation; empty if it cannot be read.
 fn name_in(body: &[u8]) -> String {
     let object: Answered = serde_json::from_slice(body).unwrap_or_default();
     object.metadata.name

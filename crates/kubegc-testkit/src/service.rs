@@ -213,7 +213,7 @@ impl Performed {
         }
     }
 
-    /// The code of the response; `None` where it is not known yet.
+    /// The code of the response; `None` if it is not known yet.
     fn code(&self) -> Option<u16> {
         match self {
             Self::Response(response) => Some(response.status().as_u16()),

@@ -112,7 +112,7 @@ pub struct ControllersSummary {
     pub writes_failed: u64,
     /// The objects about which a controller could not decide at the end, with the missing fact.
     pub unknown: Vec<(&'static str, ObjectId, Missing)>,
-    /// The writes of a dry run, Events included; `None` where it was no dry run.
+    /// The writes of a dry run, Events included; `None` if it was no dry run.
     pub dry_run: Option<Vec<PlannedWrite>>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! # Upstream
 //! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has
-//! the resource, or the group's preferred one where that has it.
+//! the resource, or the group's preferred one if that has it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Group {
 /// One version of a group.
 pub(super) struct Version {
     pub(super) version: String,
-    /// The error where they could not be discovered.
+    /// The error if they could not be discovered.
     pub(super) resources: Result<Vec<Resource>, String>,
 }
 

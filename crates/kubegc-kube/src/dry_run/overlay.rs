@@ -164,7 +164,7 @@ impl<S: ObjectStore> DryRun<S> {
         touched
     }
 
-    /// The state that the writes so far would have led to: `None` where they did not touch the object.
+    /// The state that the writes so far would have led to: `None` if they did not touch the object.
     fn overlaid(&self, address: Address<'_>) -> Result<Option<ObjectMeta>, StoreError> {
         match self.story().objects.get(&key(address)).map(|entry| &entry.state) {
             None => Ok(None),
@@ -287,7 +287,7 @@ struct FinalizerPatch {
 }
 
 impl FinalizerPatch {
-    /// Reads a patch; `None` where it does anything else.
+    /// Reads a patch; `None` if it does anything else.
     fn read(format: PatchType, patch: &[u8]) -> Option<Self> {
         if format != PatchType::Merge {
             return None;

@@ -256,7 +256,7 @@ pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
 enum Freshness<'a> {
     /// As new as the request: read from etcd, or from a watch cache that has caught up with it.
     Consistent,
-    /// Of this version or newer, of any version where it is empty: read from the watch cache.
+    /// Of this version or newer, of any version if it is empty: read from the watch cache.
     AtLeast(&'a ResourceVersion),
 }
 

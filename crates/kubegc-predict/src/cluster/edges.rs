@@ -147,7 +147,7 @@ impl Edges {
             return Owner::Never;
         }
         let namespace = if resource.is_namespaced() { namespace } else { "" };
-        // The uid leads to the owner more quickly than its name, where both agree.
+        // The uid leads to the owner more quickly than its name, if both agree.
         let is_named = |at: &u32| {
             snapshot.view(*at as usize).is_some_and(|owner| {
                 **owner.name() == *reference.name

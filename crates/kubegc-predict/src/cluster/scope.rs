@@ -1,7 +1,7 @@
 //! The part of a cluster that a change can reach: the objects that may be affected, and those that are only
 //! read.
 //!
-//! A forecast is simulated on this part alone, so its cost follows the cascade. Where a controller changes an
+//! A forecast is simulated on this part alone, so its cost follows the cascade. If a controller changes an
 //! object that was only to be read, the simulation is repeated with it among the seeds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -178,7 +178,7 @@ impl Cluster {
         })
     }
 
-    /// A terminating namespace waits for its content. Where pods are deleted first, the rest of it waits for
+    /// A terminating namespace waits for its content. If pods are deleted first, the rest of it waits for
     /// its pods.
     fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, tied: &mut Vec<Tied>) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
@@ -269,7 +269,7 @@ impl Cluster {
         found
     }
 
-    /// Everything that may fare otherwise if these do, and they themselves where anything may.
+    /// Everything that may fare otherwise if these do, and they themselves if anything may.
     pub(crate) fn affected_by(&self, positions: impl IntoIterator<Item = u32>) -> HashSet<u32, FixedState> {
         let mut found = HashSet::default();
         let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
@@ -303,7 +303,7 @@ impl Cluster {
         Some(found as u32)
     }
 
-    /// The position of an object; `None` where it is not in the dump, or another one has its name.
+    /// The position of an object; `None` if it is not in the dump, or another one has its name.
     pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
         if object.uid.is_empty() {
             let found = self.by_name(object.resource, &object.namespace, &object.name)?;
@@ -321,7 +321,7 @@ impl Cluster {
         })
     }
 
-    /// The resource of an object; `None` where no controller reads its kind.
+    /// The resource of an object; `None` if no controller reads its kind.
     pub(crate) fn resource_at(&self, position: u32) -> Option<Resource> {
         self.snapshot.view(position as usize).and_then(resource_of)
     }

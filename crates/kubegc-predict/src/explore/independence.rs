@@ -7,7 +7,7 @@
 //! A step has a [`Footprint`]: the parts of the state that it reads and writes. The parts are, for each
 //! object: the stored object, the collector's node (with the flag that it is being deleted apart), its set of
 //! dependents, its entry in the collector's informer, and its two keys in the work queues. Two steps are
-//! independent where neither writes what the other reads or writes. Three pairs of writes commute all the
+//! independent if neither writes what the other reads or writes. Three pairs of writes commute all the
 //! same: two removals from one set of dependents, two additions of one key to a work queue, and an event
 //! appended to a watch while another one is taken from it. Adding a key is not independent of the end of an
 //! attempt for that key.
@@ -23,11 +23,11 @@
 //! owners and its dependents, an attempt to writes. The footprint of a step of T is exact: the step is tried
 //! on a copy.
 //!
-//! Time passes, and other controllers act, only where nothing else can happen. So each stretch between two
+//! Time passes, and other controllers act, only if nothing else can happen. So each stretch between two
 //! such points is reduced by itself, and its ends are the beginnings of the next.
 //!
 //! # Writes and their events
-//! Two writes of one kind append to one watch, so their order can be observed. It need not be tried where the
+//! Two writes of one kind append to one watch, so their order can be observed. It need not be tried if the
 //! watch is empty and the event of the first write is persistent by itself: it can be delivered at once, and
 //! leaves the watch as the write found it.
 //!
@@ -44,7 +44,7 @@
 //!   may happen now: the removal of the last dependent adds the owner's key again.
 //! - **A quiet object**: it exists, has no owner references and is not deleted in the foreground. No
 //!   controller adds references in between, so an attempt for it does nothing. An attempt that read
-//!   references before cannot delete the object either, where deletes expect the resourceVersion that was
+//!   references before cannot delete the object either, if deletes expect the resourceVersion that was
 //!   read.
 //!
 //! For the same reason, the key of such an object may be added before or after the end of an attempt for it.
@@ -208,7 +208,7 @@ impl Objects {
             objects.special |= named.fold(0, |set, (_, at)| set | bit(*at));
         }
         loop {
-            // An object with dependents is deleted in the foreground where its owner waits for it.
+            // An object with dependents is deleted in the foreground if its owner waits for it.
             let spread = members(related(&objects.dependents, objects.foreground))
                 .filter(|at| objects.dependents[*at] != 0)
                 .fold(objects.foreground, |set, at| set | bit(at));

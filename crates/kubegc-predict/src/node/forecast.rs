@@ -24,7 +24,7 @@ use super::{Assumption, Disk, RecordsKnown};
 pub struct NodeFrame {
     /// The present.
     pub now: Timestamp,
-    /// By how much the image file system fills in an hour; zero where nothing is known of it.
+    /// By how much the image file system fills in an hour; zero if nothing is known of it.
     pub growth_bytes_per_hour: u64,
 }
 
@@ -54,9 +54,9 @@ pub struct NodeForecast {
     pub containers: PlanOf<container::Policy>,
     /// Sandboxes, in the same pass.
     pub sandboxes: PlanOf<sandbox::Policy>,
-    /// Logs, in the same pass; `None` where they were not listed.
+    /// Logs, in the same pass; `None` if they were not listed.
     pub logs: Option<PlanOf<log::Policy>>,
-    /// Images, within five minutes; `None` where the loop is off.
+    /// Images, within five minutes; `None` if the loop is off.
     pub images: Option<PlanOf<image::Policy>>,
     /// Knowledge about their use.
     pub records: RecordsKnown,
@@ -67,7 +67,7 @@ pub struct NodeForecast {
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
     /// The plans for a node under pressure.
     pub pressure: PressureForecast,
-    /// The image file system; `None` where it is unknown.
+    /// The image file system; `None` if it is unknown.
     pub disk: Option<Disk>,
     /// The assumptions, in the order in which they were made.
     pub assumptions: Vec<Assumption>,
@@ -236,7 +236,7 @@ fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) 
     )
 }
 
-/// Behaviours whose first release is not certain, where the version is within one minor release of it.
+/// Behaviours whose first release is not certain, if the version is within one minor release of it.
 fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
     let minor = policy.semantics().version.minor();
     let known: [(&'static str, Behavior); 5] = [

@@ -151,7 +151,7 @@ pub enum WaitCauseDocument<'a> {
     },
     /// For the controller that removes a finalizer.
     Finalizer {
-        /// The controller, where it is known.
+        /// The controller, if known.
         removed_by: Option<String>,
         /// The event after which it removes the finalizer.
         removed_when: Option<&'static str>,
@@ -185,10 +185,10 @@ pub struct ReferenceDocument<'a> {
     /// Uid of the owner.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub uid: &'a Uid,
-    /// Whether the owner is the controller; absent where it is not set.
+    /// Whether the owner is the controller; absent if it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether it blocks a foreground deletion of the owner; absent where it is not set.
+    /// Whether it blocks a foreground deletion of the owner; absent if it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

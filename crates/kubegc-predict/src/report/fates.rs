@@ -67,7 +67,7 @@ impl Text<'_> {
         self.write_grouped(of_controllers)
     }
 
-    /// The facts that are missing about the object itself. Empty where they are listed by controller.
+    /// The facts that are missing about the object itself. Empty if they are listed by controller.
     fn own_missing_text(&self, missing: &[Missing], of: &ObjectRef) -> String {
         let is_listed = self
             .forecast

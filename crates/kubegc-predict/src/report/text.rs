@@ -182,7 +182,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Writes a line, or several where it is long. All text of a dump is written by this or
+    /// Writes a line, or several if it is long. All text of a dump is written by this or
     /// [`items`](Self::items).
     pub(super) fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
         writeln!(self.out, "{}", wrapped(mark, &line_text(text)))

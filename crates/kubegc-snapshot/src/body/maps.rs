@@ -55,7 +55,7 @@ impl Serialize for Annotations<'_> {
 
 /// The provisioner of a volume.
 pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Set where a controller, and no user, bound the volume.
+/// Set if a controller, and no user, bound the volume.
 pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The CSI driver that an in-tree volume was migrated to.
 pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";

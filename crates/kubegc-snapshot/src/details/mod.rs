@@ -120,7 +120,7 @@ pub struct ApiServiceDetails {
     pub group: Arc<str>,
     /// `spec.version`.
     pub version: Arc<str>,
-    /// Namespace and name of `spec.service`; `None` where the API server itself serves it.
+    /// Namespace and name of `spec.service`; `None` if the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
     /// The condition `Available`; `None` if the status lacks it.
     pub is_available: Option<bool>,
@@ -207,13 +207,13 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
 static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
 static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
 
-/// The spec of an object that is no pod; `None` where it was not read.
+/// The spec of an object that is no pod; `None` if it was not read.
 fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
     let spec = reading.part(&body.spec, SPEC)?;
     Some(spec.and_then(AnySpec::of_others).unwrap_or(&NO_SPEC))
 }
 
-/// The status; `None` where it was not read.
+/// The status; `None` if it was not read.
 fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Status<'a>> {
     Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
 }

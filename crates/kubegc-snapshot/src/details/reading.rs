@@ -143,7 +143,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `spec` or `status`: `None` where it was not read, `Some(None)` where it is absent from a whole object.
+    /// `spec` or `status`: `None` if it was not read, `Some(None)` if it is absent from a whole object.
     pub(crate) fn part<'v, 'de, T: Expected<'de>>(
         &mut self,
         part: &'v Soft<T>,

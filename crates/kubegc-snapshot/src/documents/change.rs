@@ -111,7 +111,7 @@ pub(super) fn at<'o>(object: &'o Object, path: &[&str]) -> Option<&'o Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// The map that holds the field, made where it is missing, and the field's key.
+/// The map that holds the field, made if it is missing, and the field's key.
 fn within<'o>(
     object: &'o mut Object,
     path: &[&'static str],

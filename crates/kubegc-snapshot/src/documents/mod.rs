@@ -139,7 +139,7 @@ impl Documents for JsonDocuments {
 /// Maximum number of texts and sets of labels that are shared.
 const SHARED_MAX: usize = 1 << 18;
 
-/// Parses an object, from a tree where the strict parser fails.
+/// Parses an object, from a tree if the strict parser fails.
 fn with_item<R>(
     document: &[u8],
     use_it: impl FnOnce(&Item<'_>) -> Result<R, DocumentError>,

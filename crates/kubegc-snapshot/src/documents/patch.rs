@@ -17,7 +17,7 @@ use super::{
     object_of,
 };
 
-/// The patch that makes the changes of a write; `None` where they change nothing.
+/// The patch that makes the changes of a write; `None` if they change nothing.
 ///
 /// # Complexity
 /// Linear in the document and the changes.
@@ -193,7 +193,7 @@ impl Difference<'_> {
         is_list && !(patch_type == PatchType::Strategic && self.entries().is_some())
     }
 
-    /// The entries of a list that change, for a strategic patch. `None` where it cannot express the change:
+    /// The entries of a list that change, for a strategic patch. `None` if it cannot express the change:
     /// entries share a key or have none.
     fn entries(&self) -> Option<Entries> {
         let (old, new) = (list_of(self.old), list_of(self.new));

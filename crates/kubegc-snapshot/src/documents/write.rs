@@ -23,7 +23,7 @@ use crate::{
     encoding, template, x509,
 };
 
-/// The JSON of a body. Unread fields are `false`, or 0 where a flag belongs, so that they cannot be
+/// The JSON of a body. Unread fields are `false`, or 0 in place of a flag, so that they cannot be
 /// read again.
 pub(super) fn body(body: &Body) -> Object {
     match body {

@@ -131,7 +131,7 @@ impl Splitter {
         }
     }
 
-    /// One member before `items`; the length of the document where it ends here.
+    /// One member before `items`; the length of the document if it ends here.
     fn head<R: Read>(
         &mut self,
         window: &mut Window<R>,

@@ -33,7 +33,7 @@ pub(crate) const FIELDS: [&str; 15] = [
 
 type Texts = BTreeMap<String, String>;
 
-/// The settings that a configuration sets; `None` where it leaves them to the defaults.
+/// The settings that a configuration sets; `None` if it leaves them to the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) high_percent: Option<i32>,

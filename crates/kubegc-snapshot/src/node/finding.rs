@@ -95,10 +95,10 @@ pub struct NodeFinding {
     pub problem: NodeProblem,
     /// The position; `None` if the finding concerns the node as a whole.
     pub place: Option<Place>,
-    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where
+    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty if
     /// it is none.
     pub object: Box<str>,
-    /// Path of the field concerned, such as `containers[3].createdAt`; empty where it is none in particular.
+    /// Path of the field concerned, such as `containers[3].createdAt`; empty if it is none in particular.
     pub field: Box<str>,
     /// The particulars, as a phrase.
     pub detail: Box<str>,

@@ -42,7 +42,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 impl Flags {
-    /// Takes the words of a command line; the reason where a kubelet would not start with them.
+    /// Takes the words of a command line; the reason if a kubelet would not start with them.
     pub(crate) fn read<'w>(
         &mut self,
         words: impl IntoIterator<Item = &'w str>,

@@ -125,7 +125,7 @@ struct Manifest {
     file: Arc<str>,
     namespace: String,
     name: String,
-    /// Empty where the manifest does not say.
+    /// Empty if the manifest does not say.
     uid: String,
 }
 

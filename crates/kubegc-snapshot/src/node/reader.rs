@@ -143,7 +143,7 @@ impl NodeReader {
     ///
     /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead
     /// container uses would seem unused. Without this declaration a listing counts as whole only if a
-    /// container in it does not run, and one runs where a sandbox is ready.
+    /// container in it does not run, and one runs if a sandbox is ready.
     #[must_use]
     pub fn containers_are_whole(mut self) -> Self {
         self.declared.containers_whole = true;

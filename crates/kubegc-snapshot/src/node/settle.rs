@@ -78,7 +78,7 @@ fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
     }
 }
 
-/// Gives up a listing of containers where nothing shows that it has the dead ones, or the running ones.
+/// Gives up a listing of containers if nothing shows that it has the dead ones, or the running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     let Part::Told { place, value } = &parts.containers else {
         return;

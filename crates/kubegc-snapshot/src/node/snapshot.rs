@@ -15,7 +15,7 @@ pub struct NodeSnapshot {
     /// [`NotAsked`](kubegc_node::Unlisted::NotAsked); an unreliable part is
     /// [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
     pub inventory: Inventory,
-    /// The kubelet's settings; `None` where neither configuration nor flags were given, or where a kubelet
+    /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet
     /// would refuse them.
     pub policy: Option<PolicySpec>,
     /// The kubelet's measurements; `None` if missing.

@@ -34,7 +34,7 @@ pub struct NodeStats {
     pub at: Option<Timestamp>,
 }
 
-/// Reads the summary; the reason where it cannot be trusted.
+/// Reads the summary; the reason if it cannot be trusted.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<NodeStats, String> {
     let node = match value.get("node") {
         Some(Value::Object(node)) => node,

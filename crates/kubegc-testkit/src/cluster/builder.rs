@@ -193,7 +193,7 @@ impl Builder {
         self
     }
 
-    /// The time at the beginning. Default: 2026-01-01T00:00:00Z; where the cluster follows a clock that runs,
+    /// The time at the beginning. Default: 2026-01-01T00:00:00Z; if the cluster follows a clock that runs,
     /// the machine's time.
     pub const fn start_at(mut self, start: Timestamp) -> Self {
         self.start = Some(start);
@@ -284,14 +284,14 @@ impl Builder {
     }
 
     /// For how long [`Cluster::settle`] waits for requests of tasks that run on other threads or wait for
-    /// real timers. Real time; not used where tokio's clock is paused. Default: 20 ms. Too little ends a
+    /// real timers. Real time; not used if tokio's clock is paused. Default: 20 ms. Too little ends a
     /// settle before a slow task has reacted; each settle takes at least this long.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Whether the cluster's time is tokio's, paused or running. Default: where tokio's clock is paused when
+    /// Whether the cluster's time is tokio's, paused or running. Default: if tokio's clock is paused when
     /// the cluster is built.
     ///
     /// With a running clock this is a cluster in real time that begins now: for work with `kubectl`, together

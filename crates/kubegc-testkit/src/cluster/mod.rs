@@ -253,7 +253,7 @@ impl Cluster {
 
     /// Advances the time and does nothing else: the control plane acts in [`settle`](Self::settle), not here.
     ///
-    /// Where the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to
+    /// If the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to
     /// timer, so that tasks act at their times. Otherwise it is the cluster's time alone, at once.
     ///
     /// # Panics

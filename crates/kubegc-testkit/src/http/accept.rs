@@ -58,7 +58,7 @@ pub(super) enum Aggregated {
 /// The form for objects.
 ///
 /// # Errors
-/// 406 where nothing in the header is served.
+/// 406 if nothing in the header is served.
 pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
     first_accepted(headers, |clause| {
         let Some(kind) = clause.parameter("as") else {
@@ -81,7 +81,7 @@ pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
 /// release serves.
 ///
 /// # Errors
-/// 406 where nothing in the header is served.
+/// 406 if nothing in the header is served.
 pub(super) fn discovery(
     headers: &HeaderMap,
     newest: Option<Aggregated>,

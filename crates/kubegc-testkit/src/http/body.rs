@@ -73,7 +73,7 @@ pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, S
     }))
 }
 
-/// The beginning of a body, as refusals show it: in hexadecimal digits where it is no object.
+/// The beginning of a body, as refusals show it: in hexadecimal digits if it is no object.
 fn excerpt(body: &[u8]) -> String {
     const BYTES_MAX: usize = 30;
     if body.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The media type of the body, without parameters; empty where the header is missing.
+/// The media type of the body, without parameters; empty if the header is missing.
 pub(super) fn content_type(request: &http::Request<Bytes>) -> &str {
     let header = request.headers().get(CONTENT_TYPE);
     let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default();

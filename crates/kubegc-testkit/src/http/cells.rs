@@ -244,7 +244,7 @@ fn labels(map: &Value) -> String {
     )
 }
 
-/// A label selector as requirements; empty where it means all or, missing, nothing.
+/// A label selector as requirements; empty if it means all or, missing, nothing.
 fn selector(selector: &Value) -> String {
     label_selector(selector).unwrap_or_default().to_string()
 }

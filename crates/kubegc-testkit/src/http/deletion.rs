@@ -25,7 +25,7 @@ pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Reques
 /// The options of a deletion: from the body if there is one, else from the query. They are not checked yet.
 ///
 /// # Errors
-/// 400 for a query that cannot be read; 415 or 500 where the body is nothing of the kind.
+/// 400 for a query that cannot be read; 415 or 500 if the body is nothing of the kind.
 ///
 /// # Upstream
 /// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2.

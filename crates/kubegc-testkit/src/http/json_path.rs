@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` where nothing
+/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` if nothing
 /// is.
 pub(super) fn first<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     let mut found = vec![object];

@@ -96,7 +96,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The code of the response; `None` where a node gives it.
+    /// The code of the response; `None` if a node gives it.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {

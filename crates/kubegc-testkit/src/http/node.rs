@@ -99,7 +99,7 @@ pub enum NodeRequest {
 pub struct NodeCall {
     /// The request.
     pub(crate) request: NodeRequest,
-    /// The response where the node cannot be reached.
+    /// The response if the node cannot be reached.
     unreachable: Reply,
 }
 

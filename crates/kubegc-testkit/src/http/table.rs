@@ -184,7 +184,7 @@ fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Val
     }
 }
 
-/// A duration as people read it: two units where the number is small, one where it is not.
+/// A duration as people read it: two units if the number is small, one if it is not.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

@@ -41,7 +41,7 @@ const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI
 /// Performs a token request.
 ///
 /// # Errors
-/// 404 where the service account or the object that the token is bound to does not exist, 422 for a lifetime
+/// 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
 /// out of bounds, 400 and 409 for an object that the token cannot be bound to.
 pub(super) fn answer(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
     let account = find(server, "serviceaccounts", call, &call.name)?;

@@ -74,7 +74,7 @@ impl Watch {
     /// Begins a watch.
     ///
     /// # Errors
-    /// 504 where the stream should begin with a list of a version that is not reached.
+    /// 504 if the stream should begin with a list of a version that is not reached.
     pub(super) fn begin(
         server: &ApiServer,
         kind: KindId,

@@ -178,7 +178,7 @@ impl Nodes<'_> {
     }
 
     /// Runs commands. The closure plays the process: it reads and writes its streams, and returns how it
-    /// ends. It is dropped where the client disconnects.
+    /// ends. It is dropped when the client disconnects.
     ///
     /// The client connects over WebSockets (`v5.channel.k8s.io` and `v4.channel.k8s.io`); SPDY is not served.
     #[cfg(feature = "ws")]

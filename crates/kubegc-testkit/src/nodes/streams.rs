@@ -44,7 +44,7 @@ const STREAM_BYTES: usize = 64 * 1024;
 /// The streams of a process that a closure plays.
 #[non_exhaustive]
 pub struct Process {
-    /// Standard input: at its end at once where the client sends none.
+    /// Standard input: at its end at once if the client sends none.
     pub stdin: Box<dyn AsyncRead + Send + Unpin>,
     /// Standard output.
     pub stdout: Box<dyn AsyncWrite + Send + Unpin>,

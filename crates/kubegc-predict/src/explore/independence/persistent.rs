@@ -288,7 +288,7 @@ impl<'a> View<'a> {
             .map(|(call, _)| call)
     }
 
-    /// The footprint of a step, which is tried for that; `None` where it is not known.
+    /// The footprint of a step, which is tried for that; `None` if it is not known.
     fn footprint(&self, choice: Choice) -> Option<Footprint> {
         match choice {
             Choice::Show(kind) => {
@@ -503,7 +503,7 @@ impl<'a> View<'a> {
         footprint
     }
 
-    /// The smallest set with a choice that this analysis can show to be persistent; `None` where it is not
+    /// The smallest set with a choice that this analysis can show to be persistent; `None` if it is not
     /// smaller than a bound.
     fn close(
         &self,

@@ -45,7 +45,7 @@ pub(crate) trait Listed: PartialEq {
     fn key(&self) -> (Arc<str>, Arc<str>);
 }
 
-/// Reads a listing; the reason where it is unknown.
+/// Reads a listing; the reason if it is unknown.
 ///
 /// # Complexity
 /// O(n log n) for n entries.

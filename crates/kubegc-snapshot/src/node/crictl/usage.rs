@@ -21,9 +21,9 @@ use crate::{
 pub struct FileSystemUsage {
     /// The mount point; empty if the runtime does not report it.
     pub mountpoint: Arc<str>,
-    /// Bytes used; `None` where unknown.
+    /// Bytes used; `None` if unknown.
     pub used_bytes: Option<u64>,
-    /// Inodes used; `None` where unknown.
+    /// Inodes used; `None` if unknown.
     pub inodes_used: Option<u64>,
     /// The time of the measurement; `None` if unknown.
     pub at: Option<Timestamp>,
