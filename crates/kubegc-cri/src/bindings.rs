@@ -1,7 +1,8 @@
-//! What goes over the wire: the bindings of `proto/cri.proto`, made by tonic's generator and kept in the repository, so that a build needs no `protoc`.
+//! The gRPC bindings of `proto/cri.proto`. tonic's generator made them; they are kept in the repository, so
+//! that a build needs no `protoc`.
 //!
-//! What lies below `generated/` is exempt from the rules of the house, as to lints, documentation and how a source file begins: the test `bindings` compares it with what the generator
-//! writes, letter by letter.
+//! The files below `generated/` are exempt from the house rules for lints, documentation and file headers:
+//! the test `bindings` compares them with the generator's output, letter by letter.
 #![allow(
     dead_code,
     missing_docs,

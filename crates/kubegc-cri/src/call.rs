@@ -1,4 +1,5 @@
-//! Sorts what a runtime answers into failures that a collector can act on, and gives every call its deadline.
+//! Classifies a runtime's responses into failures that a collector can handle, and sets the deadline of every
+//! call.
 
 use std::{error::Error as _, fmt, time::Duration};
 
@@ -32,17 +33,17 @@ impl Method {
 /// A call that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code: the runtime's, or the one that stands for what broke.
+    /// The code: the runtime's, or the code for a transport failure.
     pub(crate) code: Code,
     /// The message.
     pub(crate) message: String,
-    /// Whether this was found out here, not told by the runtime: the way there is broken.
+    /// Whether this was detected here and not reported by the runtime: the connection is broken.
     pub(crate) lost: bool,
-    /// Why the runtime was not reached; `None` where it was, or may have been.
+    /// The reason why the runtime was not reached; `None` if it was, or may have been.
     pub(crate) unreached: Option<Unreached>,
 }
 
-/// Calls a method. Whoever is called learns the deadline, and it is kept here too.
+/// Calls a method. The runtime receives the deadline, and it is enforced here too.
 pub(crate) async fn call<Q, A, F>(
     method: Method,
     about: &str,
@@ -74,7 +75,7 @@ where
 }
 
 impl Failure {
-    /// The deadline passed. `what` stands before the message.
+    /// The deadline passed. `what` is the prefix of the message.
     pub(crate) fn deadline(what: &str) -> Self {
         Self {
             code: Code::DeadlineExceeded,
@@ -94,10 +95,11 @@ impl Failure {
         }
     }
 
-    /// What it means to a collector.
+    /// The failure as a collector's error.
     ///
-    /// Of a call that reads, nothing is open. Of one that writes, nothing was done where it was not sent. Where a runtime answers with an error, it may be one that came up
-    /// half-way, whatever its code: what the runtime itself was answered by whom it asked is passed on.
+    /// A failed read never has an unknown outcome. A write that was not sent did nothing. An error response
+    /// of a runtime may come from a half-finished operation, whatever its code: the runtime also forwards the
+    /// errors of the services that it calls.
     pub(crate) fn of(self, method: Method) -> RuntimeError {
         let nothing_done = !method.writes || self.unreached.is_some();
         match self.code {
@@ -112,7 +114,7 @@ impl Failure {
 }
 
 impl From<&Status> for Failure {
-    /// A status with a source was made here, not by the runtime: the way there is broken.
+    /// A status with a source was made here, not by the runtime: the connection is broken.
     fn from(status: &Status) -> Self {
         let mut message = status.message().to_owned();
         let Some(mut source) = status.source() else {

@@ -1,4 +1,4 @@
-//! Opens a connection to a runtime, and decides whether it speaks the interface that kubegc needs.
+//! Opens a connection to a runtime, and checks that it serves the interface that kubegc needs.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,26 +20,31 @@ const KUBELET_API_VERSION: &str = "0.1.0";
 
 /// A container runtime behind a unix socket, spoken to as the kubelet does.
 ///
-/// Clones share the connection, and what was listed on it.
+/// Clones share the connection, and the record of its listings.
 ///
 /// # Guarantees
-/// A listing is whole or an error. Every call ends by its deadline. A call may be dropped at any time: what it reads is lost, and whether what it writes was done is for the next listing to say.
-/// Nothing is decided here: a runtime removes a running container, or an image in use, when asked.
+/// A listing is complete or an error. Every call ends by its deadline. A call may be dropped at any time: the
+/// data of a read is lost, and the next listing shows whether a write was performed. This type decides
+/// nothing: a runtime removes a running container, or an image in use, on request.
 ///
-/// Where the connection broke, the next call that reads opens another, so that a runtime that was started anew on the same socket is reached. A call that writes does not: it goes over the
-/// connection on which what it rests on was last listed, or is [`Refused`](kubegc_core::RuntimeError::Refused) unsent. Stopping and removing containers rests on the listing of containers; for
-/// sandboxes, on those of sandboxes and containers; for images, on those of images and containers. What was never listed holds nothing up.
+/// After a broken connection, the next call that reads opens another, so that a runtime that was restarted on
+/// the same socket is reached. A call that writes does not. It uses the connection of the listings behind it,
+/// or is [`Refused`](kubegc_core::RuntimeError::Refused) unsent. Stopping and removing containers depends on
+/// the listing of containers; removing sandboxes on those of sandboxes and containers; removing images on
+/// those of images and containers. A kind that was never listed blocks nothing.
 ///
 /// # Assumptions
 /// It is used within the tokio runtime in which it was connected, with I/O and time enabled.
 ///
-/// Another connection has no handshake: whoever listens by then is taken for a runtime, and [`version`](Self::version) stays what it was. Listings count whoever asked for them: where somebody else, a
-/// second collector or a source of pods, lists on a new connection while a plan of before is being performed, the rest of the plan goes over the new one. Ids of containers and sandboxes are drawn at
-/// random, so that they stand for nothing in another runtime; ids of images are not.
+/// A new connection has no handshake: any process that listens by then is assumed to be a runtime, and
+/// [`version`](Self::version) does not change. Listings count whichever caller requested them. If another
+/// caller, a second collector or a source of pods, lists on a new connection while an earlier plan is being
+/// performed, the rest of the plan uses the new one. Ids of containers and sandboxes are drawn at random, so
+/// that they match nothing in another runtime; ids of images are not.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
     pub(crate) runtime: Arc<Socket>,
-    /// The same socket, unless images are asked for elsewhere.
+    /// The same socket, unless images have another endpoint.
     pub(crate) images: Arc<Socket>,
     pub(crate) listed: Arc<Listed>,
     pub(crate) request_timeout: Duration,
@@ -48,7 +53,7 @@ pub struct CriRuntime {
     version: RuntimeVersion,
 }
 
-/// What a runtime says of itself.
+/// A runtime's response to `Version`.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeVersion {
@@ -56,7 +61,7 @@ pub struct RuntimeVersion {
     pub name: Arc<str>,
     /// Version of the runtime.
     pub version: Arc<str>,
-    /// Version of CRI: `v1`. cri-dockerd tells the version of Docker's API instead.
+    /// Version of CRI: `v1`. cri-dockerd reports the version of Docker's API instead.
     pub api_version: Arc<str>,
 }
 
@@ -67,14 +72,17 @@ impl fmt::Display for RuntimeVersion {
 }
 
 impl CriRuntime {
-    /// Connects to a runtime, and asks whether it serves what is needed.
+    /// Connects to a runtime, and checks that it serves the required services.
     ///
     /// # Errors
-    /// The socket cannot be opened; nobody answers in time; CRI v1 is not served, neither by the runtime nor, for images, at [`Options::image_endpoint`]; `Version` says half of what it must.
+    /// The socket cannot be opened; there is no response in time; CRI v1 is not served, neither by the
+    /// runtime nor, for images, at [`Options::image_endpoint`]; the response to `Version` lacks a required
+    /// field.
     ///
     /// # Upstream
-    /// `NewRemoteRuntimeService` and `NewRemoteImageService` of `cri-client/pkg` (1.31; before, `kubelet/cri/remote`): `Version` and `ImageFsInfo` are asked first. There any error of
-    /// `ImageFsInfo` fails; here one that the runtime itself reports does not, as it comes up again where it matters.
+    /// `NewRemoteRuntimeService` and `NewRemoteImageService` of `cri-client/pkg` (1.31; before,
+    /// `kubelet/cri/remote`): `Version` and `ImageFsInfo` are called first. There any error of `ImageFsInfo`
+    /// fails. Here an error that the runtime itself reports does not, because later calls report it again.
     pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, ConnectError> {
         let image_endpoint = options.image_endpoint.as_ref().unwrap_or(endpoint);
         let runtime = Arc::new(Socket::new(endpoint, &options));
@@ -101,13 +109,15 @@ impl CriRuntime {
     /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
     ///
     /// # Errors
-    /// [`ConnectError::NoRuntime`] where there is none, with why for each socket; [`ConnectError::Ambiguous`] where there are several; [`ConnectError::Doubtful`] where there is one, and
-    /// of another socket it could not be found out: that may be the node's runtime, and this a leftover.
+    /// [`ConnectError::NoRuntime`] if there is none, with the reason for each socket;
+    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Doubtful`] if there is one, and
+    /// another socket is undetermined: that may be the node's runtime, and this a leftover.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
     }
 
-    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one: the first.
+    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one:
+    /// the first.
     ///
     /// # Errors
     /// As [`detect`](Self::detect).
@@ -150,14 +160,14 @@ impl CriRuntime {
         })
     }
 
-    /// What the runtime said of itself when it was connected to.
+    /// The runtime's response to `Version` when the connection was made.
     #[must_use]
     pub const fn version(&self) -> &RuntimeVersion {
         &self.version
     }
 }
 
-/// Asks the runtime what it is. Upstream's `getVersion` wants the same four fields.
+/// Calls `Version`. Upstream's `getVersion` requires the same four fields.
 async fn version(
     endpoint: &Endpoint,
     mut client: RuntimeServiceClient<Channel>,
@@ -189,14 +199,16 @@ async fn version(
     if let Some((field, _)) = empty {
         return Err(ConnectError::HalfAnswer { path, field, version });
     }
-    // cri-dockerd tells Docker's version here, such as 1.41.0; what begins with a v is one of CRI's.
+    // cri-dockerd reports Docker's version here, such as 1.41.0; a version with the prefix `v` is one of
+    // CRI's.
     if version.api_version.starts_with('v') && &*version.api_version != "v1" {
         return Err(ConnectError::WrongVersion { path, version });
     }
     Ok(version)
 }
 
-/// Asks whether images are served. A runtime that has the service and reports an error counts as serving them.
+/// Checks whether images are served. A runtime that has the service and reports an error counts as serving
+/// them.
 async fn serves_images(
     endpoint: &Endpoint,
     mut client: ImageServiceClient<Channel>,
@@ -219,7 +231,7 @@ async fn serves_images(
     }
 }
 
-/// What a failed call of the handshake says of the socket.
+/// The error for a failed call of the handshake.
 fn failed(
     endpoint: &Endpoint,
     service: &'static str,

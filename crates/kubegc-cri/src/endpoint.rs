@@ -1,4 +1,4 @@
-//! Says which socket a runtime listens on.
+//! The socket of a runtime.
 
 use std::{
     fmt,
@@ -9,7 +9,8 @@ use std::{
 
 /// The unix socket of a runtime.
 ///
-/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it: `unix:///run/containerd/containerd.sock`, or the path alone.
+/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it:
+/// `unix:///run/containerd/containerd.sock`, or the path alone.
 ///
 /// # Examples
 /// ```
@@ -26,7 +27,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where runtimes listen unless told otherwise, each with the runtime's name.
+    /// Default sockets of runtimes, each with the runtime's name.
     pub const KNOWN: &[(&str, &str)] = &[
         ("containerd", "/run/containerd/containerd.sock"),
         ("CRI-O", "/run/crio/crio.sock"),
@@ -42,13 +43,13 @@ impl Endpoint {
         ),
     ];
 
-    /// The socket at this path, which is taken as it is.
+    /// The socket at this path, which is used unchanged.
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where the socket lies.
+    /// The path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -60,14 +61,15 @@ impl Endpoint {
         Self::KNOWN.iter().map(|(_, path)| Self::unix(path)).collect()
     }
 
-    /// Those of [`KNOWN`](Self::KNOWN) where there is a socket now. Whether anybody listens is not asked.
+    /// Those of [`KNOWN`](Self::KNOWN) at which a socket exists now. Whether a process listens is not
+    /// checked.
     #[must_use]
     pub fn present() -> Vec<Self> {
         with_socket(Self::known())
     }
 }
 
-/// Those at whose path there is a socket.
+/// Those with a socket at their path.
 fn with_socket(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.retain(|endpoint| {
         std::fs::metadata(&endpoint.path).is_ok_and(|found| found.file_type().is_socket())
@@ -84,7 +86,7 @@ impl fmt::Display for Endpoint {
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    /// Reads `unix:///path`, `unix:/path` or `/path`. Nothing is decoded: a `%` stands for itself.
+    /// Parses `unix:///path`, `unix:/path` or `/path`. Nothing is decoded: a `%` is a literal character.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         if text.is_empty() {
             return Err(EndpointError::Empty);
@@ -112,11 +114,11 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Why a text names no socket.
+/// A reason why a text names no socket.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EndpointError {
-    /// There is no text.
+    /// The text is empty.
     #[error("the endpoint is empty; give one such as unix:///run/containerd/containerd.sock")]
     Empty,
     /// It names something else than a unix socket.

@@ -1,4 +1,4 @@
-//! Says why there is no connection to a runtime, and what to do about it.
+//! Errors of connecting to a runtime, with advice.
 
 use std::{
     fmt, io,
@@ -9,14 +9,15 @@ use std::{
 
 use crate::{Endpoint, EndpointError, RuntimeVersion};
 
-/// Why there is no runtime to speak to. Each message names the socket, what was found, and what to do.
+/// A reason why there is no connection to a runtime. Each message names the socket, the finding, and the
+/// remedy.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The text names no socket.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{}: no such file: start the runtime, or name the socket that it listens on", path.display())]
     NoSocket {
         /// The path.
@@ -34,7 +35,7 @@ pub enum ConnectError {
         /// The path.
         path: PathBuf,
     },
-    /// The socket is there, and no process has it open.
+    /// The socket exists, and no process has it open.
     #[error("{}: connection refused: nobody listens; start the runtime that left the socket", path.display())]
     NobodyListens {
         /// The path.
@@ -48,15 +49,15 @@ pub enum ConnectError {
         /// The system's message.
         message: String,
     },
-    /// Nobody answered in time.
+    /// There was no response in time.
     #[error("{}: no answer within {waited:?}: see whether the runtime hangs, or wait longer", path.display())]
     Timeout {
         /// The path.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         waited: Duration,
     },
-    /// Whoever listens does not offer a service of CRI v1.
+    /// The listening process does not serve CRI v1.
     #[error(
         "{}: does not serve {service} ({message}): the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket",
         path.display()
@@ -66,68 +67,69 @@ pub enum ConnectError {
         path: PathBuf,
         /// The service that is missing.
         service: &'static str,
-        /// What was answered.
+        /// The response.
         message: String,
     },
-    /// The runtime says that it speaks another version.
+    /// The runtime reports another CRI version.
     #[error("{}: {version} does not speak CRI v1, which is needed", path.display())]
     WrongVersion {
         /// The path.
         path: PathBuf,
-        /// What it says of itself.
+        /// Its response to `Version`.
         version: RuntimeVersion,
     },
-    /// The runtime leaves out what every runtime says of itself.
+    /// The runtime's response to `Version` lacks a required field.
     #[error("{}: half an answer: Version does not tell {field} ({version:?})", path.display())]
     HalfAnswer {
         /// The path.
         path: PathBuf,
         /// The field that is empty.
         field: &'static str,
-        /// What it does say of itself.
+        /// The fields that it has.
         version: RuntimeVersion,
     },
-    /// The first questions were answered with an error or in another protocol, or the connection broke.
+    /// The first calls failed with an error or in another protocol, or the connection broke.
     #[error("{}: {operation} failed; see whether a container runtime listens there and is well: {message}", path.display())]
     Handshake {
         /// The path.
         path: PathBuf,
-        /// What was asked.
+        /// The call.
         operation: &'static str,
-        /// What was answered.
+        /// The response.
         message: String,
     },
     /// None of several sockets leads to a runtime.
     #[error("no container runtime found; {}", Tried(tried))]
     NoRuntime {
-        /// Why each does not, in the order in which they were tried.
+        /// The error of each, in the order in which they were tried.
         tried: Vec<Self>,
     },
-    /// Several sockets lead to runtimes, and nothing says which is meant.
+    /// Several sockets lead to runtimes, and the intended one is undetermined.
     #[error(
         "several container runtimes found, name the one that is meant: {}.",
         Found(found)
     )]
     Ambiguous {
-        /// Each with what it says of itself.
+        /// Each with its response to `Version`.
         found: Vec<(Endpoint, RuntimeVersion)>,
     },
-    /// A socket leads to a runtime, and another may: why it does not answer as one says nothing of who listens there.
+    /// A socket leads to a runtime, and another may: its error does not show which process listens there.
     #[error(
         "name the container runtime that is meant: found {}; perhaps there is another; {}",
         Found(found),
         Tried(unclear)
     )]
     Doubtful {
-        /// Each with what it says of itself: one or more.
+        /// Each with its response to `Version`: one or more.
         found: Vec<(Endpoint, RuntimeVersion)>,
-        /// What went wrong with the others, in the order in which they were tried.
+        /// The errors of the others, in the order in which they were tried.
         unclear: Vec<Self>,
     },
 }
 
 impl ConnectError {
-    /// Whether there surely is no runtime that speaks CRI v1: no socket, nobody behind it, or somebody who speaks something else.
+    /// Whether there certainly is no runtime that serves CRI v1: no socket, no listening process, or a
+    /// process with another protocol.
     pub(crate) const fn tells_of_no_runtime(&self) -> bool {
         matches!(
             self,
@@ -139,7 +141,8 @@ impl ConnectError {
         )
     }
 
-    /// What kept this socket from being opened. Looks at the file, as the system reports a file that is no socket as one where nobody listens.
+    /// The error of opening this socket. Checks the file type, because the system reports a file that is no
+    /// socket like a socket without listener.
     pub(crate) fn opening(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -189,7 +192,7 @@ mod tests {
 
     use super::ConnectError;
 
-    /// Those that come up whoever runs the tests are told of real sockets elsewhere.
+    /// Errors that do not depend on the user who runs the tests are tested with real sockets elsewhere.
     #[test]
     fn what_the_system_says_of_a_socket_is_told_in_words_of_what_to_do() {
         let path = Path::new("/run/no/such.sock");

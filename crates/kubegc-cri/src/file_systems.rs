@@ -1,6 +1,6 @@
-//! Says how much there is of the file systems that a runtime names.
+//! Capacity and free space of the file systems that a runtime names.
 //!
-//! A runtime knows what it uses. What there is, and what is free, the file system itself tells.
+//! A runtime reports its own usage. Capacity and free space come from the file system itself.
 
 use std::{
     path::Path,
@@ -23,26 +23,31 @@ use crate::{
 
 /// The file systems of a runtime.
 ///
-/// A collector frees space on the first of [`images`](Self::images). Both lists are what eviction looks at: where writable layers lie on a disk apart from images, how full that disk is decides too, and
-/// what is freed on the one says nothing of the other. See [`kubegc_node::eviction`]: [`FileSystems::told_by`](kubegc_node::eviction::FileSystems::told_by) takes the first mount point of each list, and
-/// [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) what was measured there.
+/// A collector frees space on the first of [`images`](Self::images). Eviction uses both lists: if writable
+/// layers are on a disk separate from images, that disk's usage counts too, and space freed on one does not
+/// show on the other. See [`kubegc_node::eviction`]:
+/// [`FileSystems::told_by`](kubegc_node::eviction::FileSystems::told_by) takes the first mount point of each
+/// list, and [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) the measurement
+/// there.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystems {
-    /// File systems with images. Upstream looks at the first.
+    /// File systems with images. Upstream reads the first.
     pub images: Vec<MountedFileSystem>,
-    /// File systems with writable layers; empty where the runtime does not tell them apart.
+    /// File systems with writable layers; empty if the runtime does not distinguish them.
     pub containers: Vec<MountedFileSystem>,
 }
 
-/// A file system, and where the runtime says that it is.
+/// A file system, and the mount point that the runtime reports.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MountedFileSystem {
-    /// A folder on it, on the runtime's host; empty where the runtime does not say.
+    /// A folder on it, on the runtime's host; empty if the runtime does not say.
     pub mountpoint: Arc<str>,
-    /// How full it is. Used bytes are the runtime's; all else is the file system's, and `None` where the folder cannot be looked at. Never another's: below a
-    /// [`host_root`](crate::Options::host_root) links are followed as the host follows them, and where the system cannot do that (before Linux 5.6, or not Linux), nothing is known.
+    /// Usage and capacity. Used bytes are the runtime's; all else is the file system's, and `None` if the
+    /// folder cannot be read. It is never another file system's: below a
+    /// [`host_root`](crate::Options::host_root) links are followed as the host follows them. If the system
+    /// cannot do that (before Linux 5.6, or not Linux), nothing is known.
     pub file_system: FileSystem,
 }
 
@@ -52,11 +57,13 @@ impl CriRuntime {
     /// All file systems that the runtime names, in its order, each measured now.
     ///
     /// # Errors
-    /// The runtime reports an error, or looking at one of the file systems takes longer than a call may: it can be one whose server is away. File systems are looked at one by one, for all
-    /// clones together; while one hangs beyond that time, every further call is an error at once.
+    /// The runtime reports an error, or measuring one of the file systems takes longer than a call may: its
+    /// server may be unavailable. File systems are measured one by one, for all clones together. While one
+    /// hangs beyond that time, every further call fails at once.
     ///
     /// # Upstream
-    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known device, leaves capacity and free bytes out too.
+    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known
+    /// device, leaves capacity and free bytes out too.
     pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
         let told = self.usages().await?;
         Ok(FileSystems {
@@ -116,15 +123,15 @@ impl CriRuntime {
     }
 }
 
-/// Whose turn it is to look at a file system: one at a time, so that of those that hang there is never more than one thread.
+/// Serializes measurements of file systems, so that at most one thread hangs.
 #[derive(Debug)]
 pub(crate) struct Measuring {
     turn: Arc<Semaphore>,
-    /// What is looked at, and since when.
+    /// The folder being measured, and since when.
     under_way: Arc<Mutex<Option<UnderWay>>>,
 }
 
-/// A folder that is looked at, and since when.
+/// A folder being measured, and since when.
 type UnderWay = (Arc<str>, Instant);
 
 impl Default for Measuring {
@@ -137,7 +144,8 @@ impl Default for Measuring {
 }
 
 impl Measuring {
-    /// Looks, on a thread where that may block. Whoever has the turn is waited for, but no longer than it may take; a thread that hangs keeps the turn until it ends.
+    /// Measures, on a thread that may block. Waits for a measurement in progress, but no longer than it may
+    /// take. A thread that hangs keeps the slot until it ends.
     async fn run<T: Send + 'static>(
         &self,
         mountpoint: &Arc<str>,
@@ -174,7 +182,7 @@ impl Measuring {
     }
 }
 
-/// How much there is, and how much is free; why that is not known.
+/// Capacity and free space, or the reason why they are unknown.
 fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
     if !folder.starts_with('/') {
         return Err("the runtime names no absolute path".to_owned());
@@ -193,7 +201,8 @@ fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
     })
 }
 
-/// Asks about a folder of the host, whose file systems are mounted below this root. Links and `..` lead nowhere else, as they do on the host.
+/// Calls `fstatvfs` on a folder of the host, whose file systems are mounted below this root. Links and `..`
+/// are resolved as on the host.
 #[cfg(target_os = "linux")]
 fn below(host_root: &Path, folder: &str) -> Result<StatVfs, String> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
@@ -217,7 +226,7 @@ fn below(_host_root: &Path, _folder: &str) -> Result<StatVfs, String> {
     Err("below another root, only Linux can follow links as the host does".to_owned())
 }
 
-/// Asks again while signals come in between, and a few times more where something is being renamed meanwhile.
+/// Repeats a call that signals interrupt, and a few times more if a file is being renamed meanwhile.
 fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut renamed = 0;
     loop {
@@ -254,7 +263,7 @@ mod tests {
             let why = "statvfs /disk: not begun, as statvfs /nfs hangs: ";
             assert_eq!(refused, Err(late(why)));
         }
-        // Who has more patience waits for its turn.
+        // A caller with a longer timeout waits for its slot.
         let minute = Duration::from_secs(60);
         let disk = "/disk".into();
         let waiting = measuring.run(&disk, minute, || true);

@@ -1,6 +1,7 @@
 //! A node's container runtime, file systems and log files, as kubegc's node collector wants them.
 //!
-//! Nothing is decided here about garbage: [`kubegc_node`] decides, [`CriRuntime`] asks containerd, CRI-O or another runtime over its socket, and does what it is told. For Unix.
+//! This crate decides nothing about garbage: [`kubegc_node`] decides, and [`CriRuntime`] calls containerd,
+//! CRI-O or another runtime over its socket. For Unix.
 //!
 //! | what a collector needs | who gives it |
 //! |---|---|
@@ -14,21 +15,27 @@
 //!
 //! # Safety rules
 //!
-//! - **The planner protects, not the runtime.** containerd removes a running container, and an image that containers use, when asked. Only call what a plan says.
-//! - **A listing is whole or an error.** An answer beyond [`Options::message_bytes_max`] is an error. So is one with an entry that has no id, a container without sandbox or image, a sandbox of no
-//!   pod, or two entries that contradict each other: what such an entry holds could be what keeps something else. The error names the entry and the field, and nothing is planned.
-//! - **Odd states are taken with care**, and told as a warning: a container's counts as unknown, so that it is stopped before it is removed; a sandbox's as ready, so that it stays.
-//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. A stop may take its grace longer. So has looking at a file system. [`HostLogs`] has none: it reads and
-//!   removes files, which the system does in its own time.
-//! - **Nothing is repeated.** What became of a write whose answer was lost, the next listing says.
-//! - **A write follows its listing.** Where the connection broke after a listing, what was planned on it is refused until there is another: another runtime may have taken the socket. A pass
-//!   in which that comes up ends with errors, and the next one goes on. See [`CriRuntime`].
-//! - **Calls may be dropped** at any await. A write that was sent may be done all the same.
+//! - **The planner protects, not the runtime.** containerd removes a running container, and an image that
+//!   containers use, on request. Only perform calls that a plan contains.
+//! - **A listing is complete or an error.** A response beyond [`Options::message_bytes_max`] is an error. So
+//!   is one with an entry that has no id, a container without sandbox or image, a sandbox of no pod, or two
+//!   entries that contradict each other: such an entry could be the reason to keep another object. The error
+//!   names the entry and the field, and nothing is planned.
+//! - **Unexpected states are handled conservatively**, and logged as a warning. A container's state counts as
+//!   unknown, so that it is stopped before it is removed; a sandbox's counts as ready, so that it stays.
+//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. The deadline
+//!   of a stop additionally has its grace period. Measuring a file system has a deadline too. [`HostLogs`]
+//!   has none: it reads and removes files, which the system does in its own time.
+//! - **Nothing is repeated.** The next listing shows the outcome of a write whose response was lost.
+//! - **A write follows its listing.** If the connection broke after a listing, the writes planned on it are
+//!   refused until there is another: another runtime may have taken the socket. Such a pass ends with errors,
+//!   and the next one continues. See [`CriRuntime`].
+//! - **Calls may be dropped** at any await. A write that was sent may still be performed.
 //!
 //! # Failures
 //!
-//! Why there is no runtime to speak to is a [`ConnectError`]. What an answer means to a collector is a [`kubegc_core::RuntimeError`], whose text is the one that the kubelet logs
-//! (`rpc error: code = Unavailable desc = ...`):
+//! A failure to connect to a runtime is a [`ConnectError`]. A failed call is a [`kubegc_core::RuntimeError`],
+//! whose text is the one that the kubelet logs (`rpc error: code = Unavailable desc = ...`):
 //!
 //! | answer | reading | writing | was the write carried out? |
 //! |---|---|---|---|
@@ -40,7 +47,8 @@
 //!
 //! # Upstream
 //!
-//! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI v1). Different are:
+//! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI
+//! v1). Differences:
 //!
 //! | | kubelet | here |
 //! |---|---|---|
@@ -57,18 +65,24 @@
 //!
 //! # The image of sandboxes
 //!
-//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules are followed:
+//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules
+//! are followed:
 //!
-//! - **Before 1.29**, the planner protects the one that [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image) names. Kubelets have it as `--pod-infra-container-image`; here
-//!   it is [`RuntimeStatus::sandbox_image`], where the runtime tells. The runtime is asked for its id in each pass.
-//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such, [`KeepImages`](kubegc_node::driver::KeepImages) does.
+//! - **Before 1.29**, the planner protects the one that
+//!   [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image) names. Kubelets have it as
+//!   `--pod-infra-container-image`; here it is [`RuntimeStatus::sandbox_image`], if the runtime reports it.
+//!   Each pass requests its id from the runtime.
+//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such,
+//!   [`KeepImages`](kubegc_node::driver::KeepImages) does.
 //!
-//! `KeepImages` compares texts, and the runtime may be configured with a shorter name than it lists: k3s says `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`. So it is
-//! given both: the text, for an image that is pulled later, and the id that [`image_id`](kubegc_core::Runtime::image_id) tells now, which holds whatever it is called. The last example does that.
+//! `KeepImages` compares texts, and the runtime may be configured with a shorter name than it lists: k3s has
+//! `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`. So it is given both: the
+//! text, for an image that is pulled later, and the current id from
+//! [`image_id`](kubegc_core::Runtime::image_id), which is valid under every name. The last example does that.
 //!
 //! # Examples
 //!
-//! Errors say what to do:
+//! Errors contain advice:
 //! ```
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
@@ -85,7 +99,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What would the kubelet remove here? A dry run, with every ready sandbox taken for a pod that should run:
+//! A dry run of the kubelet's collection, in which every ready sandbox counts as a pod that should run:
 //! ```no_run
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {

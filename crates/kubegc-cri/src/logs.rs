@@ -1,4 +1,5 @@
-//! Decides what is read and removed of a node's log files: where links lead, which names stay in their folder, which files belong to one log.
+//! Reads and removes a node's log files: follows links, keeps names inside their folder, and finds the files
+//! of one log.
 
 use std::{
     fs::{self, DirEntry},
@@ -14,29 +15,32 @@ use kubegc_core::{
 };
 use tokio::task::spawn_blocking;
 
-/// Where kubelets have the logs of pods, unless `podLogsDir` says otherwise.
+/// The kubelet's default folder of pod logs, unless `podLogsDir` sets another.
 const PODS: &str = "/var/log/pods";
-/// Where they have links to the logs of containers.
+/// The kubelet's folder of links to container logs.
 const LINKS: &str = "/var/log/containers";
-/// How such links end.
+/// The suffix of such links.
 const SUFFIX: &str = ".log";
 
 /// The log files of this machine.
 ///
 /// # Guarantees
-/// Nothing outside the two folders is removed but the log files that the runtime itself names. An entry that is a link is removed, and not what it leads to; the two
-/// folders themselves may be links. A listing is whole or an error, but for names that are not UTF-8: a kubelet writes none, they are left out and stay.
-/// Errors say the path.
+/// Nothing outside the two folders is removed except the log files that the runtime itself names. An entry
+/// that is a link is removed, and not its target; the two folders themselves may be links. A listing is
+/// complete or an error, except for names that are not UTF-8: a kubelet writes none, they are left out and
+/// stay. Errors contain the path.
 ///
 /// # Assumptions
-/// The folders are seen here by the paths by which the kubelet and the runtime see them, and so is what links lead to: in a container, mount them, and the
-/// folders of the runtime, in their own places. A link whose target is not mounted seems to dangle, and goes once its container has ended, or where the runtime has no
-/// status for the container or fails to answer: upstream has it so
-/// ([`NoStatus`](kubegc_node::log::LinkGone::NoStatus)).
-/// It is used within a tokio runtime. Work on files goes on in its own thread to its end, also where the call was dropped.
+/// The folders and the targets of links must have the same paths here as for the kubelet and the runtime: in
+/// a container, mount them, and the folders of the runtime, at their own paths. A link whose target is not
+/// mounted seems to dangle. It is removed once its container has ended, or if the runtime has no status for
+/// the container or fails to respond, as upstream does ([`NoStatus`](kubegc_node::log::LinkGone::NoStatus)).
+/// It is used within a tokio runtime. File operations run to their end on their own thread, even if the call
+/// was dropped.
 ///
 /// # Upstream
-/// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go` `Clean`.
+/// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go`
+/// `Clean`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLogs {
     pods: PathBuf,
@@ -60,7 +64,8 @@ impl HostLogs {
         }
     }
 
-    /// The link of this path in the folder of links. Planners name links in `/var/log/containers`: that stands for whatever folder this one has.
+    /// The link of this path in the folder of links. Planners name links in `/var/log/containers`: that
+    /// represents the folder configured here.
     fn link(&self, path: &str) -> Result<PathBuf, RuntimeError> {
         let refused = || RuntimeError::refused(format!("{path}: no link in {}", self.links.display()));
         let (folder, name) = path.rsplit_once('/').ok_or_else(refused)?;
@@ -75,7 +80,8 @@ impl HostLogs {
 
 #[async_trait]
 impl LogDirectory for HostLogs {
-    /// Names of all entries of the folder of pods, files and links too. A folder that is not there is an error: a kubelet makes it when it starts.
+    /// Names of all entries of the folder of pods, files and links too. A missing folder is an error: a
+    /// kubelet creates it when it starts.
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
         let folder = self.pods.clone();
         blocking(move || {
@@ -90,7 +96,8 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// What ends in `.log`, link or not, and whether something is where it leads. A folder that is not there has no links.
+    /// The entries with the suffix `.log`, link or not, and whether their target exists. A missing folder has
+    /// no links.
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
         let folder = self.links.clone();
         blocking(move || {
@@ -113,7 +120,7 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// Removes an entry with all below it; a link by itself. One that is gone is no error.
+    /// Removes an entry with its content; a link by itself. A missing one is no error.
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
         if !is_name(entry) {
             let folder = self.pods.display();
@@ -123,7 +130,7 @@ impl LogDirectory for HostLogs {
         blocking(move || gone(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
     }
 
-    /// Removes a link, not what it leads to; a file in its place too, as upstream does, and never a folder.
+    /// Removes a link, not its target; a file in its place too, as upstream does, and never a folder.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
         let path = self.link(path)?;
         blocking(move || match fs::symlink_metadata(&path) {
@@ -133,14 +140,17 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// Removes a log and its rotated copies: the file of this name, and those in its folder whose names go on with `.` behind it, letter by letter
-    /// (`0.log`, `0.log.20260101-000000.gz`). Links are removed, not followed; folders are left alone. The first error ends it. What is gone is no error.
+    /// Removes a log and its rotated copies: the file of this name, and those in its folder whose names
+    /// continue with `.` behind it, letter by letter (`0.log`, `0.log.20260101-000000.gz`). Links are
+    /// removed, not followed; folders are kept. The first error ends it. A missing file is no error.
     ///
-    /// A path that is not absolute, leads back up or names no file names no log: nothing is removed, and a warning says so. An error would keep the container for ever.
+    /// A path that is not absolute, contains `..` or names no file names no log: nothing is removed, and a
+    /// warning is logged. An error would keep the container for ever.
     ///
     /// # Upstream
-    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[` and `*` in the path are no letters. A rotated log is named
-    /// `<path>.<time>`, then `<path>.<time>.gz` by way of `.tmp`, so nothing of a log is missed here.
+    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[`
+    /// and `*` in the path are no letters. A rotated log is named `<path>.<time>`, then `<path>.<time>.gz` by
+    /// way of `.tmp`, so nothing of a log is missed here.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
         let Some((folder, name)) = log_file(log_path) else {
             tracing::warn!(log_path, "no absolute path of a file: no log is removed");
@@ -184,7 +194,7 @@ fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains('/')
 }
 
-/// The folder of a log and its name there, where the path is absolute and does not lead back up.
+/// The folder of a log and its name there, if the path is absolute and does not lead back up.
 fn log_file(path: &str) -> Option<(PathBuf, String)> {
     let (folder, name) = path.rsplit_once('/')?;
     let folder = Path::new(if folder.is_empty() { "/" } else { folder });
@@ -197,7 +207,7 @@ fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     fs::read_dir(folder)?.collect()
 }
 
-/// What following a link finds. One that is gone by now leads nowhere either: removing it again finds nothing.
+/// The target of a link. A link that no longer exists counts as dangling: removing it again finds nothing.
 fn target(path: &Path) -> LogTarget {
     match fs::metadata(path) {
         Ok(_) => LogTarget::Exists,
@@ -206,7 +216,8 @@ fn target(path: &Path) -> LogTarget {
     }
 }
 
-/// Removes a folder with all below it, or what else there is. Links are not followed, not even one that takes the folder's place meanwhile.
+/// Removes a folder with its content, or any other entry. Links are not followed, not even one that takes the
+/// folder's place meanwhile.
 fn remove_tree(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)
@@ -224,7 +235,7 @@ fn remove_unless_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is gone already needs no removal.
+/// A missing file needs no removal.
 fn gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -1,10 +1,10 @@
-//! How long to wait for a runtime, and how much to take from it.
+//! Timeouts, size limits and endpoints of a connection to a runtime.
 
 use std::{path::PathBuf, time::Duration};
 
 use crate::Endpoint;
 
-/// How a runtime is spoken to. The default is what the kubelet does.
+/// The options of a connection to a runtime. The default is that of the kubelet.
 ///
 /// # Examples
 /// ```
@@ -15,17 +15,21 @@ use crate::Endpoint;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How long a call may take; stopping a container may take its grace longer. Default: 2 minutes, the kubelet's `runtimeRequestTimeout`. Too short: a busy runtime's
-    /// listings fail, and nothing is collected while the disk fills. Too long: a runtime that hangs holds up the pass.
+    /// Timeout of a call; stopping a container may additionally take its grace period. Default: 2 minutes,
+    /// the kubelet's `runtimeRequestTimeout`. Too short: a busy runtime's listings fail, and nothing is
+    /// collected while the disk fills. Too long: a runtime that hangs delays the pass.
     pub request_timeout: Duration,
-    /// How long opening the socket may take, and how long the first answer when connecting. Default: 10 s.
+    /// Timeout for opening the socket, and for the first response when connecting. Default: 10 s.
     pub connect_timeout: Duration,
-    /// How large an answer may be. Default: 16 MiB, as with the kubelet. A longer listing is an error, never a part of one.
+    /// Maximum size of a response. Default: 16 MiB, as with the kubelet. A longer listing is an error, never
+    /// truncated.
     pub message_bytes_max: usize,
-    /// Where images are asked for, if not where containers are. Default: none; the kubelet's `imageServiceEndpoint`.
+    /// The endpoint for images, if it is not that for containers. Default: none; the kubelet's
+    /// `imageServiceEndpoint`.
     pub image_endpoint: Option<Endpoint>,
-    /// Where the file systems of the runtime's host are mounted here. Default: `/`. An agent in a container that has the host's under `/host` says so, lest it measure its own. Links are
-    /// followed as the host follows them, which takes Linux 5.6; without, nothing is measured.
+    /// The mount point of the host's root here. Default: `/`. An agent in a container that has the host's
+    /// root under `/host` must set it, or else it measures its own file systems. Links are followed as the
+    /// host follows them, which requires Linux 5.6; without it, nothing is measured.
     pub host_root: PathBuf,
 }
 

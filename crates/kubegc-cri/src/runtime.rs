@@ -47,8 +47,9 @@ impl CriRuntime {
         Ok(facts)
     }
 
-    /// Stops or removes, which succeeds where there is nothing any more. Without an id nothing is sent: a runtime may take that for the beginning of every id. Nor is it where what the
-    /// call rests on, each kind with its socket, was listed on another connection than the last.
+    /// Stops or removes; succeeds if the object no longer exists. Without an id nothing is sent, because a
+    /// runtime may treat it as a prefix of every id. Nothing is sent either if the listings behind the call,
+    /// each kind with its socket, were on another connection than the last.
     async fn change<Q, A, F>(
         &self,
         socket: &Socket,
@@ -63,7 +64,7 @@ impl CriRuntime {
         if id.is_empty() {
             return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
         }
-        // Taken before it is compared: one that is made in between is not the one that the call goes over.
+        // Read before the comparison: a connection that is made in between is not the one that the call uses.
         let link = socket.link();
         if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
             return Err(socket.gone().of(method));
@@ -195,7 +196,7 @@ impl Runtime for CriRuntime {
         }
     }
 
-    /// The call may take the grace longer than others, as upstream has it.
+    /// The call may additionally take the grace period, as upstream does.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
         let method = Method::writes("StopContainer");
         let message = StopContainerRequest {

@@ -1,7 +1,9 @@
-//! Decides which connection a call goes over: what reads opens a new one where the last one broke; what writes goes over the one that was listed on, or nowhere.
+//! Selects the connection of a call: a read opens a new one if the last one broke; a write uses the
+//! connection of its listing, or is not sent.
 //!
-//! Whoever listens on a socket may be another runtime than before, with other containers under way. So a connection is opened once, and never again in silence: what comes
-//! after it is another connection, with another number.
+//! The process that listens on a socket may have become another runtime, with other containers. So a
+//! connection is opened once and never reopened silently: its successor is another connection, with another
+//! number.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,13 +27,13 @@ use crate::{
     call::{Failure, Method, call},
 };
 
-/// Why a call was not sent.
+/// A reason why a call was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreached {
     /// The socket cannot be opened.
     #[error(transparent)]
     Closed(ConnectError),
-    /// It can, but the connection that the call belongs to is gone.
+    /// It can, but the connection of the call no longer exists.
     #[error(
         "{}: the connection that was listed on is gone, and another runtime may listen there now: list again",
         path.display()
@@ -42,7 +44,7 @@ pub(crate) enum Unreached {
     },
 }
 
-/// A connection, opened by its first call and never again.
+/// A connection, opened by its first call and never reopened.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// Of the connections to its socket, which it is, counted from one.
@@ -78,7 +80,7 @@ impl Socket {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A connection after one that is gone: a new one, unless another call has made it already.
+    /// The connection after a closed one: a new one, unless another call has made it already.
     fn link_after(&self, gone: &Link) -> Link {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.number == gone.number {
@@ -88,7 +90,8 @@ impl Socket {
         last.clone()
     }
 
-    /// Calls a method that changes nothing. Over a new connection, if the last one broke before: then nothing was sent yet. Tells the connection's number too.
+    /// Calls a method that changes nothing. It uses a new connection if the last one broke before, because
+    /// then nothing was sent yet. Returns the connection's number as well.
     pub(crate) async fn read<Q, A, F>(
         &self,
         method: Method,
@@ -120,14 +123,15 @@ impl Socket {
         }
     }
 
-    /// That a call is not sent, as its connection is gone.
+    /// The failure of a call that is not sent because its connection is closed.
     pub(crate) fn gone(&self) -> Failure {
         let path = self.path.to_path_buf();
         Failure::unreached(Unreached::Gone { path })
     }
 }
 
-/// A connection that is not opened yet. Where it cannot be opened, its next call tries again; where it was, no other is opened in its place.
+/// A connection that is not opened yet. If it cannot be opened, its next call tries again; once it was open,
+/// no other is opened in its place.
 fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Link {
     let path = Arc::clone(path);
     let was_opened = Arc::new(AtomicBool::new(false));
@@ -173,7 +177,8 @@ pub(crate) fn note(listed: &AtomicU64, number: u64) {
     listed.store(number, Ordering::Release);
 }
 
-/// Whether something was listed on the last connection to its socket, or never: then nobody decided on a listing of it.
+/// Whether the last listing used the current connection to its socket, or there was none: then no decision
+/// depends on a listing.
 pub(crate) fn holds(listed: &AtomicU64, socket: &Socket) -> bool {
     let number = listed.load(Ordering::Acquire);
     number == 0 || number == socket.link().number

@@ -1,4 +1,4 @@
-//! What a runtime says of its health and its configuration.
+//! A runtime's health and configuration.
 
 use std::sync::Arc;
 
@@ -11,19 +11,20 @@ use crate::{
     call::Method,
 };
 
-/// How a runtime is.
+/// The status of a runtime.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeStatus {
-    /// What it says of its health, in its order. `NetworkReady` says nothing that a collector needs.
+    /// Its health conditions, in its order. A collector does not need `NetworkReady`.
     pub conditions: Vec<Condition>,
-    /// The image that it makes sandboxes from, where it tells: containerd before 2.0 and CRI-O do. What keeps it from being collected is that the runtime pins it
-    /// (Kubernetes 1.29 and later), or, before, that the collector is told of it.
+    /// The image of sandboxes, if it reports one: containerd before 2.0 and CRI-O do. It is not collected
+    /// because the runtime pins it (Kubernetes 1.29 and later), or, before, because it is configured in the
+    /// collector.
     pub sandbox_image: Option<Arc<str>>,
 }
 
 impl RuntimeStatus {
-    /// Whether the runtime says that it is ready to work: the condition `RuntimeReady`.
+    /// Whether the runtime is ready to work: the condition `RuntimeReady`.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.conditions
@@ -32,7 +33,7 @@ impl RuntimeStatus {
     }
 }
 
-/// One thing that a runtime says of its health.
+/// One health condition of a runtime.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
@@ -47,10 +48,10 @@ pub struct Condition {
 }
 
 impl CriRuntime {
-    /// Asks the runtime how it is and, of its configuration, for the image of sandboxes.
+    /// Requests the runtime's status and, from its configuration, the image of sandboxes.
     ///
     /// # Errors
-    /// The runtime reports an error, or answers without a status.
+    /// The runtime reports an error, or a response without a status.
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads("Status");
         let message = StatusRequest { verbose: true };
@@ -82,7 +83,7 @@ fn read(answer: StatusResponse) -> Option<RuntimeStatus> {
     })
 }
 
-/// The image of sandboxes in a runtime's configuration, where that is JSON and names one.
+/// The image of sandboxes in a runtime's configuration, if that is JSON and names one.
 fn sandbox_image(config: &str) -> Option<Arc<str>> {
     let config: Value = serde_json::from_str(config).ok()?;
     match config.get("sandboxImage") {

@@ -1,4 +1,5 @@
-//! The collector beside an API server: puts store, clock, driver, events and leadership together. What is garbage is decided elsewhere.
+//! Runs the garbage collector against an API server: combines store, clock, driver, events and leader
+//! election. `kubegc_objects` decides what is garbage.
 
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
@@ -26,19 +27,19 @@ use crate::{
     terms::{self, Election, Terms},
 };
 
-/// Calls in flight at a time, where nothing else is said. Upstream has 40 workers that make one call at a time, and a client that lets 20 calls a second
-/// through (its default `--kube-api-qps`); kube's client limits nothing, so the bound replaces that limit:
-/// with calls of some 10 ms
-/// it still lets far more through than upstream does.
+/// Default maximum number of requests in flight. Upstream has 40 workers that make one request at a time, and
+/// a client that allows 20 requests a second (its default `--kube-api-qps`). kube's client has no rate limit,
+/// so this bound replaces it. With requests of some 10 ms it still allows far more than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
-/// How long a dry run waits for lists before it gives up, where nothing else is said: twice as long as collectors since 1.32 wait.
+/// Default time for which a dry run waits for lists before it fails: twice as long as collectors since 1.32
+/// wait.
 const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
 ///
 /// # Guarantees
-/// Writes carry all preconditions that the decisions behind them rest on, unless the settings say otherwise; two collectors at a time do each other's work
-/// twice and no harm.
+/// Writes carry all preconditions of the decisions behind them, unless the settings change that. Two
+/// collectors at the same time do each other's work twice, without harm.
 ///
 /// # Examples
 /// ```no_run
@@ -63,13 +64,13 @@ pub struct GarbageCollector {
     election: Option<Election>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How often a collector was started: once, or each time leadership was gained.
+    /// Number of starts of the collector: one, or one each time leadership was gained.
     pub terms: u32,
-    /// Calls on objects.
+    /// Requests for objects.
     pub calls: u64,
     /// Writes that were carried out.
     pub writes: u64,
@@ -79,7 +80,7 @@ pub struct Summary {
     pub warnings: u64,
     /// Resources that could not be listed at the end, as `resource.group`, sorted.
     pub unsynced: Vec<String>,
-    /// What a dry run found out; `None` where it was no dry run.
+    /// The report of a dry run; `None` if it was no dry run.
     pub dry_run: Option<DryRunReport>,
 }
 
@@ -99,40 +100,44 @@ impl GarbageCollector {
         }
     }
 
-    /// Behaves as this version instead of asking the API server for its own. Needed for servers newer than kubegc.
+    /// Behaves as this version instead of requesting the API server's own. Needed for servers newer than
+    /// kubegc.
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// Runs with these settings. Their bound of calls in flight holds where there is one; so do their ignored resources.
+    /// Runs with these settings. Their bound of requests in flight applies if it is set; so do their ignored
+    /// resources.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
         self
     }
 
-    /// How many calls may be in flight at a time. Default: 20. More is faster and asks more of the API server; `None` lets the settings'
-    /// workers alone decide, 40 by default.
+    /// Maximum number of requests in flight. Default: 20. A higher number is faster and increases the load of
+    /// the API server. `None` leaves the bound to the settings' workers, 40 by default.
     pub fn calls_in_flight_max(mut self, max: Option<NonZeroU32>) -> Self {
         self.calls_in_flight_max = max;
         self
     }
 
-    /// Does not monitor a resource, beside those that the settings name. References to its objects are still verified.
+    /// Does not monitor a resource, in addition to those that the settings name. References to its objects
+    /// are still verified.
     pub fn ignore(mut self, group: &str, resource: &str) -> Self {
         self.ignored_resources
             .push((group.to_owned(), resource.to_owned()));
         self
     }
 
-    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A dry run needs no leadership,
-    /// publishes no events, and ends by itself.
+    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A
+    /// dry run needs no leadership, publishes no events, and ends by itself.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// How long a dry run waits for an API server that does not answer, and for resources that cannot be listed. Default: 60 s.
+    /// Time for which a dry run waits for an unavailable API server, and for resources that cannot be listed.
+    /// Default: 60 s.
     pub fn dry_run_patience(mut self, patience: Duration) -> Self {
         self.dry_run_patience = patience;
         self
@@ -151,14 +156,16 @@ impl GarbageCollector {
         self
     }
 
-    /// Collects until `stop` is ready, then lets the calls in flight finish and releases the lease.
+    /// Collects until `stop` is ready, then waits for the requests in flight and releases the lease.
     ///
-    /// An API server that is not available yet is waited for: its version and the lease are asked for again after 1 s, 2 s, and so on up
-    /// to 30 s, and each failure is logged. A dry run waits as long as its [patience](Self::dry_run_patience).
+    /// It waits for an unavailable API server: requests for its version and for the lease are repeated after
+    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged. A dry run waits as long as its
+    /// [patience](Self::dry_run_patience).
     ///
     /// # Errors
-    /// The API server has a version that kubegc does not know, the election cannot be held as it is configured, or a dry run has waited
-    /// in vain for the API server. Failures of single objects and kinds are no errors: they are retried, logged and counted.
+    /// The API server has a version that kubegc does not know, the election cannot be held as it is
+    /// configured, or a dry run has waited in vain for the API server. Failures of single objects and kinds
+    /// are no errors: they are retried, logged and counted.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
         let election = election.filter(|_| !self.dry_run);
@@ -168,9 +175,10 @@ impl GarbageCollector {
         .await
     }
 
-    /// Collects while `leading` holds `true`, for callers with a leader election of their own. When leadership is lost the collector is stopped at once, so that only the
-    /// calls in flight finish; a new collector, which knows nothing, starts when it is regained. Ends on `stop`, or when the
-    /// sender is dropped while not leading.
+    /// Collects while `leading` holds `true`, for callers with a leader election of their own. When
+    /// leadership is lost, the collector is stopped at once, so that only the requests in flight finish. When
+    /// it is regained, a new collector starts with an empty cache. Ends on `stop`, or when the sender is
+    /// dropped while not leading.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -260,7 +268,7 @@ fn unsynced(collector: &Collector) -> Vec<String> {
     unsynced
 }
 
-/// Traces and counts what a collector reports.
+/// Traces and counts a collector's report.
 fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
     match report {
         Report::Performed { ask, answer } => {
@@ -332,7 +340,8 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
     }
 }
 
-/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest wait between them.
+/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest
+/// wait between them.
 const FAILURES_PER_WARNING: u32 = 10;
 
 pub(crate) const fn is_logged(failures: u32) -> bool {

@@ -1,13 +1,14 @@
-//! What keeps a run or a snapshot from being made at all.
+//! Errors that prevent a run or a snapshot as a whole.
 
 use kubegc_core::{FieldError, StoreError};
 use kubegc_objects::collector::Misuse;
 
-/// Why nothing came of a run, a dry run or a snapshot. What happens to single objects and kinds is no such error.
+/// A reason why a run, a dry run or a snapshot failed as a whole. Failures of single objects and kinds are
+/// not errors of this type.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server did not answer `GET /version`.
+    /// The API server did not respond to `GET /version`.
     #[error("the API server did not answer GET /version")]
     Version {
         /// Why.
@@ -16,18 +17,18 @@ pub enum Error {
     /// The API server has a version that kubegc does not know.
     #[error("the API server's version {version:?} is not known; choose the version to behave as")]
     UnknownVersion {
-        /// What the server said.
+        /// The version in the response.
         version: String,
-        /// What is wrong with it.
+        /// The problem.
         source: FieldError,
     },
-    /// The served kinds could not be asked for.
+    /// Discovery failed.
     #[error("the served kinds cannot be asked for")]
     Discovery {
         /// Why.
         source: StoreError,
     },
-    /// There is no configuration of a cluster that can be used.
+    /// There is no usable configuration of a cluster.
     #[error("no cluster can be reached: {message}")]
     Configuration {
         /// Why.

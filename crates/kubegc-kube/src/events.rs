@@ -1,6 +1,7 @@
 //! Publishes the Events of the collector and of controllers, and limits how many.
 //!
-//! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form with other fields. So they are posted as they are.
+//! Upstream's Events are of the core group, with `source.component`; kube's recorder writes the newer form
+//! with other fields. So they are posted as they are.
 
 use std::{collections::BTreeMap, pin::pin, time::Duration};
 
@@ -20,11 +21,11 @@ use crate::store::{
 
 /// Events that wait to be published. Upstream's broadcaster holds as many and drops the rest.
 pub(crate) const WAITING_MAX: usize = 1000;
-/// How long Events that wait are still published after a run.
+/// Time for which queued Events are still published after a run.
 const PUBLISH_AT_END: Duration = Duration::from_secs(5);
 /// Events of one object in a row.
 const BURST: u32 = 25;
-/// How long it takes for one more.
+/// Time until one more is allowed.
 const ONE_MORE_EVERY: Duration = Duration::from_secs(300);
 /// Objects whose events are counted.
 const OBJECTS_MAX: usize = 4096;
@@ -37,7 +38,7 @@ pub(crate) struct Event {
     pub(crate) is_warning: bool,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// Who reports it, as `source.component`.
+    /// The reporting component, as `source.component`.
     pub(crate) component: &'static str,
 }
 
@@ -154,10 +155,11 @@ async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), Stor
     send(client, ask).await.map(drop)
 }
 
-/// How many events of each object are published: a burst, and then one now and then.
+/// Limits the published events of each object: a burst, then one at intervals.
 ///
 /// # Upstream
-/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not copied: each event here is one object.
+/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not
+/// copied: each event here is one object.
 #[derive(Debug, Default)]
 struct Limit(BTreeMap<Uid, (u32, Timestamp)>);
 

@@ -16,17 +16,18 @@ use tokio::{
 
 use crate::{Error, retry};
 
-/// How long to wait after the lease could not be read or renewed.
+/// Wait time after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long reading the lease may take.
+/// Timeout for reading the lease.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// A Lease by which one of several instances is chosen to work.
 ///
-/// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long counts itself out until the lease is seen to be its own again; so
-/// two instances collect at a time only where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the client
-/// timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
+/// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long
+/// counts itself out until the lease is seen to be its own again; so two instances collect at a time only
+/// where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the
+/// client timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
@@ -34,11 +35,13 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Name of the Lease. Default: `kubegc`.
     pub name: String,
-    /// Who this instance is; must differ between instances. Pods take their name.
+    /// Identity of this instance; must differ between instances. Pods use their name.
     pub identity: String,
-    /// How long a lease lasts, in seconds. Default: 15, as upstream's. Less makes others take over sooner, and asks more of the API server.
+    /// Duration of a lease, in seconds. Default: 15, as upstream's. With a shorter one, other instances take
+    /// over sooner, and the load of the API server increases.
     pub duration_seconds: u64,
-    /// How long before its end it is renewed, in seconds. Default: 10, as upstream's renewal after 5 of 15 seconds.
+    /// Time before the end of the lease at which it is renewed, in seconds. Default: 10, as upstream's
+    /// renewal after 5 of 15 seconds.
     pub grace_seconds: u64,
 }
 
@@ -81,7 +84,7 @@ impl LeaderElection {
         Ok(())
     }
 
-    /// Reads the Lease, and creates it where it does not exist.
+    /// Reads the Lease, and creates it if it does not exist.
     async fn lease(&self, client: Client) -> Result<LeaseManager, LeaseManagerError> {
         let builder = LeaseManagerBuilder::new(client, &self.name)
             .with_namespace(&self.namespace)
@@ -106,14 +109,14 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Reads the Lease, as often as is needed; `None` where `stop` is ready before.
+    /// Reads the Lease, as often as is needed; `None` if `stop` is ready before.
     pub(crate) async fn read(
         client: &Client,
         election: LeaderElection,
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<Option<Self>, Error> {
         election.check()?;
-        // As in upstream's leader election, a Lease that is refused is asked for again: the server may not
+        // As in upstream's leader election, a refused request for the Lease is repeated: the server may not
         // know its roles yet.
         let reading = retry::with_backoff(
             "reading the Lease",
@@ -134,7 +137,7 @@ impl Lease {
         }))
     }
 
-    /// Keeps the Lease and says whether it is held until `work` ends, then releases it.
+    /// Renews the Lease and reports whether it is held until `work` ends, then releases it.
     pub(crate) async fn lead<T>(self, leads: &watch::Sender<bool>, work: impl Future<Output = T>) -> T {
         let grace = Duration::from_secs(self.election.grace_seconds);
         let ours = || is_ours(&self.client, &self.election);
@@ -193,14 +196,14 @@ async fn elect<F: Future<Output = bool>>(
     }
 }
 
-/// Gives leadership up where the lease could not be kept for the whole grace time.
+/// Gives leadership up if the lease could not be kept for the whole grace time.
 fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
     if failing_since.is_some_and(|since| since.elapsed() >= grace) {
         leads.send_replace(false);
     }
 }
 
-/// Whether the lease, read anew, is this instance's and has not ended by the clock that renewed it.
+/// Whether the current lease belongs to this instance and has not ended by the clock that renewed it.
 async fn is_ours(client: &Client, election: &LeaderElection) -> bool {
     let leases: Api<LeaseObject> = Api::namespaced(client.clone(), &election.namespace);
     let Ok(Ok(lease)) = timeout(READ_WITHIN, leases.get(&election.name)).await else {

@@ -1,8 +1,8 @@
-//! kube-rs adapter: the object store over a client, the collector and the controllers beside an API server,
-//! snapshots of live clusters.
+//! kube-rs adapter: the object store over a client, the collector and the controllers against an API server,
+//! and snapshots of live clusters.
 //!
-//! Nothing is decided here about garbage: [`kubegc_objects`] and [`kubegc_controllers`] decide, [`KubeStore`]
-//! asks.
+//! This crate decides nothing about garbage: [`kubegc_objects`] and [`kubegc_controllers`] decide, and
+//! [`KubeStore`] sends the requests.
 //!
 //! | item | does |
 //! |---|---|
@@ -16,7 +16,7 @@
 //!
 //! # Failures
 //!
-//! What an answer means to a collector is [`kubegc_core::StoreError`]:
+//! Responses are mapped to [`kubegc_core::StoreError`]:
 //!
 //! | answer | class | was the write carried out? |
 //! |---|---|---|
@@ -38,25 +38,29 @@
 //! - `rustls-tls`: https clusters, with rustls and ring.
 //! - `leader-election`: `leader_election` of `GarbageCollector` and `ControllerManager`, by a Lease.
 //!
-//! The program chooses the version of the API types with a feature of `k8s-openapi`, as kube asks for; nothing here depends on it.
+//! The program chooses the version of the API types with a feature of `k8s-openapi`, as kube requires. This
+//! crate does not depend on the choice.
 //!
 //! # Upstream
 //!
 //! The collector sends upstream's requests; bodies of PATCH and DELETE are upstream's byte for byte with
 //! [`Hardening::AsUpstream`](kubegc_objects::Hardening). The differences:
 //!
-//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects the uid and the
-//!   resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34 on it expects the resourceVersion as well,
-//!   though not when it repeats a DELETE after a conflict. By default a DELETE that follows the collector's own patch expects the
-//!   version that the patch returned, where upstream's expects the version read before and meets a conflict. By default a finalizer is
-//!   removed only from the object with the expected uid.
-//! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where upstream leaves it to the
-//!   API server, which takes it from the user agent; `Content-Type: application/json` on DELETE, where upstream sends none.
+//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects
+//!   the uid and the resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34
+//!   on it expects the resourceVersion as well, though not when it repeats a DELETE after a conflict. By
+//!   default a DELETE that follows the collector's own patch expects the version that the patch returned,
+//!   where upstream's expects the version read before and meets a conflict. By default a finalizer is removed
+//!   only from the object with the expected uid.
+//! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where
+//!   upstream leaves it to the API server, which takes it from the user agent; `Content-Type:
+//!   application/json` on DELETE, where upstream sends none.
 //! - **Encoding.** Metadata, lists and discovery are read as JSON. Upstream reads protobuf, which is smaller.
-//! - **Lists.** As upstream's reflector, the list before a watch is answered from the API server's watch cache: the first one with
-//!   `limit=500&resourceVersion=0`, later ones with the version of the last event and without a limit, and as a consistent list where
-//!   the server does not have that version. A list whose next page has expired is begun anew up to three times, where upstream reads it
-//!   again without pages. Initial lists are never streamed through a watch (`sendInitialEvents`), as newer releases can do. Lists for
+//! - **Lists.** As with upstream's reflector, the API server serves the list before a watch from its watch
+//!   cache: the first one with `limit=500&resourceVersion=0`, later ones with the version of the last event
+//!   and without a limit, and as a consistent list if the server does not have that version. A list whose
+//!   next page has expired is restarted up to three times; upstream reads it again without pages. Initial
+//!   lists are never streamed through a watch (`sendInitialEvents`), as newer releases can do. Lists for
 //!   [snapshots](snapshot()) and dry runs are consistent and read in pages. A response may have up to 1 GiB.
 //! - **Rate.** Upstream's client keeps to 20 requests a second. Here the requests in flight are bounded
 //!   ([`GarbageCollector::calls_in_flight_max`]).
@@ -68,7 +72,7 @@
 //! [`GarbageCollector`] the wait for the API server, leader election, the publication of Events and the
 //! metrics. [`rbac::for_controllers`] renders the roles that a choice needs.
 //!
-//! Differences from kube-controller-manager, beside those above and those in what each controller models
+//! Differences from kube-controller-manager, in addition to those above and those of each controller's model
 //! (`not_covered.md` of `kubegc-controllers`):
 //!
 //! | | kube-controller-manager | [`ControllerManager`] |
@@ -112,10 +116,12 @@ pub use store::KubeStore;
 use kube::Client;
 use kubegc_core::KubernetesVersion;
 
-/// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it repeats no request by itself.
+/// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it
+/// repeats no request by itself.
 ///
-/// `Client::try_default` repeats what was answered 429, 503 or 504, writes too. A write that was carried out and answered 504 is then refused at its second
-/// try, and is indistinguishable from one that never happened.
+/// `Client::try_default` repeats requests with a 429, 503 or 504 response, including writes. If a write was
+/// performed and its response was 504, the second attempt is refused. That is indistinguishable from a write
+/// that never happened.
 ///
 /// # Errors
 /// No cluster is configured, or its configuration cannot be used.
@@ -131,10 +137,10 @@ pub async fn client() -> Result<Client, Error> {
     })
 }
 
-/// The version that the API server says it has.
+/// The version that the API server reports.
 ///
 /// # Errors
-/// The API server does not answer, or with a version that kubegc does not know.
+/// The API server does not respond, or reports a version that kubegc does not know.
 pub async fn version(client: &Client) -> Result<KubernetesVersion, Error> {
     use store::{
         JSON,

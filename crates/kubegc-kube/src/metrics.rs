@@ -1,6 +1,7 @@
 //! Metrics: upstream's under upstream's names, as far as they are known here, and a few of our own.
 //!
-//! They go to whatever recorder the program has installed for the `metrics` crate; without one nothing happens.
+//! They go to whatever recorder the program has installed for the `metrics` crate; without one nothing
+//! happens.
 //!
 //! | metric | labels | as upstream's |
 //! |---|---|---|

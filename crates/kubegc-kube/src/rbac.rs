@@ -1,4 +1,4 @@
-//! What the API server must allow: the least rules for each use.
+//! The minimal RBAC rules for each use.
 //!
 //! | role | for |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! [`for_controllers`] renders the roles of a [`ControllerManager`](crate::ControllerManager), which depend
 //! on its controllers.
 //!
-//! API servers let every authenticated user read `/version` and discovery (`system:discovery`); the rules name it for those that do not.
+//! API servers let every authenticated user read `/version` and discovery (`system:discovery`); the rules
+//! name it for those that do not.
 //!
 //! ```yaml
 #![doc = include_str!("../rbac.yaml")]

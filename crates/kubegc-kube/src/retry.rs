@@ -1,4 +1,4 @@
-//! Repeats the requests that a collector needs before it can start, until the API server answers them.
+//! Repeats the requests that a collector needs before it can start, until they succeed.
 
 use std::{error::Error, time::Duration};
 
@@ -11,8 +11,8 @@ const WAIT_MIN: Duration = Duration::from_secs(1);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Repeats a request with backoff while its failure is temporary, and logs each failure. Returns the last failure where the next attempt
-/// would be after `give_up`.
+/// Repeats a request with backoff while its failure is temporary, and logs each failure. Returns the last
+/// failure if the next attempt would be after `give_up`.
 pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
     purpose: &'static str,
     give_up: Option<Instant>,

@@ -1,4 +1,5 @@
-//! Takes a snapshot of a live cluster for predictions: decides which kinds are read whole, and says of each kind that is not there why.
+//! Takes a snapshot of a live cluster for predictions: lists the kinds, and records a reason for each kind
+//! that is missing.
 
 use std::num::NonZeroUsize;
 
@@ -10,16 +11,16 @@ use kubegc_snapshot::{Live, Snapshot};
 
 use crate::{Error, KubeStore};
 
-/// How a snapshot is taken.
+/// The options of a snapshot.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// The version to read the cluster as; `None` asks the API server.
+    /// The version as which the cluster is read; `None` requests it from the API server.
     pub version: Option<KubernetesVersion>,
     /// Lists under way at a time. Default: 8. More is faster; each holds one kind's pages in memory.
     pub lists_at_a_time: NonZeroUsize,
-    /// Resources, as group and name, that are not listed, beside those that the garbage collector of the version ignores (events).
-    /// Default: none.
+    /// Resources, as group and name, that are not listed, in addition to those that the garbage collector of
+    /// the version ignores (events). Default: none.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -33,7 +34,8 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// Kinds whose details predictions need, and which are therefore read whole: how pods end, what holds a namespace, what a definition defines.
+/// Kinds whose details predictions need, and which are therefore read with all fields: the end of pods, the
+/// finalizers of a namespace, the kind of a definition.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
         (&*resource.group, &*resource.resource),
@@ -41,17 +43,19 @@ fn is_read_whole(resource: &ApiResource) -> bool {
     )
 }
 
-/// What the cluster holds: the metadata of every kind that can be listed, and the kinds themselves.
+/// The content of the cluster: the metadata of every kind that can be listed, and the kinds themselves.
 ///
 /// # Guarantees
-/// A kind is complete only where all pages of its list were read. Kinds that are forbidden, fail, have no list, or are left out are incomplete with the
-/// reason; kinds that are not served are not in the catalog, which is incomplete as well. Nothing is changed.
+/// A kind is complete only if all pages of its list were read. Kinds that are forbidden, fail, have no
+/// list, or are left out are incomplete with the reason; kinds that are not served are not in the catalog,
+/// which is incomplete as well. Nothing is changed.
 ///
 /// # Assumptions
-/// Each list is of one moment, and the moments differ: what is created or deleted meanwhile may be seen in one list and not in another.
+/// Each list is of one moment, and the moments differ. An object that is created or deleted meanwhile may be
+/// in one list and not in another.
 ///
 /// # Errors
-/// The version or the served kinds cannot be asked for.
+/// The version or the served kinds cannot be read.
 ///
 /// # Complexity
 /// One request for each 500 objects, and one for each kind.
@@ -103,7 +107,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
     live.finish().map_err(|source| Error::Snapshot { source })
 }
 
-/// Adds the built-in kinds of group versions that did not answer: that they exist is known, what they hold is not.
+/// Adds the built-in kinds of group versions that did not respond: they exist, but their objects are unknown.
 fn with_failed(mut discovered: Discovered, version: KubernetesVersion) -> Discovered {
     let builtin = Catalog::builtin(version);
     for (_, resource) in builtin.iter() {

@@ -19,7 +19,7 @@ pub(crate) use crate::LeaderElection as Election;
 pub(crate) type Election = std::convert::Infallible;
 
 /// Performs `work` with leadership by the Lease of an election; without one it leads from the beginning.
-/// Gives the default where `stop` is ready before the Lease was read.
+/// Gives the default if `stop` is ready before the Lease was read.
 #[cfg_attr(
     not(feature = "leader-election"),
     expect(unused_variables, reason = "the client reads the Lease")
@@ -58,7 +58,7 @@ impl<'s, S: FusedFuture<Output = ()>> Terms<'s, S> {
         Self { leading, stop }
     }
 
-    /// Waits until a term begins; `false` where none begins any more.
+    /// Waits until a term begins; `false` if none begins any more.
     pub(crate) async fn begins(&mut self) -> bool {
         if self.stop.is_terminated() {
             return false;

@@ -1,7 +1,8 @@
-//! The objects that no longer exist after background deletes: the steady state, without a timeline (rules ).
+//! The objects that no longer exist after background deletes: the steady state, without a timeline (rules R-1
+//! to R-7).
 //!
-//! One pass over plain arrays: an object is deleted once the last of its owners no longer exists. Objects whose fate depends on
-//! the order of events are listed apart, for a simulation.
+//! One pass over plain arrays: an object is deleted once the last of its owners no longer exists. Objects
+//! whose fate depends on the order of events are listed apart, for a simulation.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -11,7 +12,8 @@ use crate::{
     cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
-/// The steady state after background deletes, by position in the dump ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
+/// The steady state after background deletes, by position in the dump
+/// ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
@@ -23,12 +25,12 @@ pub struct Closure {
     pub released: Vec<u32>,
     /// Objects that are deleted if owners that are missing from the dump do not exist.
     pub undecided: Vec<u32>,
-    /// Objects with the collector's own finalizers, Namespaces and CustomResourceDefinitions: their fates and those of
-    /// their dependents take a simulation.
+    /// Objects with the collector's own finalizers, Namespaces and CustomResourceDefinitions: their fates and
+    /// those of their dependents take a simulation.
     pub to_simulate: Vec<u32>,
 }
 
-/// As many references as no object has: one that the collector never comes to a decision about.
+/// More references than any object has: for an object that the collector never decides about.
 const NEVER_LOST: u32 = u32::MAX / 2;
 
 const UNSEEN: u8 = 0;
@@ -47,7 +49,8 @@ impl Cluster {
     /// A root is not in the dump.
     ///
     /// # Complexity
-    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e references.
+    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e
+    /// references.
     pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
         let mut positions = Vec::new();
         for root in roots {
@@ -105,7 +108,8 @@ impl Cluster {
                     .filter(|&reference| reference == Owner::At(owner))
                     .count();
                 if lost == 0 {
-                    // It names the owner's uid under another name or namespace: lookups have not found it there before either.
+                    // It names the owner's uid under another name or namespace: lookups have not found it
+                    // there before either.
                     continue;
                 }
                 if state[at] == UNSEEN {
@@ -116,7 +120,7 @@ impl Cluster {
                             Owner::At(other) if !is_gone(other) => keeping[at] += 1,
                             Owner::At(_) | Owner::Absent => {}
                             Owner::Unknown => state[at] = IN_DOUBT,
-                            // The collector never comes to a decision.
+                            // The collector never decides.
                             Owner::Never => keeping[at] = NEVER_LOST,
                         }
                     }

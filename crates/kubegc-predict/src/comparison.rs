@@ -6,7 +6,8 @@ use kubegc_core::ObjectRef;
 
 use crate::{Fate, Forecast, forecast::key};
 
-/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two dumps.
+/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
+/// dumps.
 ///
 /// Objects are matched by group, kind, namespace and name.
 ///
@@ -56,15 +57,15 @@ pub struct Comparison<'a> {
 pub struct Difference<'a> {
     /// The object.
     pub object: &'a ObjectRef,
-    /// Its fate in the first forecast; `None` where nothing reaches it.
+    /// Its fate in the first forecast; `None` if nothing reaches it.
     pub left: Option<&'a Fate>,
-    /// Its fate in the second forecast; `None` where nothing reaches it.
+    /// Its fate in the second forecast; `None` if nothing reaches it.
     pub right: Option<&'a Fate>,
 }
 
 impl Forecast {
-    /// The objects whose fates differ in another forecast. That one is kept, or that nothing reaches it, is no difference; nor
-    /// is what a terminating object waits for.
+    /// The objects whose fates differ in another forecast. It is no difference that an object is kept in one
+    /// forecast and not reached in the other; nor are the conditions that a terminating object waits for.
     ///
     /// # Complexity
     /// O(n log n) for n fates in both.

@@ -73,8 +73,8 @@ pub struct ForeignFinalizer {
     pub name: Arc<str>,
     /// The component, if the finalizer is a well-known one.
     pub known: Option<&'static Finalizer>,
-    /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component may be one of
-    /// them.
+    /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
+    /// may be one of them.
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
@@ -142,7 +142,8 @@ pub enum ReferenceProblem {
         /// That object.
         owner: ObjectRef,
     },
-    /// The object with the name has another uid: it was created again, or the dependent was copied or restored.
+    /// The object with the name has another uid: it was created again, or the dependent was copied or
+    /// restored.
     OtherUid {
         /// That object.
         owner: ObjectRef,
@@ -243,8 +244,8 @@ impl fmt::Display for ReferenceProblem {
 impl Cluster {
     /// Finds terminating objects and wrong owner references, with their outcomes and repairs.
     ///
-    /// A reference is right where the API server serves its kind and has an object of that kind, name and uid, in the
-    /// namespace of the dependent or cluster-scoped.
+    /// A reference is right if the API server serves its kind and has an object of that kind, name and
+    /// uid, in the namespace of the dependent or cluster-scoped.
     ///
     /// # Complexity
     /// O(n + r) for n objects and r references, and [`pending`](Self::pending) the first time.
@@ -529,7 +530,7 @@ const LATER_DELETED: &str =
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 /// The shortest part of a domain that is compared.
 const PART_LENGTH_MIN: usize = 4;
-/// Parts of domains that say nothing about a component.
+/// Parts of domains that do not identify a component.
 const GENERIC_PARTS: [&str; 6] = [
     "kubernetes",
     "finalizer",

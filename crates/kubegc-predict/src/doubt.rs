@@ -1,8 +1,9 @@
 //! Undetermined fates, and the missing data that would determine them.
 //!
-//! A fate is undetermined where an owner is missing from the dump and the runs with and without it end differently, where
-//! the object could not be read, where a controller cannot decide about it and it is not removed anyway, and where the
-//! end of a pod is unknown. From there it spreads down to dependents, and up to owners that wait for a dependent.
+//! A fate is undetermined if an owner is missing from the dump and the runs with and without it end
+//! differently, if the object could not be read, if a controller cannot decide about it and it is not
+//! removed anyway, and if the end of a pod is unknown. From there it spreads down to dependents, and up to
+//! owners that wait for a dependent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,11 +39,12 @@ pub(crate) struct Stance {
 /// The missing data, and the objects whose fates it makes undetermined directly.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
-/// Finds the missing data that each undetermined fate depends on, the first [`MISSING_LISTED_MAX`] in order. A
-/// controller that cannot decide does not affect objects that are removed in every run.
+/// Finds the missing data that each undetermined fate depends on, the first [`MISSING_LISTED_MAX`] in order.
+/// A controller that cannot decide does not affect objects that are removed in every run.
 ///
 /// # Complexity
-/// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted once a fact.
+/// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
+/// once a fact.
 pub(crate) fn spread(
     cluster: &Cluster,
     scope: &Scope,
@@ -73,8 +75,8 @@ pub(crate) fn spread(
     let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
-        // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners that share one
-        // name each run has only one, and no run has owners out of reach.
+        // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners
+        // that share one name each run has only one, and no run has owners out of reach.
         let unless_gone = matches!(missing, Missing::Controller { .. });
         // Unknown content keeps a namespace or definition, and not its known content.
         let of_content = matches!(missing, Missing::Content { .. });
@@ -132,7 +134,8 @@ pub(crate) fn spread(
         }
     }
     for (&position, _) in stances.iter().filter(|(_, stance)| stance.differs) {
-        // Differences that no owner explains, such as a namespace that waits for its content, may depend on any of them.
+        // Differences that no owner explains, such as a namespace that waits for its content, may depend on
+        // any of them.
         let facts = reached.entry(position).or_default();
         if facts.is_empty() {
             facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
@@ -148,12 +151,12 @@ pub(crate) fn spread(
         .collect()
 }
 
-/// By what doubt comes to an object.
+/// The relation through which an undetermined fate affects an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Via {
     /// It is terminating and waits, for a dependent or for its content.
     Waiting,
-    /// Anything else: also what it does not wait for may fare otherwise.
+    /// Any other relation. An object that it does not wait for may also have another fate.
     Other,
 }
 

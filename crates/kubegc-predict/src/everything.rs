@@ -20,8 +20,8 @@ use crate::{
 
 /// Predicts everything that happens until the horizon, or until nothing changes.
 ///
-/// Without a horizon, an object that a controller cannot decide about is undetermined only if something else happens
-/// to it.
+/// Without a horizon, an object that a controller cannot decide about is undetermined only if something else
+/// happens to it.
 ///
 /// # Complexity
 /// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
@@ -70,7 +70,8 @@ pub(crate) fn everything(
     }
 }
 
-/// The objects at which something happens without any intent: owners that do not exist, and deletions in progress.
+/// The objects at which something happens without any intent: owners that do not exist, and deletions in
+/// progress.
 fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
     let facts = &cluster.edges.facts;
     let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
@@ -90,7 +91,8 @@ fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
     undetermined.collect()
 }
 
-/// The objects that controllers act on until a time if nothing else happens, and those that depend on missing data.
+/// The objects that controllers act on until a time if nothing else happens, and those that depend on missing
+/// data.
 fn planned(
     cluster: &Cluster,
     mut manager: Manager,
@@ -131,7 +133,8 @@ fn planned(
     seeds
 }
 
-/// The objects that a task deletes, where reads find what the dump has and every write succeeds. Adds the objects that it touches to the seeds.
+/// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
+/// objects that it touches to the seeds.
 fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
@@ -219,7 +222,8 @@ fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> O
     (claims > 0).then_some(Finding::UnseenSets { claims })
 }
 
-/// The objects of the dump that a request touches: its object, those that it reads, and the owners that it sets, which must exist.
+/// The objects of the dump that a request touches: its object, those that it reads, and the owners that it
+/// sets, which must exist.
 fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
     match request {

@@ -1,7 +1,8 @@
-//! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the dump.
+//! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the
+//! dump.
 //!
-//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that several facts
-//! share is explained once.
+//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that
+//! several facts share is explained once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use kubegc_objects::classify::Resolved;
 
 use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentence};
 
-/// One statement of an explanation, with what it rests on.
+/// One statement of an explanation, with its premises.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
@@ -65,7 +66,7 @@ pub enum Fact {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
-    /// The statements, each below what it explains.
+    /// The statements, each below the one that it explains.
     pub statements: Vec<Statement>,
 }
 
@@ -158,7 +159,7 @@ impl Forecast {
             .or_else(|| changes(|_| true))
     }
 
-    /// The last request about an object, where the API server failed to perform it.
+    /// The last request about an object, if the API server failed to perform it.
     fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
         let last = self.timeline.iter().rposition(|step| step.object == *object)?;
         self.timeline[last].failure.is_some().then_some(last)

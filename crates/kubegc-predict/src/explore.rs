@@ -4,7 +4,7 @@
 //! schedule varies: which request of the collector the API server performs next, which watch delivers its
 //! next event, when the client sends its next delete. The simulation is that of a forecast
 //! ([`ControlPlane`](kubegc_control_plane::ControlPlane) with its controllers and kubelets); other
-//! controllers act, and time passes, where none of these steps is possible.
+//! controllers act, and time passes, if none of these steps is possible.
 //!
 //! Up to a bound, every schedule is tried, but for those that differ only in the order of steps that commute
 //! ([`independence`]). States that were met before are not explored again. Beyond the bound, or instead,
@@ -44,7 +44,7 @@ use crate::{
 pub struct Bounds {
     /// Schedules drawn from seeds 0, 1, 2 and so on.
     pub seeds: u64,
-    /// States met by trying every order; 0 tries none. Where they are enough, the result is exhaustive. With
+    /// States met by trying every order; 0 tries none. If they are enough, the result is exhaustive. With
     /// the reduction, a state is a point at which more than one step must be tried.
     pub states_max: usize,
     /// Choices in one schedule.
@@ -75,7 +75,7 @@ pub struct Exploration {
     pub schedules: u64,
     /// Number of distinct states over all orders.
     pub states: usize,
-    /// Whether every order was tried: then what was not met does not happen.
+    /// Whether every order was tried. Then an outcome that was not found does not happen.
     pub exhaustive: bool,
     /// The bounds of the exploration.
     pub bounds: Bounds,
@@ -95,7 +95,7 @@ pub struct PossibleFates {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// The seed that it was drawn from; `None` where it was found by trying every order.
+    /// The seed that it was drawn from; `None` if it was found by trying every order.
     pub seed: Option<u64>,
     /// Its writes.
     pub timeline: Vec<Step>,
@@ -174,7 +174,7 @@ struct Race<'a> {
     in_flight: Vec<Call>,
     client: &'a [ClientDelete<'a>],
     done: usize,
-    /// The objects as they were when another controller acted last; `None` where they must be determined
+    /// The objects as they were when another controller acted last; `None` if they must be determined
     /// again.
     objects: Option<Arc<Option<Objects>>>,
 }
@@ -312,7 +312,7 @@ impl Race<'_> {
         collector ^ u128::from(hasher.finish())
     }
 
-    /// A call, and whether the version that it rests on is still current.
+    /// A request, and whether the version of its precondition is still current.
     fn call_digest(&self, call: &Call) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
         let ask = &call.ask;
@@ -349,7 +349,7 @@ impl Race<'_> {
     }
 }
 
-/// A body without the resourceVersion that it was built from; the precondition of its call has that.
+/// A body without the resourceVersion that it was built from; the precondition of its request has that.
 fn without_version(body: &[u8], version: Option<&str>) -> String {
     let text = String::from_utf8_lossy(body);
     match version {

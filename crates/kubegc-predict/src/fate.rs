@@ -76,8 +76,8 @@ pub enum Missing {
         /// The missing fact, in words.
         reason: String,
     },
-    /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a finalizer
-    /// keeps it terminating.
+    /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a
+    /// finalizer keeps it terminating.
     Content {
         /// The namespace or definition.
         object: ObjectRef,
@@ -154,8 +154,8 @@ pub enum Finding {
         /// The controller.
         controller: ObjectRef,
     },
-    /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be deleted
-    /// or kept themselves.
+    /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
+    /// deleted or kept themselves.
     UnseenDependents {
         /// The kinds, as `resource.group`.
         kinds: Vec<String>,
@@ -194,13 +194,14 @@ pub enum Finding {
         /// The name of the node.
         node: Arc<str>,
     },
-    /// Stateful sets were not dumped completely, and claims are named like those of sets that are not there: where such a set is being deleted, or a pod of
-    /// it, they may go with it, and their volumes with them.
+    /// Stateful sets were not dumped completely, and claims are named like those of sets that are not there:
+    /// where such a set is being deleted, or a pod of it, they may go with it, and their volumes with them.
     UnseenSets {
         /// Number of claims.
         claims: usize,
     },
-    /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was not dumped.
+    /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was
+    /// not dumped.
     KindMissing {
         /// The kind.
         kind: String,
@@ -211,7 +212,7 @@ pub enum Finding {
         /// The number of objects that refer to it.
         objects: usize,
     },
-    /// The simulation met its bound before it came to rest.
+    /// The simulation reached its bound before it ended.
     DidNotSettle,
 }
 

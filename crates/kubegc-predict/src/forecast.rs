@@ -33,21 +33,21 @@ use crate::{
 pub struct Forecast {
     /// The time at which it begins.
     pub began: Timestamp,
-    /// The length of the period, its end included; `None`: until nothing changes any longer.
+    /// The length of the period, its end included; `None`: until nothing changes any more.
     pub horizon: Option<Duration>,
     /// The objects of the intents, in order.
     pub targets: Vec<ObjectRef>,
     /// The fates of all objects that could be affected, in the order of the dump. Any other object is kept.
     pub fates: Vec<ObjectFate>,
-    /// The writes, in order. Where missing data allows several runs, those of the run in which all owners that are
-    /// missing from the dump exist.
+    /// The writes, in order. If missing data allows several runs, those of the run in which all owners
+    /// that are missing from the dump exist.
     pub timeline: Vec<Step>,
     /// The warnings that the garbage collector publishes.
     pub warnings: Vec<InvalidNamespace>,
     /// Further findings, sorted.
     pub findings: Vec<Finding>,
-    /// Objects about which a controller cannot decide because a fact is missing from the dump. Objects that are
-    /// deleted anyway are not among them. Empty in forecasts of deletes alone.
+    /// Objects about which a controller cannot decide because a fact is missing from the dump. Objects that
+    /// are deleted anyway are not among them. Empty in forecasts of deletes alone.
     pub undetermined: Vec<Undetermined>,
     /// The time at which a controller reconciles the next key after the end.
     pub next_at: Option<Timestamp>,
@@ -98,7 +98,7 @@ pub struct Removal<'a> {
 }
 
 impl Forecast {
-    /// The fate of one object, by name and uid; `None` where nothing reaches it.
+    /// The fate of one object, by name and uid; `None` if nothing reaches it.
     ///
     /// # Complexity
     /// O(log f) for f fates.
@@ -134,7 +134,8 @@ impl Forecast {
 
     /// The objects that are removed for certain, in order of time.
     ///
-    /// An object with an undetermined [`Fate`] is not among them, although [`timeline`](Self::timeline) may remove it.
+    /// An object with an undetermined [`Fate`] is not among them, although [`timeline`](Self::timeline) may
+    /// remove it.
     ///
     /// # Complexity
     /// O(c log f) for c changes of objects in the timeline and f fates.
@@ -299,11 +300,11 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     }
 }
 
-/// Objects that a controller deletes because there are too many of their kind, although missing data may delete
-/// others of that kind first.
+/// Objects that a controller deletes because there are too many of their kind, although missing data may
+/// delete others of that kind first.
 ///
-/// The runs in which all unknown owners exist, and none, do not settle these: if some do not exist, their dependents
-/// are deleted and no longer counted, and the object may be kept.
+/// The runs in which all unknown owners exist, and none, do not settle these: if some do not exist, their
+/// dependents are deleted and no longer counted, and the object may be kept.
 fn chosen_by_count<'a>(
     cluster: &Cluster,
     scope: &Scope,

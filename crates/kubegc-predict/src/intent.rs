@@ -21,7 +21,8 @@ pub struct Intent {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One object. The content of a Namespace and the objects of a CustomResourceDefinition are deleted with it.
+    /// One object. The content of a Namespace and the objects of a CustomResourceDefinition are deleted with
+    /// it.
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {
@@ -49,7 +50,8 @@ impl Intent {
 /// A kind by name, as [`Catalog::named`](kubegc_core::Catalog::named) takes it: `Deployment`, `deploy`,
 /// `deployments.apps`, `apps/v1/Deployment`.
 ///
-/// A name that fits several groups means the core group, and is ambiguous where the core group does not have it.
+/// A name that fits several groups means the core group, and is ambiguous if the core group does not have
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindName(Arc<str>);
 

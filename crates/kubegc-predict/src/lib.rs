@@ -14,11 +14,12 @@
 //! | Which fates are possible if steps happen in another order? | [`Cluster::explore`] |
 //! | What does the kubelet of a node remove next? | [`node_forecast`] |
 //!
-//! A [`Forecast`] has the fate of every object that the question can reach, the writes that lead there with their reasons
-//! and causes, warnings and findings. Objects that are missing from the dump are unknown, never absent: a fate that depends on
-//! them is [undetermined](Fate::Undetermined) and names the missing data.
+//! A [`Forecast`] has the fate of every object that the question can reach, the writes that lead there with
+//! their reasons and causes, warnings and findings. Objects that are missing from the dump are unknown, never
+//! absent: a fate that depends on them is [undetermined](Fate::Undetermined) and names the missing data.
 //!
-//! Forecasts have no rules of their own. They are read from a run of the simulated control plane (`kubegc-control-plane`).
+//! Forecasts have no rules of their own. They are read from a run of the simulated control plane
+//! (`kubegc-control-plane`).
 
 mod closure;
 mod cluster;

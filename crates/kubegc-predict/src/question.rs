@@ -38,9 +38,10 @@ pub struct Question {
     /// The time of the dump, of the start of every controller, and of the first delete. Default: the time of
     /// the newest event in the dump.
     pub now: Option<Timestamp>,
-    /// The length of the period. Default: until nothing changes any longer.
+    /// The length of the period. Default: until nothing changes any more.
     pub horizon: Option<Duration>,
-    /// Whether the forecast includes what happens without the deletes. Default: only if there are none.
+    /// Whether the forecast includes the changes that happen without the deletes. Default: only if there are
+    /// none.
     pub everything: bool,
     /// The controllers that run in addition to the garbage collector. Default: those that
     /// kube-controller-manager runs by default. External provisioners named by volumes of the dump are added.

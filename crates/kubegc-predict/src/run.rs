@@ -1,4 +1,5 @@
-//! Runs a question on the part of a cluster that it can reach, with unknown owners present, absent or terminating.
+//! Runs a question on the part of a cluster that it can reach, with unknown owners present, absent or
+//! terminating.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +39,7 @@ pub(crate) enum Unlisted {
 
 /// A delete request of the client.
 pub(crate) struct ClientDelete<'q> {
-    /// The position of the object; `None` where the dump shows that it does not exist.
+    /// The position of the object; `None` if the dump shows that it does not exist.
     pub(crate) position: Option<u32>,
     pub(crate) object: ObjectRef,
     pub(crate) options: &'q DeleteOptions,
@@ -49,7 +50,7 @@ pub(crate) struct ClientDelete<'q> {
 }
 
 impl ClientDelete<'_> {
-    /// Requests it; `None` where the kind is not served.
+    /// Requests it; `None` if the kind is not served.
     pub(crate) fn send(&self, simulation: &mut Simulation) -> Option<Response> {
         let catalog = simulation.server.catalog();
         let kind = catalog.mapping(&self.object.api_version, &self.object.kind)?;
@@ -91,7 +92,7 @@ impl Run<'_> {
         forecast::conclude(self, simulated, missing)
     }
 
-    /// Simulates what the seeds can reach.
+    /// Simulates the objects that the seeds can reach.
     pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
         let mut read = BTreeSet::new();
@@ -244,7 +245,7 @@ impl Run<'_> {
     }
 }
 
-/// The controllers, with what is assumed of the nodes of the cluster and of its storage: the volume plugins
+/// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume plugins
 /// and migrations of its release, and the external provisioners of its volumes.
 pub(crate) fn with_storage(
     cluster: &Cluster,
@@ -408,7 +409,8 @@ fn server(
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
-            // An object that blocks its own deletion waits for ever, as for a dependent that is missing from the dump.
+            // An object that blocks its own deletion waits for ever, as for a dependent that is missing
+            // from the dump.
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
             meta.deletion_grace_period_seconds = Some(0);
             meta.finalizers = vec![FINALIZER_FOREGROUND.into()];
@@ -427,7 +429,8 @@ fn server(
     server
 }
 
-/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so that it can be found from anywhere.
+/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so
+/// that it can be found from anywhere.
 fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);
@@ -496,7 +499,8 @@ fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
     fields
 }
 
-/// The newest time in the dump, at which the simulation begins: dumps do not say when they were taken.
+/// The newest time in the dump, at which the simulation begins: dumps do not contain the time at which they
+/// were taken.
 fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
     let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
     newest.unwrap_or(Timestamp::EPOCH)

@@ -20,8 +20,8 @@ use crate::{Cluster, KindName, ObjectName, PredictError, Target};
 ///
 /// A type is what [`Catalog::named`](kubegc_core::Catalog::named) takes, or a category such as `all`.
 ///
-/// An object of a namespaced kind is looked up in `namespace`. Without one, it is looked up in the namespace `default`,
-/// and if it is not there, in all namespaces.
+/// An object of a namespaced kind is looked up in `namespace`. Without one, it is looked up in the namespace
+/// `default`, and if it is not there, in all namespaces.
 ///
 /// # Examples
 /// ```
@@ -70,8 +70,8 @@ impl Selection {
     /// The selected objects, in the order of the arguments.
     ///
     /// # Errors
-    /// The arguments contradict each other, or name a kind that is not known or ambiguous, or an object that is not in
-    /// the dump. The message has names that are similar.
+    /// The arguments contradict each other, or name a kind that is not known or ambiguous, or an object that
+    /// is not in the dump. The message has names that are similar.
     ///
     /// # Complexity
     /// O(n) for n objects of the kinds that are selected without a namespace; otherwise O(log n) for each.

@@ -16,7 +16,8 @@ use crate::{
     run::Simulated,
 };
 
-/// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that did.
+/// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that
+/// did.
 ///
 /// What controllers do about other objects has nothing to do with the deletes.
 pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
@@ -46,8 +47,8 @@ pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
     sources
 }
 
-/// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack content of
-/// them.
+/// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack
+/// content of them.
 fn contents<'a>(
     cluster: &'a Cluster,
     scope: &'a Scope,
@@ -83,7 +84,8 @@ fn contents<'a>(
     })
 }
 
-/// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be affected.
+/// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
+/// affected.
 pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
     let (scope, world) = (&simulated.scope, &simulated.primary);
     let mut sources = Sources::new();
@@ -209,7 +211,8 @@ fn dependents(cluster: &Cluster, owner: u32, resource: Resource) -> Vec<u32> {
     of_resource.collect()
 }
 
-/// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of scope.
+/// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
+/// scope.
 fn is_deleted(cluster: &Cluster, scope: &Scope, world: &Simulation, position: u32) -> bool {
     let is_member = scope.members.contains_key(&position);
     let Some(view) = cluster.snapshot.view(position as usize).filter(|_| is_member) else {
@@ -222,8 +225,8 @@ fn is_deleted(cluster: &Cluster, scope: &Scope, world: &Simulation, position: u3
 
 /// The data that is missing to determine when a pod ends after its deletion, and which component ends it.
 ///
-/// A pod with a final phase and one without a node are removed at once when they are deleted. Others have their grace
-/// period, and their kubelet ends them.
+/// A pod with a final phase and one without a node are removed at once when they are deleted. Others have
+/// their grace period, and their kubelet ends them.
 fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     let Some(fields) = pod.pod() else {
         return Some("its node is not known".to_owned());
@@ -250,7 +253,7 @@ fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     }
 }
 
-/// Whether the kubelet of the node of this name runs; `None` where that is not known.
+/// Whether the kubelet of the node of this name runs; `None` if that is not known.
 pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),

@@ -46,7 +46,7 @@ pub enum Wait {
     },
     /// For a kubelet.
     Kubelet {
-        /// The node, which is lost or does not exist; `None` where pods are assumed never to end.
+        /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
     },
 }
@@ -65,7 +65,7 @@ pub struct Remaining {
 }
 
 impl Wait {
-    /// The finalizer behind it, where there is one.
+    /// The finalizer behind it, if there is one.
     #[must_use]
     pub fn finalizer(&self) -> Option<&str> {
         match self {
@@ -231,7 +231,8 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
         .or_else(|| unknown.map(|unknown| unknown.reason.to_string()))
 }
 
-/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in one version.
+/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in
+/// one version.
 fn remaining(
     simulation: &Simulation,
     namespace: Option<&str>,

@@ -1,12 +1,14 @@
-//! Converts YAML as kubectl writes it to JSON: block maps and sequences, scalars of one line, and literal blocks.
+//! Converts YAML as kubectl writes it to JSON: block maps and sequences, scalars of one line, and literal
+//! blocks.
 //!
-//! A YAML library takes about 20 times as long per byte as the JSON reader, so objects in this form do not go through one.
-//! Anything else is left to the library: comments, anchors, tags, flow collections that are not empty, folded or plain scalars of
-//! several lines, repeated keys, and plain scalars that could be something else than a text for some reader of YAML.
+//! A YAML library takes about 20 times as long per byte as the JSON reader, so objects in this form do not go
+//! through one. Anything else is left to the library: comments, anchors, tags, flow collections that are not
+//! empty, folded or plain scalars of several lines, repeated keys, and plain scalars that could be something
+//! else than a text for some reader of YAML.
 
 /// Maps and sequences within each other.
 const DEPTH_MAX: usize = 128;
-/// How many keys of a map are compared one by one where they are not in order.
+/// Maximum number of keys of an unsorted map that are compared one by one.
 const UNSORTED_KEYS_MAX: usize = 64;
 
 /// Writes the JSON form of a text; `false` if it is not in the form of kubectl. Then the output is of no use.
@@ -81,7 +83,7 @@ struct Converter<'t, 'o> {
 }
 
 impl<'t> Converter<'t, '_> {
-    /// `None` where the text has another form.
+    /// `None` if the text has another form.
     fn convert(mut self) -> Option<()> {
         while let Some(line) = self.lines.next() {
             let column = line.bytes().take_while(|&byte| byte == b' ').count();
@@ -179,7 +181,7 @@ impl<'t> Converter<'t, '_> {
         Some(())
     }
 
-    /// Closes what is further to the right than a column. A missing value is null.
+    /// Closes the levels to the right of a column. A missing value is null.
     fn close_to(&mut self, column: usize) {
         if self.awaits_value {
             self.out.push_str("null");
@@ -263,7 +265,7 @@ impl<'t> Converter<'t, '_> {
     fn literal(&mut self, key_column: usize, ends_with_break: bool) -> Option<()> {
         let mut text = String::new();
         let mut block_column = None;
-        // Line breaks that are there only if text follows.
+        // Line breaks that count only if text follows.
         let mut breaks = 0;
         loop {
             let mut ahead = self.lines;
@@ -367,7 +369,8 @@ fn is_uuid(bytes: &[u8]) -> bool {
     bytes.len() == 36 && bytes.iter().enumerate().all(is_part)
 }
 
-/// Whether a scalar that begins with a digit is surely no number and no date: an address, a version, a quantity, a name.
+/// Whether a scalar that begins with a digit is surely no number and no date: an address, a version, a
+/// quantity, a name.
 fn is_text_with_digits(value: &str) -> bool {
     let bytes = value.as_bytes();
     let is_prefixed = bytes.first() == Some(&b'0') && bytes.len() > 1 && bytes.get(1) != Some(&b'.');
@@ -589,7 +592,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4_000) })]
 
-        /// What is converted is what the library reads.
+        /// The converted document equals what the library reads.
         #[test]
         fn a_converted_text_means_what_the_library_reads(text in near()) {
             if let Some(value) = converted(&text) {

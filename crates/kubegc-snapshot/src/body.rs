@@ -1,4 +1,4 @@
-//! The fields of an object beside its metadata, as they are in the document: those of all kinds that have
+//! The fields of an object other than its metadata, as they are in the document: those of all kinds that have
 //! [`Details`](crate::Details).
 //!
 //! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds
@@ -63,7 +63,7 @@ pub(crate) use self::maps::{
 };
 
 part! {
-    /// All that is read beside the typed metadata.
+    /// All fields that are read, except the typed metadata.
     Body<'a> {
         metadata: BodyMeta<'a> = "metadata",
         spec: AnySpec<'a> = "spec",
@@ -180,7 +180,7 @@ part! {
 }
 
 part! {
-    /// `spec` of what is known to be a pod.
+    /// `spec` of a known pod.
     PodSpec<'a> {
         node_name: Text<'a> = "nodeName",
         termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
@@ -602,14 +602,14 @@ part! {
 }
 
 part! {
-    /// Where the value of a variable comes from.
+    /// The source of a variable's value.
     ValueFrom<'a> {
         secret_key_ref: Named<'a> = "secretKeyRef",
     }
 }
 
 part! {
-    /// Where a part of an environment comes from.
+    /// The source of a part of an environment.
     EnvFrom<'a> {
         secret_ref: Named<'a> = "secretRef",
     }
@@ -643,7 +643,7 @@ part! {
 }
 
 part! {
-    /// A source that says the name of a secret.
+    /// A source that names a secret.
     NamesSecret<'a> {
         secret_name: Text<'a> = "secretName",
     }
@@ -692,7 +692,7 @@ part! {
 }
 
 part! {
-    /// How a webhook is called.
+    /// The endpoint of a webhook.
     ClientConfig<'a> {
         service: ServiceReference<'a> = "service",
     }

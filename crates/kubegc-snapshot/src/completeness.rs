@@ -1,13 +1,15 @@
-//! Which kinds a snapshot has all objects of: the only ground on which an owner may be called absent.
+//! Kinds of which a snapshot has all objects. An owner of another kind is never absent for certain.
 //!
-//! **Nothing is inferred.** A `v1` List of `kubectl get` does not say whether it spans all namespaces. A raw list of the API
-//! server has a resourceVersion and says where it was cut off, but neither its namespace nor its label or field selector. So the
-//! only proof is the caller's word ([`Reader::complete`](crate::Reader::complete)), and what was read can only take it back: objects that
-//! could not be read, that have no uid or two contents, lists that go on elsewhere, files cut off.
+//! **Nothing is inferred.** A `v1` List of `kubectl get` does not show whether it spans all namespaces. A raw
+//! list of the API server has a resourceVersion and shows where it was cut off, but neither its namespace nor
+//! its label or field selector. So the only proof is the caller's declaration
+//! ([`Reader::complete`](crate::Reader::complete)). The data can only revoke it: objects that could not be
+//! read, that have no uid or two contents, lists that continue elsewhere, truncated files.
 //!
-//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds whole, but a folder with `nodes.json` may come from elsewhere.
-//! Support bundles and must-gather can be limited to namespaces and leave out what the collector may not read; Velero backups select by
-//! namespace, resource and label; Insights archives keep samples.
+//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds completely, but a folder with
+//! `nodes.json` may come from elsewhere. Support bundles and must-gather can be limited to namespaces and
+//! omit objects that the collector may not read; Velero backups select by namespace, resource and label;
+//! Insights archives keep samples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,25 +19,25 @@ use std::{
 
 use crate::Place;
 
-/// Whether all objects of a kind are there.
+/// Whether a snapshot has all objects of a kind.
 #[expect(clippy::exhaustive_enums, reason = "complete or not, nothing between")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Coverage {
-    /// All: what is not there does not exist.
+    /// It has all: a missing object does not exist.
     Complete(Proof),
-    /// Perhaps not all: what is not there is unknown.
+    /// It may lack some: a missing object is unknown.
     Incomplete(Why),
 }
 
 impl Coverage {
-    /// Whether what is not there does not exist.
+    /// Whether a missing object certainly does not exist.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete(_))
     }
 }
 
-/// What a completeness rests on.
+/// The basis of a completeness.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
@@ -45,11 +47,11 @@ pub enum Proof {
     DeclaredInNamespace,
 }
 
-/// Why a kind may have further objects.
+/// A reason why a kind may have further objects.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// Nobody declared it complete.
+    /// The caller did not declare it complete.
     NotDeclared,
     /// It was declared complete in these namespaces only.
     OnlyNamespaces(Vec<Arc<str>>),
@@ -57,17 +59,17 @@ pub enum Why {
     Unresolvable,
     /// A file that may hold the kind was not read to its end.
     Unread(Place),
-    /// A list of the kind goes on in a page that is not there.
+    /// A list of the kind continues in a page that is missing.
     ListContinues(Place),
     /// kubectl reported an error while it wrote the file, so objects of the kind may be missing.
     KubectlError(Place),
     /// A YAML file ends without a line break, and objects of the kind may have followed.
     NoFinalLineBreak(Place),
-    /// So many objects could not be read.
+    /// Number of objects that could not be read.
     Unreadable(u64),
-    /// So many objects have no uid: each may be the one that a reference means.
+    /// Number of objects without uid: each may be the one that a reference names.
     NoUid(u64),
-    /// So many objects stand there with different contents and nothing says which is right.
+    /// Number of objects that occur with different contents, where nothing shows which one is right.
     Contradiction(u64),
     /// The API server did not list it, for this reason.
     NotListed(Arc<str>),
@@ -125,7 +127,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// What is known of one kind.
+/// Knowledge about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) declared: bool,
@@ -156,7 +158,7 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    /// Whether all objects of a kind are there, in every namespace.
+    /// Whether the snapshot has all objects of a kind, in every namespace.
     #[must_use]
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
         self.judge(group, kind, |entry| {
@@ -170,7 +172,7 @@ impl Completeness {
         })
     }
 
-    /// Whether all objects of a kind in one namespace are there.
+    /// Whether the snapshot has all objects of a kind in one namespace.
     #[must_use]
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
         self.judge(group, kind, |entry| {
@@ -203,7 +205,7 @@ impl Completeness {
     }
 }
 
-/// What was read that takes a declaration back, kind by kind.
+/// The data that revokes a declaration, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Spoils {
     kinds: BTreeMap<(Arc<str>, Arc<str>), Why>,

@@ -1,4 +1,5 @@
-//! Resolves what a caller declares complete: `configmaps`, `deployments.apps`, `Widget.example.com`, `pods@shop`, `all`.
+//! Resolves what a caller declares complete: `configmaps`, `deployments.apps`, `Widget.example.com`,
+//! `pods@shop`, `all`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +10,8 @@ use kubegc_core::{ApiResource, Catalog};
 
 use crate::{GroupKind, SnapshotError, completeness::Entry};
 
-/// Every kind of the catalog with its declared completeness. `all` does not cover kinds that were only inferred.
+/// Every kind of the catalog with its declared completeness. `all` does not cover kinds that were only
+/// inferred.
 ///
 /// # Errors
 /// A declaration names no kind of the catalog, or several.

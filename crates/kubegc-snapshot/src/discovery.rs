@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::SnapshotError;
 
-/// What listings of resources said.
+/// The content of resource listings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Discovery {
     /// Resources in their versions.
@@ -36,7 +36,8 @@ impl Discovery {
         self.table(text)
     }
 
-    /// Reads the array of `APIResourceList`s that a support bundle has. The preferred version of each group comes first.
+    /// Reads the array of `APIResourceList`s that a support bundle has. The preferred version of each group
+    /// comes first.
     pub(crate) fn add_lists(&mut self, text: &[u8]) -> Result<(), String> {
         let lists: Option<Vec<Value>> =
             serde_json::from_slice(text).map_err(|error| format!("expected API resources: {error}"))?;
@@ -249,7 +250,7 @@ impl Discovery {
     }
 }
 
-/// Where each column of a table begins and ends, in bytes.
+/// Start and end of each column of a table, in bytes.
 struct Columns {
     name: Option<(usize, usize)>,
     short: Option<(usize, usize)>,
@@ -311,7 +312,7 @@ const fn scope(namespaced: bool) -> Scope {
     }
 }
 
-/// A listing without verbs says nothing about them.
+/// A listing without verbs leaves them unknown.
 fn verbs_of(verbs: Option<&[Value]>) -> Verbs {
     verbs.map_or(Verbs::ALL, |verbs| {
         verbs_named(|verb| verbs.iter().any(|entry| entry.as_str() == Some(verb)))

@@ -1,4 +1,4 @@
-//! Reads one stream: tells JSON from YAML, document after document, and hands their objects on.
+//! Reads one stream: distinguishes JSON from YAML, splits it into documents, and forwards their objects.
 
 use std::{io::Read, str};
 
@@ -22,7 +22,7 @@ use crate::{
     yaml,
 };
 
-/// How a stream is read.
+/// The options for reading a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) lenient: bool,
@@ -53,7 +53,7 @@ pub(crate) fn read<R: Read>(
     let mut documents = 0;
     let mut last_was_json = false;
     let mut has_notices = false;
-    // Every turn consumes at least one byte, so the loop ends with the input.
+    // Every iteration consumes at least one byte, so the loop ends with the input.
     loop {
         source.place = source.place.document(documents + 1);
         let fault = |error, window: &Window<R>| window_error(error, source, None, window.line(), settings);
@@ -134,14 +134,14 @@ struct Shape {
     objects: u64,
     items: u32,
     is_array: bool,
-    /// What the items are by what stands before them, where that says something.
+    /// The kind of the items according to the fields before them, if these contain it.
     head: Option<TypeName>,
     /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
 
 impl Reading<'_> {
-    /// The output of kubectl beside the objects. An error of kubectl means that the dump lacks something.
+    /// Output of kubectl between the objects. An error of kubectl means that the dump is incomplete.
     fn notice<R: Read>(
         &mut self,
         notice: Notice,
@@ -326,7 +326,7 @@ impl Reading<'_> {
         self.in_array = false;
         let settings = self.settings;
         let mut json_text = String::new();
-        // What lies before the items of a list says nothing of how the text ends.
+        // The fields before the items of a list do not show how the text ends.
         let mut item_is_cut = false;
         loop {
             let piece = splitter.next(window);
@@ -398,7 +398,8 @@ impl Reading<'_> {
         }
     }
 
-    /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing else would show it.
+    /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing
+    /// else would show it.
     fn cut_off(&mut self, source: &Source) {
         self.ingest
             .spoils
@@ -440,7 +441,7 @@ impl Reading<'_> {
         self.ingest.object(object, source, item, head)
     }
 
-    /// A document that does not say what it is.
+    /// A document without apiVersion and kind.
     fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
         if object.meta.is_none() && self.says_something(text, source) {
             return Ok(());
@@ -455,7 +456,7 @@ impl Reading<'_> {
             return Ok(());
         }
         if source.is_member && object.meta.is_some() {
-            // Beside others it is one object of some kind, which is incomplete then.
+            // Next to other fields it is one object of some kind, which is incomplete then.
             self.ingest.object(object, source, None, None)?;
             self.ingest.settle_pending(None, source);
             return Ok(());
@@ -466,7 +467,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Whether a document without metadata says the version of the API server, or that a list is empty.
+    /// Whether a document without metadata contains the version of the API server, or shows that a list is
+    /// empty.
     fn says_something(&mut self, text: &str, source: &Source) -> bool {
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -559,7 +561,7 @@ impl Reading<'_> {
         refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
         let of_items = head.kind.strip_suffix("List");
         if head.is_named && !head.kind.is_empty() {
-            // An object of its own with a field `items`: what stands in there are no objects of the cluster.
+            // An object of its own with a field `items`: its entries are no objects of the cluster.
             self.ingest.forget_since(shape.mark);
             return match loose::item(value) {
                 Some(object) => self.ingest.object(&object, source, None, None),
@@ -650,7 +652,8 @@ impl Reading<'_> {
     }
 }
 
-/// What the items of a list are by what stands before them. It has no end yet, and what stands behind the items has the last word.
+/// The kind of a list's items according to the fields before them. The list has no end yet; fields after the
+/// items take precedence.
 fn head_of(text: &[u8]) -> Option<TypeName> {
     let text = [text, b"}"].concat();
     let head = loose::list_head(&serde_json::from_slice(&text).ok()?);
@@ -659,7 +662,7 @@ fn head_of(text: &[u8]) -> Option<TypeName> {
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
 }
 
-/// Reads an object as it should be; what was read of it where that fails.
+/// Reads an object strictly; the error contains the part that was read.
 pub(crate) fn strict<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
@@ -687,8 +690,9 @@ fn says_nothing(object: &Item<'_>) -> bool {
 /// The object in an entry `object: {...}` of an array; `None` if the entry is anything else.
 ///
 /// # Upstream
-/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go) of
-/// troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of a field of Go.
+/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
+/// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
+/// a field of Go.
 fn wrapped(text: &str) -> Option<Value> {
     let mut entry: Value = serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()?;
     if let Value::Array(entries) = &mut entry {
@@ -697,12 +701,12 @@ fn wrapped(text: &str) -> Option<Value> {
     }
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
-    // An object that says nothing is not unwrapped, so nothing is unwrapped twice.
+    // An object without content is not unwrapped, so nothing is unwrapped twice.
     let is_object = loose::item(&object).is_some_and(|object| !says_nothing(&object));
     is_object.then_some(object)
 }
 
-/// Whether an object says that it is a list.
+/// Whether an object has the kind of a list.
 fn is_list_kind(item: &Item<'_>) -> bool {
     item.has_items && item.kind_str().ends_with("List")
 }
@@ -711,7 +715,7 @@ fn said(words: &str) -> Cause {
     Box::new(ParserSaid(words.to_owned()))
 }
 
-/// What the JSON parser said, without its position in the part that it was given.
+/// The JSON parser's message, without its position in the part that it was given.
 fn json_words(error: &serde_json::Error) -> String {
     let mut words = error.to_string();
     if let Some(cut) = words.rfind(" at line ") {

@@ -1,4 +1,5 @@
-//! Finds keys that a JSON object has twice. Readers keep the last one, as `encoding/json` of Go does, and name it.
+//! Finds keys that a JSON object has twice. Readers keep the last one, as `encoding/json` of Go does, and
+//! name it.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -17,7 +18,7 @@ pub(crate) fn of(text: &str) -> Vec<String> {
         path: "",
         found: &mut found,
     };
-    // A text that is no JSON was refused, and what was found before it fails counts all the same.
+    // A text that is no JSON was refused before; duplicates before an error count all the same.
     let _walked = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
     found
 }
@@ -64,7 +65,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let mut index = 0_u64;
-        // Every turn takes an element.
+        // Every iteration consumes an element.
         loop {
             let path = format!("{}[{index}]", self.path);
             let walk = Walk {

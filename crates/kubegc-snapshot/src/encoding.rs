@@ -5,7 +5,8 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 
-/// Base64 as `base64.StdEncoding` of Go has it: padding is required, and unused bits of the last digit are ignored.
+/// Base64 as `base64.StdEncoding` of Go has it: padding is required, and unused bits of the last digit are
+/// ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -25,7 +26,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// The content of the first block of a PEM text; `None` where there is none. What is no block is passed over.
+/// The content of the first block of a PEM text; `None` if there is none. Text outside of blocks is skipped.
 ///
 /// # Upstream
 /// `pem.Decode`.
@@ -35,7 +36,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
 pub(crate) fn first_pem_block(text: &[u8]) -> Option<Vec<u8>> {
     let mut ends = Ends { text, next: None };
     let mut at = 0;
-    // Each turn goes on behind another begin line, at the start of a line.
+    // Each iteration continues behind another begin line, at the start of a line.
     loop {
         at = begin_line(text, at)?;
         let (line, next) = line_at(text, at);
@@ -75,7 +76,7 @@ pub(crate) fn first_pem_block(text: &[u8]) -> Option<Vec<u8>> {
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 
-/// Where the label of the next begin line begins. A line begins at `at`.
+/// The start of the label of the next begin line. A line begins at `at`.
 fn begin_line(text: &[u8], at: usize) -> Option<usize> {
     if text[at..].starts_with(BEGIN) {
         return Some(at + BEGIN.len());
@@ -99,7 +100,7 @@ fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
     (&line[..trimmed], next)
 }
 
-/// The end lines of a text, each looked for once.
+/// The end lines of a text; each label is searched once.
 struct Ends<'t> {
     text: &'t [u8],
     /// The next one, from some place on.
@@ -107,7 +108,7 @@ struct Ends<'t> {
 }
 
 impl Ends<'_> {
-    /// Where the next end line behind the line break at or after `at` begins.
+    /// The start of the next end line behind the line break at or after `at`.
     fn after(&mut self, at: usize) -> Option<usize> {
         if let Some((from, next)) = self.next
             && from <= at

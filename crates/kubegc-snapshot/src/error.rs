@@ -1,8 +1,8 @@
-//! Why a dump is refused: always with the file, the document in it, and the object where that is known.
+//! Errors of reading a dump: always with the file, the document in it, and the object if it is known.
 
 use std::{error, fmt, io, sync::Arc};
 
-/// Where in the input something stands: the file, the document in it, and the item where the document is a list.
+/// A position in the input: the file, the document in it, and the item if the document is a list.
 ///
 /// # Examples
 /// ```
@@ -15,9 +15,9 @@ use std::{error, fmt, io, sync::Arc};
 pub struct Place {
     /// Path or name of the file.
     pub file: Arc<str>,
-    /// Number of the document in the file, from 1; 0 where the whole file is meant.
+    /// Number of the document in the file, from 1; 0 if the whole file is meant.
     pub document: u32,
-    /// Position in `items`, from 0; `None` where the whole document is meant.
+    /// Position in `items`, from 0; `None` if the whole document is meant.
     pub item: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Place {
 /// The cause of an error, behind which the parsers are hidden.
 pub type Cause = Box<dyn error::Error + Send + Sync>;
 
-/// Why a dump, a declaration or a discovery listing was refused.
+/// A reason why a dump, a declaration or a discovery listing was refused.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -74,7 +74,7 @@ pub enum SnapshotError {
     Io {
         /// Path of the file or folder.
         path: Arc<str>,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The input is of a kind that is not read.
@@ -82,9 +82,9 @@ pub enum SnapshotError {
     Refused {
         /// Path of the file or folder.
         file: Arc<str>,
-        /// What it seems to be.
+        /// The likely format.
         looks_like: &'static str,
-        /// What to do instead.
+        /// The advice.
         advice: &'static str,
     },
     /// The text is not JSON or YAML.
@@ -100,7 +100,7 @@ pub enum SnapshotError {
         column: u64,
         /// `JSON` or `YAML`.
         format: &'static str,
-        /// What the parser said.
+        /// The error of the parser.
         source: Cause,
     },
     /// The input ends before the document does.
@@ -128,7 +128,7 @@ pub enum SnapshotError {
         place: Place,
         /// Line in the file, from 1.
         line: u64,
-        /// Which bytes are wrong.
+        /// The invalid bytes.
         problem: &'static str,
     },
     /// The document is JSON or YAML and still no object or list of the Kubernetes API.
@@ -136,15 +136,15 @@ pub enum SnapshotError {
     NotAnObject {
         /// The document or item.
         place: Place,
-        /// What is missing or different.
+        /// The missing or different part.
         problem: String,
     },
-    /// There is nothing to read.
+    /// The input is empty.
     #[error("{file}: {problem}")]
     Nothing {
         /// Path of the file or folder, or the pattern.
         file: Arc<str>,
-        /// What was looked for in vain.
+        /// The part that was not found.
         problem: &'static str,
     },
     /// A bound of the reader itself was reached.
@@ -154,7 +154,7 @@ pub enum SnapshotError {
         file: Arc<str>,
         /// The bound.
         limit: usize,
-        /// What there is too much of.
+        /// The quantity that exceeds its limit.
         what: &'static str,
     },
     /// A declaration of completeness names no kind.
@@ -162,15 +162,15 @@ pub enum SnapshotError {
     Declaration {
         /// The declaration as it was given.
         declaration: Box<str>,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A listing of the served resources cannot be read.
     #[error("api-resources, line {line}: {problem}")]
     ApiResources {
-        /// Line, from 1; 0 where the whole text is meant.
+        /// Line, from 1; 0 if the whole text is meant.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// An earlier input was refused, so the snapshot would be silently short.
@@ -186,7 +186,7 @@ fn named(object: Option<&str>) -> String {
 }
 
 impl SnapshotError {
-    /// The place that the error is about, where it is about one.
+    /// The place that the error is about, if it is about one.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match self {

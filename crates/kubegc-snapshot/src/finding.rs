@@ -1,4 +1,4 @@
-//! What was odd in a dump and did not stop the reading: each with its place, its object and its field.
+//! Findings: irregularities in a dump that did not stop the reading, each with its place, object and field.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -36,7 +36,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// What kind of oddity a [`Finding`] is.
+/// The category of a [`Finding`].
 ///
 /// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed);
 /// the second only informs.
@@ -48,20 +48,21 @@ pub enum Problem {
     Unread,
     /// An object whose kind or name is missing was left out; its kind is incomplete.
     Unreadable,
-    /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is incomplete.
+    /// An object was stored and has no uid, so references by uid cannot be matched with it; its kind is
+    /// incomplete.
     NoUid,
-    /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it was
-    /// taken as absent, and controllers decide nothing about the object.
+    /// A field has the wrong type or form: it is unread, and the object is flawed. In the metadata it counts
+    /// as absent, and controllers decide nothing about the object.
     BadField,
     /// A field that the API server always fills is missing; the object is flawed.
     MissingField,
     /// An owner reference lacks a part that the API server demands; the object is flawed, and controllers
     /// decide nothing about it.
     IncompleteOwner,
-    /// A list says that it goes on, and the rest is not there; its kind is incomplete.
+    /// A list continues, and the rest is missing; its kind is incomplete.
     ListContinues,
-    /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`; all
-    /// kinds are incomplete.
+    /// A file ends with an error of kubectl, such as `error: the server doesn't have a resource type "pods"`;
+    /// all kinds are incomplete.
     KubectlError,
     /// A YAML file ends without a line break, so it may be cut off before objects of any kind; all kinds are
     /// incomplete.
@@ -73,9 +74,9 @@ pub enum Problem {
     /// A namespaced object without namespace, or a cluster-scoped one with it; the object is flawed.
     WrongScope,
 
-    /// The same object stands there several times, with equal contents: merged.
+    /// The same object occurs several times with equal contents: merged.
     Repeated,
-    /// The same object stands there at several versions: the newest was kept.
+    /// The same object occurs at several versions: the newest was kept.
     Superseded,
     /// One uid belongs to objects with different names or kinds: all were kept.
     SharedUid,
@@ -91,7 +92,8 @@ pub enum Problem {
     NotAnObject,
     /// A file holds a message of kubectl that is no error: a warning, or that nothing was found.
     KubectlMessage,
-    /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps it.
+    /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps
+    /// it.
     DuplicateKey,
     /// The kind of some objects is neither built in, nor defined, nor listed: its resource and scope were
     /// inferred from the objects.
@@ -142,13 +144,13 @@ impl fmt::Display for Problem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Finding {
-    /// What is odd.
+    /// The problem.
     pub problem: Problem,
-    /// Where it stands; `None` where it concerns the snapshot as a whole.
+    /// The position; `None` if the finding concerns the snapshot as a whole.
     pub place: Option<Place>,
     /// The object concerned, as far as it could be read.
     pub object: Option<ObjectName>,
-    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty where it is none in
+    /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty if it is none in
     /// particular.
     pub field: Box<str>,
     /// The particulars, as a phrase.
@@ -173,7 +175,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How many findings of one problem are listed one by one; further ones are only counted.
+/// Maximum number of findings of one problem that are listed; further ones are only counted.
 pub const FINDINGS_LISTED_MAX: u64 = 1_000;
 
 /// Findings as they come in: the first of each problem listed, all counted.
@@ -184,7 +186,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds one finding; `finding` is built only where it is listed.
+    /// Adds one finding; `finding` is built only if it is listed.
     pub(crate) fn add(&mut self, problem: Problem, finding: impl FnOnce() -> Finding) {
         let count = self.counts.entry(problem).or_insert(0);
         *count += 1;

@@ -1,8 +1,8 @@
 //! Kinds of objects that nothing defines: inferred from the objects and their paths.
 //!
-//! An object that an API server returned has a namespace exactly where its kind is namespaced, so the scope is certain where all
-//! objects agree. Objects without uid were written by hand and prove nothing without a namespace. The name of the resource is a guess
-//! as kubectl makes it, unless a path has it.
+//! An object that an API server returned has a namespace exactly where its kind is namespaced, so the scope
+//! is certain if all objects agree. Objects without uid were written by hand and prove nothing without a
+//! namespace. The name of the resource is a guess as kubectl makes it, unless a path has it.
 
 use std::collections::BTreeSet;
 
@@ -26,11 +26,12 @@ struct Shown {
     file: u32,
 }
 
-/// Adds the kinds of objects that the catalog lacks: other versions of built-in kinds, and kinds of which nothing is known, which are
-/// returned. Versions that a definition or listing does not have are not served, and stay unresolvable.
+/// Adds the kinds of objects that the catalog lacks: other versions of built-in kinds, and kinds of which
+/// nothing is known, which are returned. Versions that a definition or listing does not have are not served,
+/// and stay unresolvable.
 pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings) -> BTreeSet<GroupKind> {
     let mut shown = vec![Shown::default(); store.types.len()];
-    // What a definition of the dump says is all that there is, served or not.
+    // A definition of the dump is exhaustive: it has all versions, served or not.
     let mut defined = BTreeSet::new();
     for record in &store.records {
         if let Some(Details::CustomResourceDefinition(one)) =
@@ -112,7 +113,8 @@ fn scope(shown: Shown) -> Option<Scope> {
 }
 
 /// The resource in a path such as `cluster-scoped-resources/<group>/<resource>/a.yaml` of a must-gather,
-/// `resources/<resource>.<group>/cluster/a.json` of a Velero backup or `custom-resources/<resource>.<group>.yaml` of a support bundle.
+/// `resources/<resource>.<group>/cluster/a.json` of a Velero backup or
+/// `custom-resources/<resource>.<group>.yaml` of a support bundle.
 fn in_path(path: &str, group: &str, kind: &str) -> Option<String> {
     let path = layout::unpacked_name(path);
     let segments: Vec<&str> = path

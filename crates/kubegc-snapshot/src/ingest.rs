@@ -1,4 +1,5 @@
-//! Takes objects in: checks what the API server always guarantees, names what is wrong, and keeps the rest compactly.
+//! Adds objects to the store: checks the guarantees of the API server, reports violations, and stores the
+//! rest compactly.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use crate::{
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
 
-/// Where the document being read stands, and what its kind is known to be from elsewhere.
+/// The position of the document being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     /// Number of the file in the store.
     pub(crate) file: u32,
-    /// The kind that the caller or the path gives to objects that do not say theirs.
+    /// The kind that the caller or the path gives to objects without one.
     pub(crate) hint: Option<TypeId>,
     /// Whether it was found in a folder or archive, where other files may be too.
     pub(crate) is_member: bool,
@@ -34,7 +35,7 @@ pub(crate) type TypeName = (Arc<str>, Arc<str>);
 /// An item whose kind its list has yet to say.
 #[derive(Debug)]
 struct Pending {
-    /// Its record; `None` where its identity could not be read.
+    /// Its record; `None` if its identity could not be read.
     record: Option<usize>,
     item: u32,
     namespace: Arc<str>,
@@ -43,14 +44,15 @@ struct Pending {
     contents: Contents,
 }
 
-/// The number of an item's details, 0 where it has none, and when the pod became ready that it is: pods that
+/// The number of an item's details, 0 if it has none, and when the pod became ready that it is: pods that
 /// are alike in all else share their details.
 type Kept = (u32, i64);
 
-/// What the details of an item are, once its kind is known.
+/// The details of an item, once its kind is known.
 #[derive(Debug)]
 enum Contents {
-    /// These, by number, and with these flaws, if it is of the kind that it was taken to be; else nobody knows.
+    /// These details, by number, and with these flaws, if the item is of the assumed kind; otherwise they are
+    /// unknown.
     Read {
         api_version: Arc<str>,
         kind: Arc<str>,
@@ -85,7 +87,7 @@ pub(crate) struct Ingest {
     pub(crate) pages: Vec<Page>,
     /// Documents that are no objects of the API: how many, and the first one.
     pub(crate) no_objects: Option<(u64, Finding)>,
-    /// The version that the dump says.
+    /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
     pending: Vec<Pending>,
 }
@@ -103,7 +105,7 @@ impl Ingest {
         }
     }
 
-    /// Takes one object in. `list`: what the head of its list makes it seem to be.
+    /// Adds one object. `list`: the kind that the head of its list implies.
     ///
     /// # Errors
     /// It is something that is no object of a cluster at all: an API error, a table, metadata without a kind.
@@ -155,7 +157,7 @@ impl Ingest {
             record.file = source.file;
             record.document = source.place.document;
             record.item = position.unwrap_or(NO_ITEM);
-            // So far nothing but the metadata was looked at.
+            // So far only the metadata was read.
             record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
             record.flawed = record.meta_flawed;
             self.store.records.push(record);
@@ -173,7 +175,7 @@ impl Ingest {
             });
             return Ok(());
         }
-        // Metadata alone says nothing of the rest, not even that it is not there.
+        // Metadata alone does not show whether the other fields exist.
         if let Some(record) = record
             && item.kind_str() != "PartialObjectMetadata"
         {
@@ -238,7 +240,7 @@ impl Ingest {
         }
     }
 
-    /// Gives the items that did not say their kind the kind of their list, or finds them unreadable.
+    /// Gives the items without a kind the kind of their list, or reports them as unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
         let pending = std::mem::take(&mut self.pending);
         let mut orphans = Vec::new();
@@ -289,12 +291,13 @@ impl Ingest {
         self.pending = aside.0;
     }
 
-    /// How many records there are: a mark for [`forget_since`](Self::forget_since).
+    /// The number of records: a mark for [`forget_since`](Self::forget_since).
     pub(crate) fn mark(&self) -> usize {
         self.store.records.len()
     }
 
-    /// Forgets the items taken in since the mark: their document turned out to be one object with a field `items`.
+    /// Forgets the items taken in since the mark: their document turned out to be one object with a field
+    /// `items`.
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.store.records.truncate(mark);
         self.pending.clear();
@@ -343,7 +346,7 @@ impl Ingest {
         record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
     }
 
-    /// Keeps what is to be known of an item until its kind is.
+    /// Keeps the content of an item until its kind is known.
     fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
         match list {
             Some((api_version, kind)) => {
@@ -387,14 +390,14 @@ impl Ingest {
             }
             Contents::Unread { body, mentions } => {
                 let kind = Kind::of(api_version, kind);
-                // What was written here is read here.
+                // This function reads what it wrote above.
                 let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
                 self.details(kind, &body, Some(mentions), origin, flaws)
             }
         }
     }
 
-    /// Turns what is wrong with an object into findings, and marks its kind where an owner could hide behind it.
+    /// Reports the flaws of an object as findings, and marks its kind if an owner could be hidden behind it.
     fn report(
         &mut self,
         type_id: TypeId,
@@ -436,7 +439,7 @@ impl Ingest {
     }
 }
 
-/// Whether the problem leaves the object itself in doubt.
+/// Whether the problem makes the object itself unreliable.
 fn flaws_object(problem: Problem) -> bool {
     matches!(
         problem,
@@ -451,7 +454,7 @@ fn metadata_only(place: Place) -> SnapshotError {
     }
 }
 
-/// Kinds that are answers about objects, not objects.
+/// Refuses kinds that are responses about objects, not objects.
 pub(crate) fn refuse_odd_kinds(
     api_version: &str,
     kind: &str,

@@ -1,7 +1,8 @@
 //! Lists that `kubectl cluster-info dump` wrote up to 1.13: types that are not of the API, as Go prints them.
 //!
-//! Their list is under `Items`, the metadata of an object is at its top level, and there is no kind: the `selfLink` of the list
-//! or the name of the file says it. All other fields have the names of Go and are left unread.
+//! Their list is under `Items`, the metadata of an object is at its top level, and there is no kind. The kind
+//! comes from the `selfLink` of the list or from the name of the file. All other fields have the names of Go
+//! and are not read.
 
 use serde::Deserialize;
 

@@ -1,7 +1,8 @@
-//! One object as it stands in a document: what the fast path takes out of it, borrowed from the text.
+//! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here, and [`crate::loose`] then reads
-//! it again from a tree, field by field, to say what is wrong. Well-formed dumps never get there. All else is read by [`crate::soft`] on both paths.
+//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here. Then
+//! [`crate::loose`] reads it again from a tree, field by field, to report the problem. Well-formed dumps
+//! never need that. All else is read by [`crate::soft`] on both paths.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
@@ -18,7 +19,7 @@ use crate::{
     soft::Soft,
 };
 
-/// A text, borrowed where it stands verbatim in the input.
+/// A text, borrowed if it occurs verbatim in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -66,7 +67,7 @@ impl Serialize for Text<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
 
-/// How errors about duplicate keys begin, here and in generated code.
+/// Prefix of errors about duplicate keys, here and in generated code.
 pub(crate) const DUPLICATE: &str = "duplicate field";
 
 fn has_equal_keys(pairs: &[(Text<'_>, Text<'_>)]) -> bool {
@@ -151,12 +152,12 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// One field that could not be taken as it stands.
+/// One field that could not be read.
 #[derive(Debug)]
 pub(crate) struct Flaw {
     /// Path from the object's root.
     pub(crate) field: String,
-    /// What is wrong, as a phrase.
+    /// The problem, as a phrase.
     pub(crate) problem: String,
 }
 
@@ -167,13 +168,13 @@ pub(crate) struct Item<'a> {
     pub(crate) kind: Option<Text<'a>>,
     pub(crate) meta: Option<Meta<'a>>,
     pub(crate) body: Body<'a>,
-    /// What the text mentions, where somebody has looked.
+    /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
-    /// Whether a part of the body was read or passed over for what the object was only taken to be.
+    /// Whether a part of the body was read or skipped because of the assumed kind.
     pub(crate) rests_on_hint: bool,
-    /// Whether there is a field `items`: the object is then a list, or a kind of its own with such a field.
+    /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
-    /// What the loose reading found; empty on the fast path.
+    /// The findings of the loose reading; empty on the fast path.
     pub(crate) flaws: Vec<Flaw>,
 }
 
@@ -186,7 +187,7 @@ impl Item<'_> {
         self.api_version.as_ref().map_or("", Text::as_str)
     }
 
-    /// The name, where it is known.
+    /// The name, if known.
     pub(crate) fn name(&self) -> Option<ObjectName> {
         let meta = self.meta.as_ref()?;
         let text = |text: &Option<Text<'_>>| text.as_ref().map_or("", Text::as_str).into();
@@ -199,7 +200,7 @@ impl Item<'_> {
         (!name.name.is_empty()).then_some(name)
     }
 
-    /// `Kind namespace/name`, where the name is known.
+    /// `Kind namespace/name`, if the name is known.
     pub(crate) fn short_name(&self) -> Option<Box<str>> {
         self.name().map(|name| name.to_string().into())
     }
@@ -229,7 +230,7 @@ impl Item<'_> {
         }
     }
 
-    /// Notes what the text of the object mentions, where that may matter.
+    /// Records the names that the text of the object mentions, if that may matter.
     pub(crate) fn look_through(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
             "" => !self.rests_on_hint,
@@ -251,7 +252,7 @@ impl Item<'_> {
         }
     }
 
-    /// Whether the object says what it is.
+    /// Whether the object has an apiVersion and a kind.
     pub(crate) fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()
     }
@@ -293,12 +294,13 @@ impl Field {
     }
 }
 
-/// Reads an object into an item that keeps what was read where the text breaks off, so that the error can name it.
+/// Reads an object into an item. The item keeps the fields before the end of a truncated text, so that the
+/// error can name the object.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
-    /// The text, where it is at hand: what it does not mention is passed over.
+    /// The text, if available: fields that it does not mention are skipped.
     pub(crate) text: Option<&'s str>,
-    /// What the object is taken to be as long as it does not say it: apiVersion and kind.
+    /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }
 
@@ -377,7 +379,7 @@ impl<'de> Deserialize<'de> for Item<'de> {
     }
 }
 
-/// A sequence of exactly one object: how one entry of a YAML list stands in the text.
+/// A sequence of exactly one object: one entry of a YAML list in the text.
 pub(crate) struct OnlyItem<'a>(pub(crate) Item<'a>);
 
 struct OnlyItemVisitor;
@@ -406,7 +408,7 @@ impl<'de> Deserialize<'de> for OnlyItem<'de> {
     }
 }
 
-/// What a list says beside its items.
+/// The fields of a list other than its items.
 #[derive(Debug, Default)]
 pub(crate) struct ListHead {
     pub(crate) api_version: String,

@@ -1,4 +1,4 @@
-//! Which kinds the dumped cluster serves: built in, listed, or defined in the dump itself.
+//! The kinds that the dumped cluster serves: built in, listed, or defined in the dump itself.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -65,7 +65,7 @@ struct Kinds<'f> {
 }
 
 impl Kinds<'_> {
-    /// Adds a resource unless it is there; where it is there and differs, that is a finding.
+    /// Adds a resource unless it exists; an existing one that differs is a finding.
     fn add(&mut self, resource: ApiResource, said_by: &str) {
         let api_version = resource.api_version();
         let by_resource = || {
@@ -77,7 +77,7 @@ impl Kinds<'_> {
             .mapping(&api_version, &resource.kind)
             .or_else(by_resource);
         let Some(known) = known else {
-            // Neither the kind nor the resource is there, so there is nothing to refuse.
+            // Neither the kind nor the resource exists, so the catalog accepts it.
             let _added = self.catalog.add(resource);
             return;
         };
@@ -150,7 +150,8 @@ pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
         .collect()
 }
 
-/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by name.
+/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by
+/// name.
 ///
 /// # Upstream
 /// `CompareKubeAwareVersionStrings` in `k8s.io/apimachinery/pkg/version/helpers.go`.

@@ -1,4 +1,4 @@
-//! Which files of a folder or archive are dumps, decided by their paths, and which layouts are refused.
+//! Selects the files of a folder or archive that are dumps, by their paths, and refuses some layouts.
 
 use std::{
     borrow::Cow,
@@ -14,18 +14,18 @@ const FILES_MAX: usize = 10_000_000;
 /// Folders within folders.
 const DEPTH_MAX: usize = 64;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The files to read, sorted.
     pub(crate) files: Vec<PathBuf>,
-    /// What was left, with the reason, sorted.
+    /// The skipped files with the reasons, sorted.
     pub(crate) passed_over: Vec<(Arc<str>, &'static str)>,
     /// Whether the files were found in a folder, where other files may be too.
     pub(crate) is_folder: bool,
 }
 
-/// Why a member of a folder or archive is not read.
+/// The reason why a member of a folder or archive is not read.
 pub(crate) const NO_DUMP: &str = "not JSON or YAML";
 /// The same of what macOS adds to archives.
 const METADATA: &str = "metadata of macOS";
@@ -58,7 +58,7 @@ pub(crate) fn role(path: &str) -> Role {
         );
     }
     if segments.contains(&"__MACOSX") || segments.last().is_some_and(|name| name.starts_with("._")) {
-        // They have the name of the file beside them and hold its attributes.
+        // They have the name of the neighbouring file and hold its attributes.
         return Role::Skipped(METADATA);
     }
     let plain = unpacked_name(path);
@@ -91,7 +91,7 @@ pub(crate) fn role(path: &str) -> Role {
         && is_version(version)
         && matches!(*scope, "namespaces" | "cluster")
     {
-        // The folder beside it has the objects in the preferred version.
+        // The neighbouring folder has the objects in the preferred version.
         return Role::Skipped("other versions of the objects of a Velero backup");
     }
     if segments.contains(&"insights-data") {
@@ -104,10 +104,10 @@ pub(crate) fn role(path: &str) -> Role {
     Role::Read
 }
 
-/// The apiVersion and kind of objects that do not say theirs, by the path of their file.
+/// The apiVersion and kind of objects without them, by the path of their file.
 ///
-/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here. Insights archives have objects
-/// of the typed client without kinds.
+/// Support bundles of troubleshoot.sh had lists without kinds up to 2021, in the versions that are here.
+/// Insights archives have objects of the typed client without kinds.
 pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     let path = unpacked_name(path);
     let segments: Vec<&str> = without_extension(&path).split(['/', '\\']).collect();
@@ -144,7 +144,7 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     found.map(|&(_, api_version, kind)| (api_version, kind))
 }
 
-/// The files and folders of `config` in an Insights archive, and what they hold.
+/// The files and folders of `config` in an Insights archive, and the kind in each.
 const INSIGHTS: [(&str, &str, &str); 21] = [
     ("apiserver", "config.openshift.io/v1", "APIServer"),
     ("authentication", "config.openshift.io/v1", "Authentication"),
@@ -238,7 +238,7 @@ pub(crate) fn is_bundled_discovery(path: &str) -> bool {
     segments.ends_with(&["cluster-resources", "resources.json"])
 }
 
-/// The files that Velero stores beside the archive of a backup.
+/// The files that Velero stores next to the archive of a backup.
 const VELERO_REPORTS: [&str; 8] = [
     "-csi-volumesnapshotclasses.json.gz",
     "-csi-volumesnapshotcontents.json.gz",
@@ -360,7 +360,7 @@ fn walk_folder(
         ..Found::default()
     };
     let mut folders = vec![(root.to_owned(), 0)];
-    // Each turn takes one folder; links to folders are not followed, so there are no circles.
+    // Each iteration reads one folder; links to folders are not followed, so there are no cycles.
     while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(|error| io_error(&folder, error))? {
             let entry = entry.map_err(|error| io_error(&folder, error))?;
@@ -426,7 +426,8 @@ fn matches_path(segments: &[&str], parts: &[&str]) -> bool {
     )
 }
 
-/// Matches where one kind of pattern element stands for any run of others: forward, with one place to fall back to.
+/// Matches a pattern in which one kind of element matches any run of others: forward, with one position to
+/// fall back to.
 fn wildcard<P, T>(
     pattern: &[P],
     text: &[T],

@@ -1,5 +1,5 @@
-//! Readers that turn cluster dumps into facts: objects' metadata, the kinds of the cluster, what is complete,
-//! what is odd.
+//! Readers that convert cluster dumps to facts: objects' metadata, the kinds of the cluster, completeness,
+//! and findings.
 //!
 //! | read | as |
 //! |---|---|
@@ -21,24 +21,26 @@
 //! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
 //! patches that change them.
 //!
-//! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that nothing defines are
-//! inferred ([`Problem::InferredKind`]). Errors that kubectl printed among objects make every kind incomplete
-//! ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as uids they count as missing.
+//! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that
+//! nothing defines are inferred ([`Problem::InferredKind`]). Errors that kubectl printed among objects make
+//! every kind incomplete ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as
+//! uids they count as missing.
 //!
 //! Helm charts, etcd data and printed tables are refused, with what to do instead.
 //!
 //! # Guarantees
-//! - **Unknown is not absent.** A kind is complete only where the caller says so, and not even then where something of it could
-//!   not be read. [`Completeness`] says why nothing is inferred, from no layout either.
+//! - **Unknown is not absent.** A kind is complete only if the caller declares it, and not even then if a
+//!   part of it could not be read. [`Completeness`] explains why nothing is inferred, not even from a layout.
 //! - **Nothing is dropped silently.** What cannot be read is an error or, object by object, a [`Finding`].
-//! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where a list is written as
-//!   `kubectl` writes it. What stays is in proportion to the metadata kept.
-//! - **Order does not matter.** Files and documents in another order give the same objects and the same completeness.
+//! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where
+//!   a list is written as `kubectl` writes it. What stays is in proportion to the metadata kept.
+//! - **Order does not matter.** Files and documents in another order give the same objects and the same
+//!   completeness.
 //!
 //! # Assumptions
-//! A YAML text that is cut off exactly between two documents or entries of a bare list, or after a complete mapping of a single
-//! object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes their kind last, and a list
-//! without kind is refused.
+//! A YAML text that is cut off exactly between two documents or entries of a bare list, or after a complete
+//! mapping of a single object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes
+//! their kind last, and a list without kind is refused.
 
 mod block;
 mod body;

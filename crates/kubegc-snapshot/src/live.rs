@@ -1,4 +1,5 @@
-//! Puts a snapshot together from the lists of a live API server, whose kinds and whose completeness are known instead of declared.
+//! Puts a snapshot together from the lists of a live API server, whose kinds and whose completeness are known
+//! instead of declared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +14,9 @@ use crate::{
 
 /// Takes the lists of a live cluster in.
 ///
-/// A kind is complete where all pages of its list were taken in; every other kind of the catalog is incomplete and says why. What was read can
-/// take completeness back, as it does for dumps: objects without uid, or that could not be read.
+/// A kind is complete if all pages of its list were read. Every other kind of the catalog is incomplete and
+/// has a reason. As for dumps, the data can revoke completeness: objects without uid, or that could not be
+/// read.
 ///
 /// # Examples
 /// ```
@@ -45,7 +47,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nothing taken in yet. The catalog is what the server serves: its kinds will be those of the snapshot.
+    /// An empty reader. The catalog has the kinds that the server serves: they will be those of the snapshot.
     #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut reader = Reader::new(version);
@@ -62,7 +64,8 @@ impl Live {
         }
     }
 
-    /// Takes in the whole list of a kind, in all namespaces: the JSON of each of its pages, whole objects or metadata only. Lists of other versions of the kind add nothing.
+    /// Takes in the whole list of a kind, in all namespaces: the JSON of each of its pages, whole objects or
+    /// metadata only. Lists of other versions of the kind add nothing.
     ///
     /// # Errors
     /// A page is no list of objects; [`finish`](Self::finish) fails then, too.

@@ -1,4 +1,5 @@
-//! Reads an object again, from a tree, where the strict reading failed: what can be kept is kept, every other field is named.
+//! Reads an object again, from a tree, where the strict reading failed: what can be kept is kept, every other
+//! field is named.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crate::{
     soft::{Expected, Shape, Soft},
 };
 
-/// Reads an object; `None` where the value is no object at all.
+/// Reads an object; `None` if the value is no object at all.
 pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     let object = value.as_object()?;
     let mut flaws = Flaws::default();
@@ -43,7 +44,7 @@ fn soft<'v, T: Expected<'v>>(map: &'v Map<String, Value>, name: &str) -> Soft<T>
     Soft::deserialize(value).unwrap_or(Soft::Wrong(Shape::of(value)))
 }
 
-/// Reads what a list says beside its items.
+/// Reads the fields of a list other than its items.
 pub(crate) fn list_head(value: &Value) -> ListHead {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let meta = value.get("metadata");
@@ -203,7 +204,7 @@ fn at(path: &str, name: &str, index: usize) -> String {
     format!("{path}.{name}[{index}]")
 }
 
-/// What a value is, in words.
+/// The type of a value, in words.
 pub(crate) fn name_of(value: &Value) -> &'static str {
     Shape::of(value).name()
 }

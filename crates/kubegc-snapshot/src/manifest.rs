@@ -1,7 +1,8 @@
-//! Completes manifests: gives objects that were never stored what the API server gives to new ones.
+//! Completes manifests: gives objects that were never stored the fields that the API server gives to new
+//! ones.
 //!
-//! A manifest has neither uid nor resourceVersion. Its identity is its name: the references that name it are taken to mean
-//! it, whatever uid they have.
+//! A manifest has neither uid nor resourceVersion. Its identity is its name: the references that name it are
+//! taken to mean it, whatever uid they have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,11 +47,11 @@ pub(crate) fn fill_namespaces(
     is_any
 }
 
-/// Gives manifests a uid and the finalizers that the API server adds, and owner references without a uid that of the object
-/// that they name.
+/// Gives manifests a uid and the finalizers that the API server adds, and owner references without a uid that
+/// of the object that they name.
 ///
 /// # Complexity
-/// O((n + r) log n) for n objects and r owner references; O(n + r) where every uid is there.
+/// O((n + r) log n) for n objects and r owner references; O(n + r) if no uid is missing.
 pub(crate) fn fill_identities(ingest: &mut Ingest) {
     let store = &ingest.store;
     let is_any = store.records.iter().any(|record| record.is_manifest)
@@ -93,8 +94,8 @@ fn owners_of(record: &Record) -> std::ops::Range<usize> {
     start..start + record.owners_count as usize
 }
 
-/// The uid to assume for each manifest, by its position in the store: the one by which references name it, otherwise one of
-/// its own. `None` where references disagree.
+/// The uid to assume for each manifest, by its position in the store: the one by which references name it,
+/// otherwise one of its own. `None` if references disagree.
 fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let manifests = (0..store.records.len()).filter(|&at| store.records[at].is_manifest);
     let by_name: BTreeMap<Name<'_>, usize> = manifests
@@ -180,7 +181,7 @@ fn add_finalizers(store: &mut Store, at: usize) {
 fn fill_references(ingest: &mut Ingest) {
     let store = &ingest.store;
     let mut wanted = Vec::new();
-    // What is hidden by a redactor was reported when it was read.
+    // Values that a redactor hides were reported when they were read.
     let read = store
         .records
         .iter()

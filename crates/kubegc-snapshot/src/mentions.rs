@@ -1,12 +1,14 @@
-//! Says what of a pod need not be looked into: what can be found nowhere in the whole text is not there either.
+//! Finds the parts of a pod that need not be read: a name that does not occur in the whole text does not
+//! occur in a part either.
 //!
-//! Containers are most of a pod's text, and most mention no secret; conditions are many, and hardly a pod has the one that matters.
+//! Containers are most of a pod's text, and most mention no secret; conditions are many, and hardly a pod has
+//! the one that matters.
 
 use std::sync::LazyLock;
 
 use memchr::{memchr_iter, memmem::Finder};
 
-/// What a text may speak of.
+/// The names that a text may mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mentions {
     /// Secrets in the environment of containers.
@@ -33,7 +35,7 @@ impl Mentions {
         !self.disruption && !self.deletion && !self.restarts
     }
 
-    /// Looks for names in a text. What may be one counts as one.
+    /// Searches a text for names. A possible occurrence counts as one.
     ///
     /// # Complexity
     /// Linear in the text.
@@ -66,7 +68,8 @@ fn is_zero(bytes: &[u8], at: usize) -> bool {
     value.first() == Some(&b'0') && matches!(value.get(1), None | Some(b',' | b'}' | b' ' | b'\r' | b'\n'))
 }
 
-/// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next line, as YAML does.
+/// Whether what follows a backslash may spell a letter, in JSON or in YAML, or let a name go on in the next
+/// line, as YAML does.
 const fn may_hide(follows: Option<&u8>) -> bool {
     matches!(follows, Some(b'u' | b'U' | b'x' | b'\n' | b'\r'))
 }

@@ -1,4 +1,4 @@
-//! Keeps the metadata of an object compactly, and names what is wrong with it.
+//! Stores the metadata of an object compactly, and reports its flaws.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
     }
 }
 
-/// Why a text that must be there is not.
+/// The reason why a required text is missing.
 fn missing(text: Option<&Text<'_>>) -> String {
     match is_hidden(text) {
         true => "hidden by a redactor".to_owned(),
@@ -33,7 +33,7 @@ fn is_hidden(text: Option<&Text<'_>>) -> bool {
     text.is_some_and(|text| text.as_str() == HIDDEN)
 }
 
-/// Where an object of a dump comes from: without uid and resourceVersion, the API server never stored it.
+/// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
 pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
     let is_empty = |text: &Option<Text<'_>>| text.as_ref().is_none_or(|text| text.as_str().is_empty());
     match is_empty(&meta.uid) && is_empty(&meta.resource_version) {
@@ -43,7 +43,7 @@ pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
 }
 
 impl Store {
-    /// The record of an object's metadata, and what is wrong with that. Missing uids of manifests are no flaws yet: they
+    /// The record of an object's metadata, and its flaws. Missing uids of manifests are no flaws yet: they
     /// are assumed when all objects are known.
     pub(crate) fn record(
         &mut self,
@@ -127,7 +127,8 @@ impl Store {
             let texts = &mut self.texts;
             labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
         }
-        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as in Go.
+        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as
+        // in Go.
         labels.reverse();
         labels.sort_by_key(|&(key, _)| key);
         labels.dedup_by_key(|&mut (key, _)| key);

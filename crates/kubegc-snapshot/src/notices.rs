@@ -1,4 +1,5 @@
-//! Output of kubectl beside objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved with the dump.
+//! Output of kubectl between objects: the logs of `kubectl cluster-info dump`, and messages that `2>&1` saved
+//! with the dump.
 
 use std::io::Read;
 
@@ -40,8 +41,9 @@ pub(crate) enum Notice {
     Message { text: String, is_error: bool },
 }
 
-/// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field `error` or `Error` beside
-/// its `metadata`, so such a line at the left edge of YAML is none of an object.
+/// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field
+/// `error` or `Error` next to its `metadata`, so such an unindented line in YAML does not belong to an
+/// object.
 pub(crate) fn message(line: &[u8]) -> Option<bool> {
     // Most lines of YAML begin with a space, a dash or a small letter.
     if !matches!(line.first(), Some(b'A'..=b'Z' | b'e')) {
@@ -64,7 +66,8 @@ fn log_line(line: &[u8]) -> Option<bool> {
     }
 }
 
-/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` where there is none.
+/// Consumes the notice at the beginning of the window, which is the beginning of a line; `None` if there is
+/// none.
 pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, WindowError> {
     if window.at_least(LOGS_START.len())?.starts_with(LOGS_START) {
         return logs(window).map(Some);
@@ -80,14 +83,14 @@ pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, Wi
     Ok(Some(Notice::Message { text, is_error }))
 }
 
-/// Consumes the logs of one container: to the line that names the same container, which need not begin a line, because the last
-/// line of a log may have no end.
+/// Consumes the logs of one container: to the line that names the same container, which need not begin a
+/// line, because the last line of a log may have no end.
 fn logs<R: Read>(window: &mut Window<R>) -> Result<Notice, WindowError> {
     let start = yaml::line_end(window, 0)?;
     let name = window.bytes()[LOGS_START.len()..start].trim_ascii_end();
     let end = [LOGS_END, &name[..name.len().min(NAME_BYTES_MAX)]].concat();
     window.consume(start);
-    // Every turn consumes bytes or shows more of the input.
+    // Every iteration consumes bytes or shows more of the input.
     loop {
         if let Some(found) = memmem::find(window.bytes(), &end) {
             window.consume(found);

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
 };
 
-/// How many bytes are read between two reports.
+/// Number of bytes between two reports.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Counts bytes and reports them.

@@ -1,4 +1,4 @@
-//! The door: what is read, how strictly, and what the caller knows that the files cannot say.
+//! The reader of dumps: inputs, strictness, and the caller's declarations.
 
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
@@ -16,17 +16,18 @@ use crate::{
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
-/// Bytes that one object may have, unless [`Reader::object_bytes_max`] says otherwise.
+/// Maximum number of bytes of one object, unless [`Reader::object_bytes_max`] sets another.
 pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Bytes to which one compressed file or archive may unpack, unless [`Reader::unpacked_bytes_max`] says otherwise.
+/// Maximum number of unpacked bytes of one compressed file or archive, unless [`Reader::unpacked_bytes_max`]
+/// sets another.
 pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Reads dumps into one [`Snapshot`].
 ///
-/// By default any document that cannot be read is an error, and after an error there is no snapshot: what was read before
-/// would be silently short. [`lenient`](Self::lenient) turns such a document into a finding and every kind into an incomplete one.
-/// The order in which files and documents are read changes nothing but their places.
+/// By default, any document that cannot be read is an error, and after an error there is no snapshot, because
+/// it would silently lack objects. [`lenient`](Self::lenient) turns such a document into a finding and makes
+/// every kind incomplete. The order in which files and documents are read changes only their places.
 ///
 /// # Examples
 /// ```
@@ -55,7 +56,7 @@ pub struct Reader {
     pub(crate) discovery: Discovery,
     ingest: Ingest,
     unpacked_bytes_max: u64,
-    /// How many members of which folder or archive were not read, by reason.
+    /// Number of skipped members, by folder or archive and by reason.
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     default_namespace: Option<Box<str>>,
     progress: Option<Progress>,
@@ -84,16 +85,16 @@ impl Reader {
         }
     }
 
-    /// Whether the [version that the dump says](Snapshot::detected_version) replaces the one given to [`new`](Self::new), which
-    /// then counts only where the dump says none. Default: no.
+    /// Whether the [version in the dump](Snapshot::detected_version) replaces the one given to
+    /// [`new`](Self::new), which then counts only if the dump has none. Default: no.
     #[must_use]
     pub fn detect_version(mut self, detect: bool) -> Self {
         self.detects_version = detect;
         self
     }
 
-    /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`, `pods@shop` for one namespace,
-    /// or `all` (`all@shop`) for every kind of the catalog.
+    /// Declares that the dump has all objects of a kind: `configmaps`, `ConfigMap`, `cm`, `deployments.apps`,
+    /// `pods@shop` for one namespace, or `all` (`all@shop`) for every kind of the catalog.
     ///
     /// The name is resolved by [`finish`](Self::finish), when the definitions in the dump are known.
     #[must_use]
@@ -102,8 +103,8 @@ impl Reader {
         self
     }
 
-    /// Adds the resources of a listing: `kubectl api-resources` (plain or `-o wide`), or the JSON of an `APIResourceList` or
-    /// `APIGroupDiscoveryList`.
+    /// Adds the resources of a listing: `kubectl api-resources` (plain or `-o wide`), or the JSON of an
+    /// `APIResourceList` or `APIGroupDiscoveryList`.
     ///
     /// # Errors
     /// The listing cannot be read.
@@ -112,15 +113,17 @@ impl Reader {
         Ok(self)
     }
 
-    /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that the object is
-    /// [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and resourceVersion.
+    /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that
+    /// the object is [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and
+    /// resourceVersion.
     #[must_use]
     pub fn default_namespace(mut self, namespace: &str) -> Self {
         self.default_namespace = Some(namespace.into());
         self
     }
 
-    /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no reports.
+    /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no
+    /// reports.
     #[must_use]
     pub fn on_progress(mut self, report: impl FnMut(u64) + Send + Sync + 'static) -> Self {
         self.progress = Some(Progress::new(report));
@@ -134,35 +137,37 @@ impl Reader {
         self
     }
 
-    /// How many bytes one object may have. Default: [`OBJECT_BYTES_MAX`]. What is held in memory while reading is in proportion.
+    /// Maximum number of bytes of one object. Default: [`OBJECT_BYTES_MAX`]. Memory use while reading is
+    /// proportional.
     #[must_use]
     pub fn object_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.object_bytes_max = bytes;
         self
     }
 
-    /// How many bytes one compressed file or archive may unpack to. Default: [`UNPACKED_BYTES_MAX`]. They are read as a stream,
-    /// so this bounds the time, not the memory.
+    /// Maximum number of unpacked bytes of one compressed file or archive. Default: [`UNPACKED_BYTES_MAX`].
+    /// They are read as a stream, so this bounds the time, not the memory.
     #[must_use]
     pub fn unpacked_bytes_max(mut self, bytes: u64) -> Self {
         self.unpacked_bytes_max = bytes;
         self
     }
 
-    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
+    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
-    /// `.tar`, `.zip` and their compressed forms are read, and `.txt` where it begins as JSON does. Other files, and documents
-    /// that are no objects of the Kubernetes API, are counted. Links to folders are not followed.
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
+    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
+    /// begins as JSON does. Other files, and documents that are no objects of the Kubernetes API, are
+    /// counted. Links to folders are not followed.
     ///
     /// # Errors
-    /// A file cannot be read, is no dump, or there is none.
+    /// A file cannot be read, is no dump, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
         self.read_found(path, found, None)
     }
 
-    /// Reads a file or folder whose objects may not say their kind, as [`read_as`](Self::read_as) reads a stream.
+    /// Reads a file or folder whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
     ///
     /// # Errors
     /// As [`read_path`](Self::read_path).
@@ -174,21 +179,21 @@ impl Reader {
     /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across folders.
     ///
     /// # Errors
-    /// As [`read_path`](Self::read_path); also where nothing matches.
+    /// As [`read_path`](Self::read_path); also if nothing matches.
     pub fn read_glob(&mut self, pattern: &str) -> Result<(), SnapshotError> {
         let found = layout::glob(pattern, layout::role).inspect_err(|error| self.fail(error))?;
         self.read_found(Path::new(pattern), found, None)
     }
 
-    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the first bytes.
-    /// `name` is its name in findings and errors.
+    /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the
+    /// first bytes. `name` is its name in findings and errors.
     ///
     /// # Errors
-    /// The stream fails, or holds what is no dump.
+    /// The stream fails, or is no dump.
     ///
     /// # Complexity
-    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object kept. A zip archive is kept
-    /// in memory while it is read, because its directory is at its end.
+    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object
+    /// kept. A zip archive is kept in memory while it is read, because its directory is at its end.
     ///
     /// # Examples
     /// ```no_run
@@ -202,7 +207,7 @@ impl Reader {
         self.read_stream(name, None, input)
     }
 
-    /// Reads a stream whose objects may not say their kind: a `PartialObjectMetadataList`, or a bare array of items.
+    /// Reads a stream whose objects may lack a kind: a `PartialObjectMetadataList`, or a bare array of items.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -216,7 +221,7 @@ impl Reader {
         self.read_stream(name, Some((api_version, kind)), input)
     }
 
-    /// Ends the reading: merges objects that were seen twice, resolves kinds, and settles what is complete.
+    /// Ends the reading: merges duplicate objects, resolves kinds, and determines completeness.
     ///
     /// # Errors
     /// An input was refused, or a declaration names no kind.
@@ -296,7 +301,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads all texts of one input; how many there were, at least one where it failed. What is skipped is counted for `root`.
+    /// Reads all texts of one input; returns their number, at least one if it failed. Skipped members are
+    /// counted for `root`.
     fn unpack(
         &mut self,
         name: &Arc<str>,
@@ -383,10 +389,10 @@ impl Reader {
             }
             None => document::read(stream.input, &mut source, settings, ingest),
         };
-        // What a document left open when it failed has no kind.
+        // The pending items of a document that failed have no kind.
         self.ingest.settle_pending(source.hint, &source);
         read.or_else(|error| match error {
-            // Beside other files an empty one is what a failed command leaves.
+            // Among other files, an empty one is the output of a failed command.
             SnapshotError::Nothing { .. } if source.is_member => {
                 self.unread(&error);
                 Ok(())

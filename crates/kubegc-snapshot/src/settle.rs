@@ -1,4 +1,4 @@
-//! Turns what was taken in into a snapshot: one object for each name, kinds resolved, completeness judged.
+//! Builds a snapshot from the ingested objects: one object for each name, resolved kinds, and completeness.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -111,7 +111,8 @@ impl Settling {
         store.records = records;
     }
 
-    /// Keeps one record for each name: the newest, or where nothing says which is newer, one that does not depend on the order of reading.
+    /// Keeps one record for each name: the newest, or, if the order is unknown, one that does not depend on
+    /// the order of reading.
     fn merge(&mut self) {
         let store = &self.ingest.store;
         let ranks = TypeRanks::of(store);
@@ -128,7 +129,8 @@ impl Settling {
                 .map_or(start, |last| last)
                 + 1;
             if end - start > 1 {
-                // Content first where versions say nothing, place last: only the place may depend on the order.
+                // Compare the content first if versions do not decide, and the place last: only the place may
+                // depend on the order.
                 let mut group: Vec<usize> = (start..end).collect();
                 group.sort_by_cached_key(|&at| Reversed::of(store, at));
                 let winner = group[0];
@@ -209,7 +211,7 @@ impl Settling {
         }
     }
 
-    /// Finds objects that stand in a namespace against the scope of their kind, or the reverse.
+    /// Finds objects with a namespace although their kind is cluster-scoped, and the reverse.
     fn scopes(&mut self, catalog: &Catalog, kind_ids: &[Option<kubegc_core::KindId>]) {
         let Ingest { store, findings, .. } = &mut self.ingest;
         for at in 0..store.records.len() {
@@ -361,7 +363,7 @@ impl Reversed {
     }
 }
 
-/// What two records of one name are to each other.
+/// The relation of two records of one name.
 fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
     let (one, two) = (&store.records[winner], &store.records[loser]);
     let (new, old) = (store.meta(one), store.meta(two));

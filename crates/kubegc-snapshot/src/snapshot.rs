@@ -1,4 +1,4 @@
-//! What was read: objects, the kinds of the cluster, what is complete, and what was odd.
+//! The result of reading: objects, the kinds of the cluster, completeness, and findings.
 
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
@@ -19,23 +19,23 @@ pub struct SnapshotObject {
     pub api_version: Arc<str>,
     /// Kind, as the dump has it.
     pub kind: Arc<str>,
-    /// The kind in the snapshot's catalog; `None` where it is not there and the object cannot be addressed.
+    /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
     pub kind_id: Option<KindId>,
     /// The metadata.
     pub meta: ObjectMeta,
-    /// Fields outside the metadata; `None` where there are none to read. A pod that is ready is so since the
-    /// epoch here.
+    /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
+    /// time here.
     pub details: Option<Arc<Details>>,
-    /// When a pod became ready; `None` where it is not or does not say when. Pods that are alike in all else
-    /// share their details.
+    /// The time at which a pod became ready; `None` if it is not ready or the time is missing. Otherwise
+    /// identical pods share their details.
     pub ready_at: Option<Timestamp>,
-    /// Whether a part of the metadata or details could not be read, so that what depends on it is in doubt;
-    /// the findings say which.
+    /// Whether a part of the metadata or details could not be read, so that everything that depends on it is
+    /// undetermined. The findings name the part.
     pub flawed: bool,
     /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
     /// else then.
     pub meta_flawed: bool,
-    /// Where the object stands.
+    /// The position of the object.
     pub place: Place,
 }
 
@@ -55,9 +55,9 @@ impl SnapshotObject {
     /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists
     /// of metadata.
     ///
-    /// Where the metadata [is flawed](Self::meta_flawed), the record is
-    /// [unreadable](record::Record::unreadable): a Job whose deletion time cannot be read must not be taken
-    /// for one that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
+    /// If the metadata [is flawed](Self::meta_flawed), the record is
+    /// [unreadable](record::Record::unreadable): a Job with an unreadable deletion time must not count as one
+    /// that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     #[must_use]
     pub fn record(&self) -> record::Record {
         let details = self.details.as_deref();
@@ -86,20 +86,20 @@ fn record_of(
 
 /// The objects of a cluster as far as they were dumped.
 ///
-/// Objects are kept compactly, about 150 bytes each with their names, and built when they are asked for:
-/// kinds, namespaces, labels and owners' names are shared texts, so an object that is built costs little
-/// beside its map of labels.
+/// Objects are stored compactly, about 150 bytes each with their names, and built on access. Kinds,
+/// namespaces, labels and owners' names are shared texts, so a built object costs little more than its map of
+/// labels.
 ///
-/// They are sorted by group, kind, namespace and name; each such name is there once.
+/// They are sorted by group, kind, namespace and name, and unique by these.
 #[non_exhaustive]
 pub struct Snapshot {
     /// The kinds of the cluster: built in, discovered, defined.
     pub catalog: Catalog,
-    /// Which kinds are complete.
+    /// Completeness by kind.
     pub completeness: Completeness,
-    /// What was odd, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
+    /// The findings, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
     pub findings: Vec<Finding>,
-    /// How often each problem was met, listed or not.
+    /// Number of occurrences of each problem, listed or not.
     pub finding_counts: BTreeMap<Problem, u64>,
     pub(crate) version: KubernetesVersion,
     pub(crate) detected_version: Option<DetectedVersion>,
@@ -124,27 +124,27 @@ impl Snapshot {
         self.version
     }
 
-    /// The Kubernetes version of the cluster, where the dump says it. [`version`](Self::version) is another one unless the reader
-    /// [was asked to use it](crate::Reader::detect_version).
+    /// The Kubernetes version of the cluster, if the dump contains it. [`version`](Self::version) is another
+    /// one unless the reader [was configured to use it](crate::Reader::detect_version).
     #[must_use]
     pub const fn detected_version(&self) -> Option<&DetectedVersion> {
         self.detected_version.as_ref()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.store.records.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()
     }
 
-    /// The same objects after a restore from a backup into an empty cluster: each has a new uid and references to the old
-    /// uids of its owners. Terminating objects are not restored.
+    /// The same objects after a restore from a backup into an empty cluster: each has a new uid and
+    /// references to the old uids of its owners. Terminating objects are not restored.
     ///
     /// # Complexity
     /// O(n) for n objects.
@@ -216,7 +216,7 @@ impl Snapshot {
         known.map(|known| known.positions.clone()).unwrap_or_default()
     }
 
-    /// The object at this position, looked at in place instead of built.
+    /// The object at this position, as a view instead of a copy.
     #[must_use]
     pub fn view(&self, position: usize) -> Option<ObjectView<'_>> {
         let record = self.store.records.get(position)?;
@@ -226,7 +226,7 @@ impl Snapshot {
         })
     }
 
-    /// The objects as [`objects`](Self::objects) has them, looked at in place.
+    /// The objects in the order of [`objects`](Self::objects), as views.
     pub fn views(&self) -> impl ExactSizeIterator<Item = ObjectView<'_>> {
         let records = self.store.records.iter();
         records.map(|record| ObjectView {
@@ -277,7 +277,7 @@ impl<'a> ObjectView<'a> {
         self.snapshot.store.type_texts(self.record.type_id).1
     }
 
-    /// The kind in the snapshot's catalog; `None` where it is not there.
+    /// The kind in the snapshot's catalog; `None` if it is not there.
     #[must_use]
     pub fn kind_id(&self) -> Option<KindId> {
         self.snapshot.kind_ids[self.record.type_id as usize]
@@ -352,7 +352,7 @@ impl<'a> ObjectView<'a> {
 }
 
 impl Store {
-    /// Where a record stands in its file.
+    /// The position of a record in its file.
     pub(crate) fn place(&self, record: &Record) -> Place {
         let place = Place::new(Arc::clone(&self.files[record.file as usize])).document(record.document);
         if record.item == NO_ITEM {

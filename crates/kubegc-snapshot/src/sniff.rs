@@ -1,8 +1,8 @@
-//! Recognises inputs that are no dumps by their first bytes or words, and says what to do instead.
+//! Recognises inputs that are no dumps by their first bytes or words, with advice for each.
 
 use crate::{Place, SnapshotError};
 
-/// How many bytes of the beginning are looked at.
+/// Number of bytes at the beginning that are inspected.
 pub(crate) const BYTES: usize = 4096;
 
 /// First bytes of formats that are not read: position, bytes, name, advice.

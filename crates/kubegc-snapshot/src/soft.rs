@@ -1,4 +1,5 @@
-//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the rest of the object is read all the same.
+//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the
+//! rest of the object is read all the same.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -10,13 +11,13 @@ use serde_json::Value;
 
 use crate::item::Text;
 
-/// What stands at a field.
+/// The value of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Soft<T> {
     /// Nothing, or null, which Go reads as nothing.
     #[default]
     Absent,
-    /// What should.
+    /// A value of the expected type.
     Is(T),
     /// Something else.
     Wrong(Shape),
@@ -36,7 +37,7 @@ impl<T> Soft<T> {
     }
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Null,
@@ -72,7 +73,7 @@ impl Shape {
     }
 }
 
-/// A type that fields are expected to have. What a method does not take is of the wrong type.
+/// A type that fields are expected to have. A value that no method accepts has the wrong type.
 pub(crate) trait Expected<'de>: Sized {
     /// The type in words.
     const WORDS: &'static str;
@@ -251,7 +252,7 @@ impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
 }
 
 impl<T: Serialize> Serialize for Soft<T> {
-    /// What is wrong stays wrong: it becomes a value of the same shape.
+    /// An invalid value stays invalid: it becomes a value of the same shape.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Is(value) => value.serialize(serializer),

@@ -1,7 +1,8 @@
-//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is kept once.
+//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is
+//! kept once.
 //!
-//! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of numbers and builds
-//! the metadata when an object is asked for; the texts in it are shared, not copied.
+//! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
+//! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
 use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::{
 /// Number of a kind and version in the store.
 pub(crate) type TypeId = u32;
 
-/// Stands for the kind of a list's item until the list says its own.
+/// Represents the kind of a list's item until the list's own kind is read.
 pub(crate) const TYPE_PENDING: TypeId = u32::MAX;
 
 /// A version of an object: numbers can be ordered, anything else only compared.
@@ -35,7 +36,7 @@ pub(crate) struct Record {
     pub(crate) uid: Uid,
     pub(crate) version: Version,
     pub(crate) generation: i64,
-    /// Nanoseconds; [`NO_TIME`] where absent.
+    /// Nanoseconds; [`NO_TIME`] if absent.
     pub(crate) created: i64,
     pub(crate) type_id: TypeId,
     pub(crate) namespace: TextId,
@@ -46,10 +47,11 @@ pub(crate) struct Record {
     pub(crate) extra: u32,
     pub(crate) file: u32,
     pub(crate) document: u32,
-    /// [`NO_ITEM`] where the object is a document of its own.
+    /// [`NO_ITEM`] if the object is a document of its own.
     pub(crate) item: u32,
     pub(crate) details: u32,
-    /// When a pod became ready, in nanoseconds; [`NO_TIME`] where it is not or does not say when.
+    /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
+    /// missing.
     pub(crate) ready_at: i64,
     pub(crate) flawed: bool,
     /// Whether it was never stored: it has neither uid nor resourceVersion.
@@ -59,18 +61,18 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// When a pod became ready.
+    /// The time at which a pod became ready.
     pub(crate) fn ready_at(&self) -> Option<Timestamp> {
         (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
     }
 }
 
-/// Stands for an absent date.
+/// Represents an absent date.
 pub(crate) const NO_TIME: i64 = i64::MIN;
-/// Stands for an object outside of a list.
+/// Represents an object outside of a list.
 pub(crate) const NO_ITEM: u32 = u32::MAX;
 
-/// What few objects have.
+/// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) deletion_timestamp: Option<Timestamp>,
@@ -148,7 +150,7 @@ impl Store {
         &self.owners[start..start + record.owners_count as usize]
     }
 
-    /// The metadata of a record, built from what is kept.
+    /// The metadata of a record, built from the stored parts.
     pub(crate) fn meta(&self, record: &Record) -> ObjectMeta {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         let extra = &self.extras[record.extra as usize];
@@ -181,7 +183,7 @@ impl Store {
         }
     }
 
-    /// An owner reference, built from what is kept.
+    /// An owner reference, built from the stored parts.
     pub(crate) fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         OwnerReference {
@@ -202,7 +204,7 @@ impl Store {
         }
     }
 
-    /// The details of a record, where its kind has any.
+    /// The details of a record, if its kind has any.
     pub(crate) fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
         self.details.get((record.details as usize).checked_sub(1)?)
     }
@@ -227,7 +229,8 @@ impl Store {
         id
     }
 
-    /// Forgets all objects. What they share stays until it is many: then it is forgotten, too.
+    /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed
+    /// too.
     pub(crate) fn forget_objects(&mut self, shared_max: usize) {
         let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
         if shared > shared_max {

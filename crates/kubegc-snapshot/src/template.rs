@@ -1,6 +1,6 @@
 //! Pod templates: the restart policy, and a digest of all the rest.
 //!
-//! Two templates have the same digest where they are semantically equal: the order of keys, absent, null and
+//! Two templates have the same digest if they are semantically equal: the order of keys, absent, null and
 //! empty values, and the label `pod-template-hash` do not count. Nothing of a template is kept.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     soft::{Expected, Soft},
 };
 
-/// The key under which a template that is known by its digest only says it.
+/// The key of the digest, for a template of which only the digest is known.
 pub(crate) const DIGEST: &str = "digest";
 
 /// The label by which ReplicaSets of one Deployment differ.

@@ -16,7 +16,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The number of a text, a new one where it was not seen before.
+    /// The number of a text, a new one if it was not seen before.
     pub(crate) fn number(&mut self, text: &str) -> TextId {
         let hash = hash(text);
         if let Some(&found) = self.numbers.find(hash, |&id| *self.texts[id as usize] == *text) {
@@ -42,7 +42,7 @@ impl Texts {
         &self.texts[id as usize]
     }
 
-    /// How many texts there are.
+    /// The number of texts.
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
     }
@@ -96,7 +96,7 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
         slice(&self.items, &self.ends, id)
     }
 
-    /// How many sequences there are, the empty one included.
+    /// The number of sequences, including the empty one.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }

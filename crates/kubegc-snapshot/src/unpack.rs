@@ -1,7 +1,7 @@
 //! Compressed files, archives and encodings, recognised by their first bytes and unpacked as a stream.
 //!
 //! Nothing is written to disk, and no path of an archive is used as a path of the machine. An archive is read
-//! as a folder would be: [`layout::role`] decides by its path what a member is.
+//! as a folder would be: [`layout::role`] classifies a member by its path.
 
 use std::{
     borrow::Cow,
@@ -69,7 +69,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    /// `role` says which members are read.
+    /// `role` selects the members that are read.
     pub(crate) fn new(bytes_max: u64, role: fn(&str) -> Role) -> Self {
         Self {
             bytes_left: bytes_max,
@@ -79,7 +79,7 @@ impl Unpacker {
         }
     }
 
-    /// Visits the members of a file.
+    /// Reads the members of a file.
     pub(crate) fn file(
         &mut self,
         mut file: File,
@@ -119,7 +119,7 @@ impl Unpacker {
         )
     }
 
-    /// Visits the members of a stream.
+    /// Reads the members of a stream.
     pub(crate) fn stream(
         &mut self,
         stream: Stream<'_>,
@@ -369,7 +369,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Counts the zero bytes at the end of what was read: a tar archive ends with blocks of them.
+/// Counts the zero bytes at the end of the input: a tar archive ends with blocks of them.
 struct EndMark<'a> {
     input: &'a mut dyn Read,
     zeros: usize,
@@ -408,7 +408,7 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How a stream is compressed.
+/// The compression of a stream.
 #[derive(Clone, Copy)]
 enum Compression {
     Gzip,

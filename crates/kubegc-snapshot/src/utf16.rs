@@ -10,7 +10,7 @@ pub(crate) enum Utf16 {
 }
 
 impl Utf16 {
-    /// The encoding of a text that begins so; `None` where it has no mark of UTF-16.
+    /// The encoding of a text that begins so; `None` if it has no mark of UTF-16.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0xff, 0xfe, ..] => Some(Self::LittleEndian),
@@ -87,7 +87,7 @@ impl<R: Read> Decoder<R> {
 
 impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A chunk may hold half a character only, so that no text comes of it.
+        // A chunk may hold only half a character, and then yields no text.
         while self.given == self.text.len() {
             if !self.fill()? {
                 return Ok(0);

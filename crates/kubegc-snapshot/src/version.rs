@@ -1,4 +1,4 @@
-//! The Kubernetes version of the dumped cluster, as far as the dump says it.
+//! The Kubernetes version of the dumped cluster, as far as the dump contains it.
 
 use std::{fmt, sync::Arc};
 
@@ -59,7 +59,7 @@ impl fmt::Display for DetectedVersion {
 }
 
 impl DetectedVersion {
-    /// Reads a version; `None` where the text is none.
+    /// Reads a version; `None` if the text is none.
     pub(crate) fn read(text: &str, source: VersionSource, place: &Place) -> Option<Self> {
         let version = text.parse().ok().or_else(|| nearest(text))?;
         Some(Self {
@@ -70,8 +70,8 @@ impl DetectedVersion {
         })
     }
 
-    /// Whether this one decides: of the better source, then the newer one. Equal ones are ordered by place, so that the order
-    /// of reading changes nothing.
+    /// Whether this one decides: of the better source, then the newer one. Equal ones are ordered by place,
+    /// so that the order of reading changes nothing.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         let rank = |one: &Self| (one.source, one.version.minor(), one.version.patch());
         let (mine, theirs) = (rank(self), rank(other));
@@ -91,7 +91,7 @@ fn nearest(text: &str) -> Option<KubernetesVersion> {
     KubernetesVersion::new(known, 0).ok()
 }
 
-/// The version that a document of no kind says, where it is one of the known documents about versions.
+/// The version in a document without a kind, if it is one of the known documents about versions.
 pub(crate) fn of_document(document: &Value) -> Option<&str> {
     let text = |path: &str| document.pointer(path).and_then(Value::as_str);
     text("/serverVersion/gitVersion")

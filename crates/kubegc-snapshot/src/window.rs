@@ -5,12 +5,12 @@ use std::io::{self, Read};
 /// The bytes of one read.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Why the window cannot show more.
+/// The reason why the window cannot provide more bytes.
 #[derive(Debug)]
 pub(crate) enum WindowError {
     /// The input failed.
     Io(io::Error),
-    /// What was kept fills the limit.
+    /// The kept bytes fill the limit.
     Full,
 }
 
@@ -44,7 +44,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The bytes that are there and not consumed.
+    /// The bytes that are read and not consumed.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -99,7 +99,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The byte at this position, from the input where need be; `None` at the end.
+    /// The byte at this position, from the input if need be; `None` at the end.
     pub(crate) fn byte(&mut self, at: usize) -> Result<Option<u8>, WindowError> {
         while self.end - self.start <= at {
             if !self.fill()? {
@@ -109,7 +109,7 @@ impl<R: Read> Window<R> {
         Ok(Some(self.buffer[self.start + at]))
     }
 
-    /// Shows at least this many bytes, or all that there are.
+    /// Shows at least this many bytes, or all remaining ones.
     pub(crate) fn at_least(&mut self, count: usize) -> Result<&[u8], WindowError> {
         while self.end - self.start < count {
             if !self.fill()? {
@@ -119,11 +119,11 @@ impl<R: Read> Window<R> {
         Ok(self.bytes())
     }
 
-    /// Lets go of the first `count` bytes.
+    /// Discards the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         let gone = &self.buffer[self.start..self.start + count];
-        // Counted first: the count is quick, and most compact texts have no line breaks to look for.
+        // Counting comes first: it is fast, and most compact texts have no line breaks to search for.
         let lines = newlines(gone);
         let last = if lines == 0 {
             None

@@ -14,14 +14,15 @@ const NOT_PEM: &str = "expected the certificate associated with the CSR to be PE
 const NOT_PARSED: &str = "unable to parse certificate data: x509: malformed certificate";
 const NONE_FOUND: &str = "no certificates found";
 
-/// Reads the bytes of `status.certificate`: the first certificate of the first PEM block counts, and the block
-/// must hold nothing but certificates.
+/// Reads the bytes of `status.certificate`: the first certificate of the first PEM block counts, and the
+/// block must hold nothing but certificates.
 ///
 /// # Upstream
 /// [`isExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go)
-/// of the cleaner with `x509.ParseCertificates`. Deviations: every parse error has the text of the most common
-/// one; dates that DER forbids (without seconds, with a time zone) and dates before 1970 are parse errors, which
-/// keeps the request; keys and extensions are not interpreted, so an error in their content is no parse error.
+/// of the cleaner with `x509.ParseCertificates`. Deviations: every parse error has the text of the most
+/// common one; dates that DER forbids (without seconds, with a time zone) and dates before 1970 are parse
+/// errors, which keeps the request; keys and extensions are not interpreted, so an error in their content is
+/// no parse error.
 pub(crate) fn read(bytes: &[u8]) -> Certificate {
     let Some(block) = encoding::first_pem_block(bytes) else {
         return Certificate::Malformed(NOT_PEM.into());
@@ -46,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Certificate {
     )
 }
 
-/// Bytes that [`read`] as this certificate; `None` where there are none.
+/// Bytes that [`read`] as this certificate; `None` if no such bytes exist.
 ///
 /// A parse error is written as another parse error. Dates are truncated to seconds, and to 1970 if earlier.
 pub(crate) fn write(certificate: &Certificate) -> Option<Vec<u8>> {
@@ -69,7 +70,7 @@ fn valid_until(time: Timestamp) -> Vec<u8> {
     // No subject, an empty Ed25519 key, then algorithm and signature.
     const AFTER_DATES: &[u8] = b"\x30\x00\x30\x0a\x30\x05\x06\x03\x2b\x65\x70\x03\x01\x00\
         \x30\x05\x06\x03\x2b\x65\x70\x03\x01\x00";
-    // The latest time of all stands for any later one.
+    // The latest possible time represents any later one.
     let since_epoch = Duration::from_secs(u64::try_from(time.as_secs()).unwrap_or(0));
     let date = match DateTime::from_unix_duration(since_epoch) {
         Ok(date) if time != Timestamp::from_nanos(i64::MAX) => date,
@@ -155,7 +156,8 @@ kxSZyTPgzPbZUI5rIFr4LfII
             (pem(b"?"), NOT_PARSED),
             (pem(&short[..100]), NOT_PARSED),
             (pem(&[&short[..], b"?"].concat()), NOT_PARSED),
-            // Frame, content, serial number, algorithm, issuer, validity, kind of date, its digits, its month.
+            // Frame, content, serial number, algorithm, issuer, validity, kind of date, its digits, its
+            // month.
             (changed(0, 0x31), NOT_PARSED),
             (changed(4, 0x31), NOT_PARSED),
             (changed(7, 0x03), NOT_PARSED),

@@ -1,8 +1,9 @@
 //! Finds the objects in a stream of YAML by its lines, and hides the YAML parser.
 //!
-//! A stream is cut at `---` and `...`; a document whose top level has `items:` over a block sequence is cut at its entries,
-//! as `kubectl get -o yaml` writes them, and so is a document that is a block sequence itself. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a
-//! document bends that, its parts fail to parse, and that is an error. Anchors do not reach from one entry to another.
+//! A stream is cut at `---` and `...`; a document whose top level has `items:` over a block sequence is cut
+//! at its entries, as `kubectl get -o yaml` writes them, and so is a document that is a block sequence
+//! itself. Lines at the left edge cannot belong to a nested text, so the cuts are safe; where a document
+//! bends that, its parts fail to parse, and that is an error. Anchors do not reach from one entry to another.
 
 use std::io::Read;
 
@@ -14,14 +15,14 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// What comes next of a document.
+/// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// An entry of `items`: the first `length` bytes of the window, a sequence of one.
     Item { length: usize },
     /// A document without `items` over a block sequence: the first `length` bytes.
     Whole { length: usize },
-    /// The end of a list; what stood beside `items` is in [`Splitter::rest`].
+    /// The end of a list; the lines outside of `items` are in [`Splitter::rest`].
     ListEnd,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct Splitter {
     limit_bytes: usize,
 }
 
-/// Passes over what may stand between documents; whether a document follows.
+/// Skips everything that may be between documents; returns whether a document follows.
 pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, WindowError> {
-    // Every turn consumes a line, so the loop ends with the input.
+    // Every iteration consumes a line, so the loop ends with the input.
     loop {
         let length = line_end(window, 0)?;
         let line = &window.bytes()[..length];
@@ -82,19 +83,19 @@ impl Splitter {
         self.is_array
     }
 
-    /// The lines beside `items`.
+    /// The lines outside of `items`.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// Line in the file of the first line of the rest: exact for what stands before the items.
+    /// Line in the file of the first line of the rest: exact for the lines before the items.
     pub(crate) fn rest_line(&self) -> u64 {
         self.rest_line
     }
 
-    /// The next piece. The caller consumes the bytes of an item or a whole document before it asks again.
+    /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, WindowError> {
-        // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
+        // Every iteration consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
             match self.state {
                 State::Head => {
@@ -118,7 +119,7 @@ impl Splitter {
         }
     }
 
-    /// Looks for `items:`; the length of the document where there is none.
+    /// Searches for `items:`; the length of the document if there is none.
     fn head<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<usize>, WindowError> {
         let mut at = 0;
         let mut is_first = true;
@@ -145,7 +146,7 @@ impl Splitter {
         }
     }
 
-    /// The length of the next entry; `None` where the sequence ends.
+    /// The length of the next entry; `None` if the sequence ends.
     fn entry<R: Read>(
         &mut self,
         window: &mut Window<R>,
@@ -194,7 +195,7 @@ impl Splitter {
     }
 }
 
-/// Where the line that begins at `at` ends, its line break included.
+/// The end of the line that begins at `at`, including its line break.
 pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
     let mut from = at;
     loop {
@@ -235,7 +236,7 @@ fn is_dash(line: &[u8], indent: usize) -> bool {
     line.get(indent) == Some(&b'-') && line.get(indent + 1).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// What the parser found wrong, in lines and columns of the text that it was given.
+/// The error of the parser, in lines and columns of the text that it was given.
 #[derive(Debug)]
 pub(crate) struct YamlError {
     pub(crate) line: u64,
@@ -245,9 +246,10 @@ pub(crate) struct YamlError {
 
 /// Parses one document or entry.
 ///
-/// Its size is bounded by the caller; the budget bounds what the text can grow to: aliases, anchors, merge keys, depth.
+/// The caller bounds its size. The budget bounds the expanded document: aliases, anchors, merge keys, depth.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlError> {
-    // Each event and node takes at least a byte of the text, but for those that aliases repeat, which have their own limits.
+    // Each event and node takes at least a byte of the text, but for those that aliases repeat, which have
+    // their own limits.
     let events = text.len().saturating_mul(2).saturating_add(1_000);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

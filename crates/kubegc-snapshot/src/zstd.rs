@@ -7,7 +7,7 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// A reader of the unpacked bytes. A frame may ask for a window of at most 128 MiB.
+/// A reader of the unpacked bytes. The window of a frame may have at most 128 MiB.
 pub(crate) struct ZstdReader<R> {
     input: R,
     /// `None` between frames.
@@ -21,7 +21,7 @@ impl<R: Read> ZstdReader<R> {
 
     /// Begins the next frame; `None` at the end of the input.
     fn next_frame(&mut self) -> io::Result<Option<&mut FrameDecoder>> {
-        // Every turn consumes a skippable frame or ends.
+        // Every iteration consumes a skippable frame or ends.
         loop {
             let mut first = Vec::new();
             if (&mut self.input).take(1).read_to_end(&mut first)? == 0 {
@@ -47,7 +47,7 @@ impl<R: Read> ZstdReader<R> {
 
 impl<R: Read> Read for ZstdReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Every turn decodes a block or consumes a frame.
+        // Every iteration decodes a block or consumes a frame.
         loop {
             if self.frame.is_none() && self.next_frame()?.is_none() {
                 return Ok(0);

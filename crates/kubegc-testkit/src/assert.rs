@@ -45,7 +45,8 @@ const TURNS_MAX: u32 = 10_000;
 impl Cluster {
     /// Asserts that an object existed and no longer exists. It does not matter which client deleted it.
     ///
-    /// Takes a typed object, a [`Name`], or an [`ObjectRef`](kubegc_core::ObjectRef). With a uid, another object under the same name does not count.
+    /// Takes a typed object, a [`Name`], or an [`ObjectRef`](kubegc_core::ObjectRef). With a uid, another
+    /// object under the same name does not count.
     ///
     /// # Panics
     /// Panics if the object exists or never existed. The message shows the object, what blocks its deletion,
@@ -55,7 +56,8 @@ impl Cluster {
         self.expect(&object.into(), Expected::Collected);
     }
 
-    /// Asserts that an object is there and is not being deleted, now and after all that the control plane would do now.
+    /// Asserts that an object exists and is not being deleted, now and after everything that the control
+    /// plane would do now.
     ///
     /// # Panics
     /// Panics if the object no longer exists, is terminating, or is about to be deleted. The message shows
@@ -65,8 +67,8 @@ impl Cluster {
         self.expect(&object.into(), Expected::Survives);
     }
 
-    /// Asserts that an object is being deleted and held by something else than its grace period, now and after all that the control plane
-    /// would do now.
+    /// Asserts that an object is being deleted and held by something else than its grace period, now and
+    /// after all that the control plane would do now.
     ///
     /// # Panics
     /// Panics if the object no longer exists, is not being deleted, or waits only for its grace period.
@@ -119,7 +121,7 @@ fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: E
     }
 }
 
-/// The world after all that the control plane would do now. `None` where that is nothing.
+/// The world after all that the control plane would do now. `None` if that is nothing.
 fn ahead(server: &ApiServer, plane: &Plane) -> Option<(ApiServer, Plane)> {
     if plane.is_idle_at(server) {
         return None;

@@ -16,7 +16,7 @@ use crate::{
 pub struct Entry {
     /// Its place among all requests, from 1 on.
     pub number: u64,
-    /// When the server performed the request, by the cluster's clock.
+    /// The time at which the server performed the request, by the cluster's clock.
     pub at: Timestamp,
     /// The same, since the cluster's beginning.
     pub since_start: Duration,
@@ -26,13 +26,14 @@ pub struct Entry {
     pub client: Arc<str>,
     /// The requested verb.
     pub verb: Verb,
-    /// API group; empty for the core group and for what is no resource.
+    /// API group; empty for the core group and for requests without a resource.
     pub group: Arc<str>,
-    /// Plural name of the resource; the path for what is no resource.
+    /// Plural name of the resource; the path for requests without a resource.
     pub resource: Arc<str>,
     /// Namespace; empty for cluster-scoped resources and for requests across namespaces.
     pub namespace: Arc<str>,
-    /// Name of the object. A creation's is the one that the object was given or, where it failed, the one in the request's body.
+    /// Name of the object. A creation's is the one that the object was given or, if it failed, the one in
+    /// the request's body.
     pub name: Arc<str>,
     /// Subresource, such as `status`.
     pub subresource: Arc<str>,
@@ -74,7 +75,7 @@ impl Entry {
             && *self.name == *name
     }
 
-    /// `resource.group namespace/name/subresource`, as far as there is each.
+    /// `resource.group namespace/name/subresource`, without the parts that are empty.
     #[must_use]
     pub fn target(&self) -> String {
         let mut out = self.resource.to_string();
@@ -144,7 +145,8 @@ impl fmt::Display for Since {
     }
 }
 
-/// Requests in the order in which they were performed, a line each. The text is the same in every run of a deterministic test.
+/// Requests in the order in which they were performed, a line each. The text is the same in every run of a
+/// deterministic test.
 ///
 /// # Examples
 /// ```
@@ -180,7 +182,7 @@ impl Audit {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -241,7 +243,7 @@ impl Audit {
         self.filter(|entry| entry.number > number)
     }
 
-    /// The number of the last request; 0 where there is none.
+    /// The number of the last request; 0 if there is none.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.0.last().map_or(0, |entry| entry.number)
@@ -285,7 +287,7 @@ impl Answered {
     }
 }
 
-/// The name in the body of a creation; empty where it cannot be read.
+/// The name in the body of a creation; empty if it cannot be read.
 fn name_in(body: &[u8]) -> String {
     let object: Answered = serde_json::from_slice(body).unwrap_or_default();
     object.metadata.name

@@ -44,7 +44,7 @@ impl fmt::Debug for ClusterClock {
 }
 
 impl ClusterClock {
-    /// A clock that begins at a time, and follows tokio's where that is wanted and there is a runtime.
+    /// A clock that begins at a time. It follows tokio's clock if `follow` is set and there is a runtime.
     pub(crate) fn new(began: Timestamp, follow: bool) -> Self {
         if follow && Handle::try_current().is_ok() {
             return Self(Source::Tokio(Arc::new(Followed {
@@ -80,7 +80,7 @@ impl ClusterClock {
         }
     }
 
-    /// Sets the time, where the clock is moved by hand.
+    /// Sets the time of a manual clock.
     pub(crate) fn set(&self, now: Timestamp) {
         if let Source::Manual(clock, unnoticed) = &self.0 {
             unnoticed.set(now);

@@ -28,15 +28,16 @@ pub struct Fate {
     pub owners: Vec<Owner>,
     /// Its dependents in the collector's graph.
     pub dependents: Vec<ObjectRef>,
-    /// When the collector retries it, and the number of failures so far.
+    /// The time of the collector's next retry, and the number of failures so far.
     pub retry: Option<(Timestamp, u32)>,
     /// The collector's warnings: see its Event `OwnerRefInvalidNamespace`.
     pub warnings: Vec<String>,
-    /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name are left out.
+    /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name
+    /// are left out.
     pub requests: Audit,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
-    /// What completes its deletion, if it exists.
+    /// The remaining conditions of its deletion, if it exists.
     pub goes_once: Vec<String>,
 }
 
@@ -76,7 +77,7 @@ pub struct Owner {
     pub reference: OwnerReference,
     /// Its state.
     pub state: OwnerState,
-    /// When the collector retries it, and the number of failed attempts so far.
+    /// The time of the collector's next retry, and the number of failed attempts so far.
     pub retry: Option<(Timestamp, u32)>,
 }
 
@@ -84,13 +85,13 @@ pub struct Owner {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
-    /// It is there.
+    /// It exists.
     There,
     /// It is being deleted.
     Terminating,
     /// It is being deleted and waits for its dependents.
     WaitsForDependents,
-    /// It existed and does not exist any more.
+    /// It existed and no longer exists.
     Gone,
     /// It existed, and another object has its name now.
     Replaced,
@@ -101,7 +102,8 @@ pub enum OwnerState {
     },
     /// An object has the name, but never had the uid of the reference.
     OtherUid,
-    /// It exists in another namespace. References name objects in the namespace of the dependent: to the collector it does not exist.
+    /// It exists in another namespace. References name objects in the namespace of the dependent: to the
+    /// collector it does not exist.
     InOtherNamespace,
     /// No such kind is served: the collector never decides about its dependents.
     KindNotServed,

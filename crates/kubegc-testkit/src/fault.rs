@@ -171,7 +171,7 @@ impl Rule {
         self
     }
 
-    /// So many requests go wrong. Default: one.
+    /// Number of requests that get the fault. Default: one.
     pub const fn times(mut self, requests: u32) -> Self {
         self.times = requests;
         self
@@ -245,7 +245,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rules, how far they have come, and what was done.
+/// The rules, their progress, and the number of injected faults.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     rules: Vec<(Rule, u32)>,

@@ -1,4 +1,5 @@
-//! A Kubernetes cluster in a test: a `kube::Client` without sockets, in which deletion, finalizers and garbage collection behave as in a real cluster.
+//! A Kubernetes cluster in a test: a `kube::Client` without sockets, in which deletion, finalizers and
+//! garbage collection behave as in a real cluster.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -58,13 +59,13 @@
 //! | bring Deployments, StatefulSets, DaemonSets and Jobs to life | [`Builder::workloads`], with rules for pods and claims: [`Workloads`] |
 //! | lose a node, restart a pod, run a CronJob now | [`Cluster::lose_node`], [`restart_pod`](Cluster::restart_pod), [`create_job_from`](Cluster::create_job_from) |
 //! | talk to the cluster | [`Cluster::client`], [`client_as`](Cluster::client_as), [`client_in`](Cluster::client_in) |
-//! | let operators and collector work until nobody has anything to do | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
+//! | run operators and collector until all are idle | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
 //! | act between two requests of the collector | [`Cluster::step`] |
-//! | say what must be gone, must be there, must be held | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
-//! | say who asked for what | [`Cluster::audit`], a line for each request: made for snapshot tests |
-//! | make requests fail, hang, lose their answers; end watches | [`Cluster::faults`] |
-//! | deny requests, and let access reviews say so | [`Cluster::access`] |
-//! | answer `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
+//! | assert that an object is deleted, survives, or stays terminating | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
+//! | inspect the requests and their clients | [`Cluster::audit`], a line for each request: made for snapshot tests |
+//! | make requests fail, hang, lose their responses; end watches | [`Cluster::faults`] |
+//! | deny requests, also in access reviews | [`Cluster::access`] |
+//! | serve `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
 //! | play webhooks: admission, and the conversion of a definition | [`Cluster::on_admission`], [`Cluster::on_conversion`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
@@ -83,16 +84,20 @@
 //! # }
 //! ```
 //!
-//! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in their order, in no real time, and the same way in
-//! every run. With a running clock, `settle` waits a little in real time for tasks to react ([`Builder::patience`]).
+//! There requeues of controllers, timeouts of watches, grace periods and the collector's retries happen in
+//! their order, in no real time, and the same way in every run. With a running clock, `settle` waits a little
+//! in real time for tasks to react ([`Builder::patience`]).
 //!
-//! A paused clock moves timers, not the machine's time of day. An operator that waits until a time of day (`SystemTime::now()`, `Timestamp::now()`,
-//! `Utc::now()`) is woken in time, sees that the time has not come, and waits again. Three ways out: let it measure with `tokio::time::Instant`; give it a
-//! clock of its own, in tests [`Cluster::clock`]; or run that test with an unpaused clock and [`Builder::follow_tokio_clock`], where a cluster begins now.
+//! A paused clock moves timers, not the machine's time of day. An operator that waits until a time of day
+//! (`SystemTime::now()`, `Timestamp::now()`, `Utc::now()`) is woken in time, sees that the time has not come,
+//! and waits again. Three ways out: let it measure with `tokio::time::Instant`; give it a clock of its own,
+//! in tests [`Cluster::clock`]; or run that test with an unpaused clock and [`Builder::follow_tokio_clock`],
+//! where a cluster begins now.
 //!
 //! # Where it differs from a real cluster
 //!
-//! [`real`] lists the kinds, controllers and finalizers that there are. The differences of the API server are listed with [`http`]. Beyond them:
+//! [`real`] lists the supported kinds, controllers and finalizers. The differences of the API server are
+//! listed with [`http`]. Beyond them:
 //!
 //! | Subject | A real cluster | Here |
 //! |---|---|---|
@@ -104,7 +109,7 @@
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
 //! | Admission webhooks | are called for every resource and subresource | are closures ([`Cluster::on_admission`]), called for objects and their status once the cluster is built; `matchConditions` have no effect, and nothing is called again |
 //! | Quotas | refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
-//! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them everybody may do everything |
+//! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them every user may do everything |
 
 #[cfg(feature = "client")]
 mod assert;

@@ -49,8 +49,8 @@ impl fmt::Debug for Loopback {
 impl Cluster {
     /// Serves the cluster on a free port of 127.0.0.1.
     ///
-    /// Other processes wait in real time: run tokio's clock unpaused, let the cluster [follow it](crate::Builder::follow_tokio_clock), and let the control plane
-    /// [work by itself](Cluster::run).
+    /// Other processes wait in real time: run tokio's clock unpaused, let the cluster [follow
+    /// it](crate::Builder::follow_tokio_clock), and run the control plane [in the background](Cluster::run).
     ///
     /// # Errors
     /// The socket cannot be opened.
@@ -72,8 +72,9 @@ impl Cluster {
         self.listen(None).await
     }
 
-    /// The same for one client, which the cluster knows by this name as it knows those of [`client_as`](Self::client_as): in the audit, in
-    /// faults and in access rules. The clients of [`serve`](Self::serve) are known by their user agents.
+    /// The same for one client, which the cluster knows by this name as it knows those of
+    /// [`client_as`](Self::client_as): in the audit, in faults and in access rules. The clients of
+    /// [`serve`](Self::serve) are known by their user agents.
     ///
     /// # Errors
     /// The socket cannot be opened.

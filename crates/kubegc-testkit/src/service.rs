@@ -35,8 +35,8 @@ use crate::{http::subprotocols, nodes::Upgrade};
 /// A transport error, in the form that HTTP clients expect.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs them in
-/// memory. Made by [`Cluster::service`].
+/// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs
+/// them in memory. Made by [`Cluster::service`].
 #[derive(Clone)]
 pub struct ClusterService {
     inner: Arc<Inner>,
@@ -213,7 +213,7 @@ impl Performed {
         }
     }
 
-    /// The code of the response; `None` where it is not known yet.
+    /// The code of the response; `None` if it is not known yet.
     fn code(&self) -> Option<u16> {
         match self {
             Self::Response(response) => Some(response.status().as_u16()),
@@ -252,7 +252,8 @@ impl LogCall {
     }
 }
 
-/// The name that the cluster knows a client by: the one that it was given, or the first word of its user agent.
+/// The name that the cluster knows a client by: the one that it was given, or the first word of its user
+/// agent.
 fn client_name(given: Option<&str>, call: &Call) -> String {
     let first_word = || call.user_agent.split_whitespace().next();
     given.or_else(first_word).unwrap_or("client").to_owned()
@@ -377,7 +378,7 @@ impl Inner {
     }
 }
 
-/// The text that describes what a watch watches.
+/// The description of a watch, for messages.
 fn asked_for(call: &Call) -> String {
     if call.namespace.is_empty() {
         call.resource.clone()

@@ -39,7 +39,7 @@ pub(crate) fn image(wire: bindings::Image) -> Result<Image, Flaw> {
     })
 }
 
-/// The id of the image that a reference stands for. Upstream, too, takes an image without an id for an error.
+/// The id of a reference's image. As upstream, an image without an id is an error.
 pub(crate) fn image_id(reference: &str, wire: Option<bindings::Image>) -> Result<Option<Arc<str>>, Flaw> {
     let entry = || format!("image {reference}");
     wire.map(|image| required(image.id, &entry, "id")).transpose()

@@ -1,4 +1,5 @@
-//! Reads what a runtime lists as facts. A listing is whole, or it is an error that names the entry and the field.
+//! Converts a runtime's listings to facts. A listing is complete, or it is an error that names the entry and
+//! the field.
 
 mod images;
 mod workload;
@@ -12,7 +13,7 @@ pub(crate) use self::{
     workload::{container, sandbox, status},
 };
 
-/// What is wrong with an entry, so that nothing may be decided on its listing.
+/// The problem of an entry, because of which its listing must not be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     entry: String,
@@ -29,7 +30,7 @@ impl Flaw {
         }
     }
 
-    /// The error of the call that gave the entry.
+    /// The error of the call that returned the entry.
     pub(crate) fn of(&self, operation: &'static str) -> RuntimeError {
         RuntimeError::refused(format!("{operation}: half an answer: {self}"))
     }
@@ -45,11 +46,12 @@ impl fmt::Display for Flaw {
 pub(crate) trait Listed: PartialEq {
     /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);
-    /// What a person calls it.
+    /// The name of the entry for users.
     fn called(&self) -> String;
 }
 
-/// Reads all entries of a listing. One that stands there twice alike counts once; two that share a key and differ make the listing an error, as nobody knows which holds.
+/// Reads all entries of a listing. Identical duplicates count once. Two entries that share a key and differ
+/// make the listing an error, because the right one is undetermined.
 ///
 /// # Complexity
 /// O(n log n) for n entries.
@@ -94,7 +96,7 @@ fn pairs(pairs: BTreeMap<String, String>) -> BTreeMap<Arc<str>, Arc<str>> {
         .collect()
 }
 
-/// A time of creation is taken as it is told; one that is not after the epoch is told about.
+/// A creation time is used as reported; one that is not after the epoch is logged.
 fn created_at(nanos: i64, entry: &dyn Fn() -> String) -> Timestamp {
     if nanos <= 0 {
         tracing::warn!(entry = entry(), nanos, "created_at is not after the epoch");
@@ -102,7 +104,7 @@ fn created_at(nanos: i64, entry: &dyn Fn() -> String) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-/// How an entry is called in messages: its kind, its name where it has one, and the beginning of its id.
+/// The name of an entry in messages: its kind, its name if it has one, and the beginning of its id.
 fn called(kind: &str, name: Option<&str>, id: &str) -> String {
     let short: String = id.chars().take(13).collect();
     let id = if short.is_empty() { "?" } else { &short };

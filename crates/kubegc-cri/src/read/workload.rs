@@ -32,7 +32,8 @@ impl Listed for Sandbox {
     }
 }
 
-/// Reads a container. Its id, its sandbox and its image must be told, since they say what it keeps in use; its pod is the one of the labels.
+/// Reads a container. Its id, its sandbox and its image are required, because they determine what it keeps in
+/// use; its pod is the one of the labels.
 pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
     let (name, attempt) = match wire.metadata {
         Some(metadata) => (Some(metadata.name), metadata.attempt),
@@ -69,7 +70,8 @@ pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
     })
 }
 
-/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them must name it, and they must not contradict each other.
+/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them
+/// must name it, and they must not contradict each other.
 pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
     const UID: &str = "metadata.uid";
     let entry_id = wire.id.clone();
@@ -109,7 +111,7 @@ pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
     })
 }
 
-/// Reads what is said of one container.
+/// Reads the status of one container.
 pub(crate) fn status(wire: bindings::ContainerStatus) -> ContainerStatus {
     let entry = || {
         let name = wire.metadata.as_ref().map(|metadata| &*metadata.name);
@@ -126,7 +128,8 @@ pub(crate) fn status(wire: bindings::ContainerStatus) -> ContainerStatus {
     }
 }
 
-/// A state that CRI does not have is one that the runtime does not know: such a container is stopped before it is removed.
+/// A state that CRI does not have is one that the runtime does not know: such a container is stopped before
+/// it is removed.
 fn container_state(state: i32, entry: &dyn Fn() -> String) -> ContainerState {
     use bindings::ContainerState as Wire;
     match Wire::try_from(state) {

@@ -1,4 +1,4 @@
-//! The controllers of kube-controller-manager beside an API server.
+//! Runs the controllers of kube-controller-manager against an API server.
 
 mod report;
 
@@ -39,16 +39,16 @@ use crate::{
 
 /// The default horizon of a dry run: longer than the quarantine of podgc, which is 40 s.
 const DRY_RUN_HORIZON: Duration = Duration::from_secs(60);
-/// How long a dry run waits for the version of an API server that does not answer.
+/// Time for which a dry run waits for the version of an unavailable API server.
 const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says whether a write may be sent.
+/// Decides whether a write may be sent.
 type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync>;
 
 /// Controllers of `kubegc-controllers` for a live API server, in the place of those in
 /// kube-controller-manager.
 ///
-/// Where the same controllers also run in kube-controller-manager, both do the same work: turn them off there
+/// If the same controllers also run in kube-controller-manager, both do the same work: turn them off there
 /// with `--controllers`.
 ///
 /// # Guarantees
@@ -56,8 +56,7 @@ type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sy
 ///   objects, so that a change costs no further request.
 /// - A resource that cannot be listed stops only what depends on it. Each failure is counted; the first in a
 ///   row and every tenth are logged as warnings.
-/// - Writes carry all preconditions that the decisions behind them rest on, unless [`wire`](Self::wire) says
-///   otherwise.
+/// - Writes carry all preconditions of the decisions behind them, unless [`wire`](Self::wire) changes that.
 ///
 /// # Examples
 /// ```no_run
@@ -99,13 +98,13 @@ pub struct ControllerManager {
     election: Option<Election>,
 }
 
-/// What came of a run of controllers.
+/// The result of a run of controllers.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllersSummary {
-    /// How often the controllers were started: once, or each time leadership was gained.
+    /// Number of starts of the controllers: one, or one each time leadership was gained.
     pub terms: u32,
-    /// How the tasks of each controller ended, by its name.
+    /// Results of the tasks of each controller, by its name.
     pub tasks: BTreeMap<&'static str, TaskCounts>,
     /// Writes that were carried out, without Events.
     pub writes: u64,
@@ -113,7 +112,7 @@ pub struct ControllersSummary {
     pub writes_failed: u64,
     /// The objects about which a controller could not decide at the end, with the missing fact.
     pub unknown: Vec<(&'static str, ObjectId, Missing)>,
-    /// The writes of a dry run, Events included; `None` where it was no dry run.
+    /// The writes of a dry run, Events included; `None` if it was no dry run.
     pub dry_run: Option<Vec<PlannedWrite>>,
 }
 
@@ -154,21 +153,20 @@ impl ControllerManager {
         }
     }
 
-    /// Which controllers run, as in the flag `--controllers` of kube-controller-manager: see
+    /// The controllers to run, as in the flag `--controllers` of kube-controller-manager: see
     /// [`select_controllers`]. Default: `*`.
     pub fn controllers<T: Into<String>>(mut self, list: impl IntoIterator<Item = T>) -> Self {
         self.list = list.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Adds a controller beside those of the list, such as one of the program's own or one with other
-    /// settings.
+    /// Adds a controller to those of the list, such as one of the program's own or one with other settings.
     pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
         self.own.push(Arc::new(controller));
         self
     }
 
-    /// Behaves as this version instead of asking the API server for its own.
+    /// Behaves as this version instead of requesting the API server's own.
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self
@@ -180,15 +178,15 @@ impl ControllerManager {
         self
     }
 
-    /// How many tasks run at the same time, each with one request at a time. Default: 5, for all controllers
-    /// together.
+    /// Number of concurrent tasks, each with one request at a time. Default: 5, for all controllers together.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Asks before each write, except Events, whether it may be sent, for protected objects and limits. See
-    /// [`guard`](kubegc_controllers::driver::Builder::guard) of the driver. Default: all may.
+    /// Sets a function that decides before each write, except Events, whether it may be sent, for protected
+    /// objects and limits. See [`guard`](kubegc_controllers::driver::Builder::guard) of the driver. Default:
+    /// all may.
     pub fn guard(
         mut self,
         guard: impl Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync + 'static,
@@ -197,8 +195,8 @@ impl ControllerManager {
         self
     }
 
-    /// Volume plugins, external provisioners and the cloud provider. Default: [`NothingOutside`], so that
-    /// nothing is deleted that needs their answer. A dry run asks them and lets them do nothing.
+    /// Volume plugins, external provisioners and the cloud provider. Default: [`NothingOutside`], so that no
+    /// deletion happens that needs their response. A dry run queries them and performs no work with them.
     pub fn outside(mut self, outside: Arc<dyn Outside>) -> Self {
         self.outside = outside;
         self
@@ -210,7 +208,7 @@ impl ControllerManager {
         self
     }
 
-    /// Whether to change nothing and say what would be written. Default: no.
+    /// Whether to change nothing and report the writes instead. Default: no.
     ///
     /// A dry run sends each write with `dryRun=All`, so that the API server judges it, publishes no Events,
     /// needs no leadership and ends by itself. It does not show what would follow from a write, such as the
@@ -240,8 +238,7 @@ impl ControllerManager {
         self
     }
 
-    /// Runs the controllers until `stop` is ready, then lets the tasks in flight finish and releases the
-    /// Lease.
+    /// Runs the controllers until `stop` is ready, then waits for the tasks in flight and releases the Lease.
     ///
     /// An API server that is not available yet is waited for, as in
     /// [`GarbageCollector::run`](crate::GarbageCollector::run).
@@ -355,7 +352,7 @@ impl ControllerManager {
     }
 }
 
-/// Answers questions and does nothing: work on storage counts as done, and no Event is recorded.
+/// Forwards queries and performs no work: work on storage counts as done, and no Event is recorded.
 struct OutsideOfDryRun(Arc<dyn Outside>);
 
 #[async_trait]

@@ -34,7 +34,7 @@ pub struct PlannedWrite {
     pub reason: Reason,
     /// The API server's last response to it as a dry run.
     pub result: Result<(), StoreError>,
-    /// How often it was tried. Controllers try again because a dry run changes nothing.
+    /// Number of attempts. Controllers retry because a dry run changes nothing.
     pub tries: u32,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Reporter {
     events: Option<mpsc::Sender<Event>>,
     /// The built-in kinds, for the apiVersion of the objects of Events.
     builtin: Resources,
-    /// How often in a row each resource could not be listed or watched.
+    /// Number of consecutive list or watch failures of each resource.
     failures: BTreeMap<Resource, u32>,
     /// Position of each write of a dry run.
     planned: BTreeMap<(&'static str, String), usize>,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::preferred::{Group, Resource, Version};
 
-/// What a document is.
+/// The kind of a document.
 #[derive(Debug, Deserialize)]
 pub(super) struct Kind {
     #[serde(default)]
@@ -176,7 +176,7 @@ impl AggregatedGroups {
 
 impl AggregatedVersion {
     fn read(self, group: &str) -> Version {
-        // What an API service said before it stopped answering is not what it serves now.
+        // The resources of an API service that has become unavailable are not what it serves now.
         let stale = self.freshness == "Stale";
         let resources = self.resources.unwrap_or_default().into_iter();
         let resources = resources.filter_map(|resource| {

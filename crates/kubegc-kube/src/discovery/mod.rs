@@ -1,4 +1,5 @@
-//! Decides which kinds are served, which version of each resource is preferred, and what stays unknown because somebody did not answer.
+//! Discovery: the served kinds, the preferred version of each resource, and the groups that stay unknown
+//! because their API service did not respond.
 //!
 //! # Upstream
 //! `ServerGroupsAndResources` and `ServerPreferredResources` in `k8s.io/client-go/discovery`.
@@ -22,10 +23,10 @@ use crate::store::{
     url::Url,
 };
 
-/// What the aggregated form of discovery is asked for with; servers before 1.26 answer in the classic form.
+/// The media type that requests aggregated discovery; servers before 1.26 respond in the classic form.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// Group versions that are asked at a time, in the classic form.
+/// Number of concurrent requests for group versions, in the classic form.
 const GROUPS_AT_A_TIME: usize = 10;
 
 /// The served kinds.
@@ -79,7 +80,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(body).map_err(unreadable)
 }
 
-/// Asks each group version for its resources.
+/// Requests the resources of each group version.
 async fn classic(client: &Client, list: Groups) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut asked = Vec::new();

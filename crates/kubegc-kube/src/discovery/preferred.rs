@@ -1,9 +1,9 @@
-//! Decides which version of each resource is preferred, and adds properties of built-in kinds that discovery
+//! Selects the preferred version of each resource, and adds properties of built-in kinds that discovery
 //! lacks.
 //!
 //! # Upstream
-//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has the resource, or the group's preferred one where
-//! that has it.
+//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has
+//! the resource, or the group's preferred one if that has it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Group {
 /// One version of a group.
 pub(super) struct Version {
     pub(super) version: String,
-    /// The error where they could not be discovered.
+    /// The error if they could not be discovered.
     pub(super) resources: Result<Vec<Resource>, String>,
 }
 
@@ -57,7 +57,8 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
             }
         }
         for version in &group.versions {
-            // Where two resources of a version have one kind, the kind is that of the resource that can be collected.
+            // If two resources of a version have one kind, the kind belongs to the resource that can be
+            // collected.
             let mut resources: Vec<&Resource> = version.resources.iter().flatten().collect();
             resources.sort_by_key(|resource| !resource.verbs.collectable());
             for resource in resources {

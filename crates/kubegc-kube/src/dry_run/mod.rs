@@ -1,4 +1,4 @@
-//! A dry run: the collector as it is, over a store whose writes change nothing, until it comes to rest.
+//! A dry run: the unchanged collector, over a store whose writes change nothing, until it is idle.
 
 mod overlay;
 mod report;
@@ -17,13 +17,13 @@ use tokio::sync::watch;
 use overlay::{DryRun, Touched};
 pub use report::{DryRunReport, NotFollowed, Terminating, Write};
 
-/// How long nothing must be to do before a dry run is at its end. Changes that others make meanwhile arrive well within this time.
+/// Time without work after which a dry run ends. Changes by other clients arrive well within this time.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// What a dry run waits for.
+/// The event that a dry run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// There is something to do.
+    /// Work is pending.
     Busy,
     /// Nothing until the quiet time is over.
     Quiet,
@@ -42,9 +42,9 @@ fn rest(wait: Wait, now: Timestamp) -> Rest {
 
 /// Runs a collector over a store whose writes change nothing. `on_report` receives every report.
 ///
-/// Ends when the collector has had nothing to do for two seconds and its next try of something that fails lies further ahead; when it has not
-/// begun after `patience` because lists are missing, or has come to no new write for as long because so many things are tried again and again; or when
-/// `stop` is ready.
+/// Ends when the collector has had nothing to do for two seconds and the next retry of failing work is
+/// further ahead; when it has not begun after `patience` because lists are missing, or has made no new write
+/// for as long because of many retries; or when `stop` is ready.
 pub(crate) async fn run<S: ObjectStore, C: Clock>(
     store: S,
     clock: &C,
@@ -101,7 +101,8 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     Ok(report)
 }
 
-/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the patience (`false`).
+/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the
+/// patience (`false`).
 async fn at_rest(mut rests: watch::Receiver<(Rest, usize)>, patience: Duration) -> bool {
     let mut progressed = tokio::time::Instant::now();
     let mut writes = 0;

@@ -18,14 +18,16 @@ use tokio::sync::Notify;
 
 use super::report::{NotFollowed, Terminating};
 
-/// A store whose writes change nothing, with the answers to these writes laid over it.
+/// A store whose writes change nothing; later reads reflect the responses to these writes.
 ///
-/// An object that a write would have removed is not there any more for later reads, and its watch says that it went; one that a write would have
-/// changed is read and watched in that state. What a write to such an object would do is decided here where it only takes finalizers away,
-/// and by the store where the object differs from the stored one in its owner references only. Nothing else can be followed, and is said so.
+/// Later reads do not find an object that a write would have removed, and its watch delivers the deletion. An
+/// object that a write would have changed is read and watched in that state. If a further write to such an
+/// object only removes finalizers, it is decided here. If the object differs from the stored one in its owner
+/// references only, the store decides. No other write can be followed, and the report lists it.
 ///
 /// # Assumptions
-/// The store answers writes as if they were carried out and carries none out: [`KubeStore::dry`](crate::KubeStore::dry).
+/// The store responds to writes as if they were performed and performs none:
+/// [`KubeStore::dry`](crate::KubeStore::dry).
 pub(crate) struct DryRun<S> {
     store: S,
     shared: Arc<Shared>,
@@ -47,7 +49,7 @@ struct Key {
     name: Arc<str>,
 }
 
-/// What the writes would have made of one object.
+/// The state of one object after the writes.
 struct Entry {
     object: ObjectRef,
     state: State,
@@ -61,12 +63,12 @@ enum State {
 #[derive(Default)]
 struct Story {
     objects: BTreeMap<Key, Entry>,
-    /// What watches have yet to deliver.
+    /// Events that watches have yet to deliver.
     pending: BTreeMap<Place, VecDeque<WatchItem>>,
     not_followed: BTreeMap<(ObjectRef, &'static str), ()>,
 }
 
-/// What became of the objects that writes touched.
+/// The outcomes of the objects that writes touched.
 #[derive(Default)]
 pub(super) struct Touched {
     pub(super) gone: Vec<ObjectRef>,
@@ -114,7 +116,8 @@ fn followed_by_others(resource: &ApiResource) -> Option<&'static str> {
 /// Whether an object in this state is removed by the write that led to it.
 ///
 /// # Upstream
-/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which metadata does not show.
+/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which
+/// metadata does not show.
 fn is_over(resource: &ApiResource, meta: &ObjectMeta) -> bool {
     let graceful = meta
         .deletion_grace_period_seconds
@@ -135,7 +138,7 @@ impl<S: ObjectStore> DryRun<S> {
         self.shared.story()
     }
 
-    /// What became of the objects that writes touched, sorted.
+    /// The outcomes of the objects that writes touched, sorted.
     pub(super) fn touched(&self) -> Touched {
         let story = self.story();
         let mut touched = Touched::default();
@@ -161,7 +164,7 @@ impl<S: ObjectStore> DryRun<S> {
         touched
     }
 
-    /// The state that the writes so far would have led to: `None` where they did not touch the object.
+    /// The state that the writes so far would have led to: `None` if they did not touch the object.
     fn overlaid(&self, address: Address<'_>) -> Result<Option<ObjectMeta>, StoreError> {
         match self.story().objects.get(&key(address)).map(|entry| &entry.state) {
             None => Ok(None),
@@ -170,7 +173,7 @@ impl<S: ObjectStore> DryRun<S> {
         }
     }
 
-    /// Remembers what a write would have made of an object.
+    /// Records the state in which a write would have left an object.
     fn remember(&self, address: Address<'_>, meta: ObjectMeta, gone: bool) {
         let resource = address.resource;
         let object = object_ref(resource, &meta);
@@ -224,7 +227,7 @@ impl<S: ObjectStore> DryRun<S> {
         Ok(meta)
     }
 
-    /// What a write to an untouched object, or to one with other references only, was answered with.
+    /// The response to a write to an untouched object, or to one with other references only.
     fn written(&self, address: Address<'_>, meta: &ObjectMeta) {
         self.remember(address, meta.clone(), is_over(address.resource, meta));
     }
@@ -232,13 +235,13 @@ impl<S: ObjectStore> DryRun<S> {
 
 impl Shared {
     fn story(&self) -> MutexGuard<'_, Story> {
-        // Whoever panicked while holding it had finished its change or not begun it: each is one insertion.
+        // A panic while the lock is held leaves a complete state: each change is one insertion.
         self.story.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Story {
-    /// What a real change comes to, seen through the overlay; `None` where it is covered by it.
+    /// The watch event of a real change, seen through the overlay; `None` if the overlay covers it.
     fn see(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
         let (WatchItem::Applied(meta) | WatchItem::Deleted(meta)) = &item else {
             return Some(item);
@@ -284,7 +287,7 @@ struct FinalizerPatch {
 }
 
 impl FinalizerPatch {
-    /// Reads a patch; `None` where it does anything else.
+    /// Reads a patch; `None` if it does anything else.
     fn read(format: PatchType, patch: &[u8]) -> Option<Self> {
         if format != PatchType::Merge {
             return None;
@@ -329,7 +332,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
         let mut list = self.store.list(resource, namespace).await?;
         let mut story = self.story();
-        // The list shows what the watch had yet to deliver.
+        // The list has the events that the watch had yet to deliver.
         story.pending.remove(&place(resource));
         list.items.retain_mut(|meta| {
             let key = Key {
@@ -448,7 +451,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     }
 }
 
-/// A watch that delivers what the dry run would have changed between the real changes.
+/// A watch that delivers the dry run's changes between the real changes.
 struct DryWatch {
     inner: Box<dyn WatchStream>,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! What a dry run found out: the writes that would be made, what would become of the objects, and what it could not follow.
+//! The report of a dry run: the writes, the outcomes of objects, and the writes that it could not follow.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -9,11 +9,11 @@ use kubegc_objects::call::{Answer, Ask, Request};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The request, what it expects, and why it is made.
+    /// The request, its preconditions, and its reason.
     pub ask: Ask,
-    /// How the API server answered, or the overlay for objects that earlier writes would have changed.
+    /// The response of the API server, or of the overlay for objects that earlier writes would have changed.
     pub answer: Answer,
-    /// How often it was tried. More than once only where it failed.
+    /// Number of attempts. More than one only if it failed.
     pub tries: u32,
 }
 
@@ -25,7 +25,7 @@ pub struct Terminating {
     pub object: ObjectRef,
     /// The finalizers that hold it.
     pub finalizers: Vec<Arc<str>>,
-    /// Seconds that it has to end, where that is what it waits for.
+    /// Its grace period in seconds, if it waits for that.
     pub grace_period_seconds: Option<i64>,
 }
 
@@ -35,14 +35,15 @@ pub struct Terminating {
 pub struct NotFollowed {
     /// The object.
     pub object: ObjectRef,
-    /// What would happen to it, or happened.
+    /// The event that would happen to it, or happened.
     pub what: &'static str,
 }
 
-/// What a collector would do to the cluster as it is, to the end of every cascade.
+/// The actions of a collector on the cluster as it is, to the end of every cascade.
 ///
 /// # Guarantees
-/// Every write in it was sent with `dryRun=All`, or decided on the answers to such writes: finalizers, preconditions and admission are the API server's own judgement. Nothing was changed.
+/// Every write was sent with `dryRun=All`, or was decided on the responses to such writes: the API server
+/// itself evaluated finalizers, preconditions and admission. Nothing was changed.
 ///
 /// # Assumptions
 /// No other controller acts: pods in their grace period, terminating namespaces and definitions, and
@@ -56,16 +57,16 @@ pub struct DryRunReport {
     pub gone: Vec<ObjectRef>,
     /// The objects that would be in deletion, sorted likewise.
     pub terminating: Vec<Terminating>,
-    /// What could not be followed, sorted.
+    /// The writes that could not be followed, sorted.
     pub not_followed: Vec<NotFollowed>,
     /// Resources that could not be listed, as `resource.group`: dependents there were not seen.
     pub unsynced: Vec<String>,
-    /// Whether the run came to rest; otherwise it was stopped, or waited for too long, and more may follow.
+    /// Whether the run ended; otherwise it was stopped, or waited for too long, and more writes may follow.
     pub complete: bool,
 }
 
 impl DryRunReport {
-    /// Notes a write and its answer. A failed write that is tried again is one write.
+    /// Records a write and its response. A failed write and its retries are one write.
     pub(super) fn note(&mut self, ask: Ask, answer: Answer, failed: &mut BTreeMap<ObjectRef, usize>) {
         if let Some(&at) = failed.get(&ask.target)
             && let Some(known) = self.writes.get_mut(at)

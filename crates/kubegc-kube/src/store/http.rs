@@ -1,4 +1,4 @@
-//! Decides what an HTTP answer, or the lack of one, means to a collector: the one place where failures are classed.
+//! Classifies HTTP responses, and requests without one, as store errors. No other module classifies failures.
 
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ use super::{
     wire::{WireCause, WireStatus},
 };
 
-/// How requests name their sender.
+/// The `User-Agent` of requests.
 pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
-/// How long a request may take that is no watch. The API server gives up after this long itself.
+/// Timeout of a request that is not a watch. The API server has the same timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An answer that is longer is none of an API server: the metadata of a million objects has about this size.
+/// Maximum size of a response: the metadata of a million objects has about this size. A longer one is not
+/// from an API server.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// One request.
@@ -50,7 +51,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Sends a request and reads its whole answer.
+/// Sends a request and reads its whole response.
 pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreError> {
     let span = tracing::debug_span!("call", method = %ask.method, url = ask.url.as_str());
     async {
@@ -87,7 +88,7 @@ pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreEr
     .await
 }
 
-/// Sends a request and gives its answer as it comes, with its status unjudged.
+/// Sends a request and returns its response as a stream, with an unchecked status.
 pub(crate) async fn open(
     client: &Client,
     ask: Ask<'_>,
@@ -141,7 +142,7 @@ fn unknown(error: &dyn std::error::Error) -> StoreError {
     StoreError::Unknown { message }
 }
 
-/// A middleware of the client may answer with a status itself.
+/// A middleware of the client may itself respond with a status.
 fn of_status(status: &Status) -> StoreError {
     let retry_after = status.details.as_ref().and_then(|details| {
         (details.retry_after_seconds > 0).then(|| u64::from(details.retry_after_seconds))
@@ -153,7 +154,7 @@ fn of_status(status: &Status) -> StoreError {
     )
 }
 
-/// Whether the answer is a success, and the class of the failure where it is none.
+/// Whether the response is a success, and the class of the failure otherwise.
 pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), StoreError> {
     if status.is_success() {
         return Ok(());
@@ -188,8 +189,8 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
 ///
 /// # Upstream
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
-/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go). Releases before 1.19
-/// give no reason but this text.
+/// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
+/// Releases before 1.19 give no reason but this text.
 fn is_too_large_version(said: &WireStatus) -> bool {
     let causes = said
         .details
@@ -203,7 +204,8 @@ fn is_too_large_version(said: &WireStatus) -> bool {
             .is_some_and(|message| message.contains("Too large resource version"))
 }
 
-/// Whether a 404 is the API server's word that this object does not exist. Proxies, and versions that are no longer served, answer 404 too.
+/// Whether a 404 proves that this object does not exist. Proxies, and versions that are no longer served,
+/// respond with 404 as well.
 fn proves_absence(body: &[u8], name: &str) -> bool {
     let said: WireStatus = serde_json::from_slice(body).unwrap_or_default();
     let named = said.details.and_then(|details| details.name);
@@ -212,7 +214,7 @@ fn proves_absence(body: &[u8], name: &str) -> bool {
         && named.as_deref() == Some(name)
 }
 
-/// Bytes of an answer that is no status, as far as they go into a message.
+/// Maximum number of bytes of a response without a status that are part of a message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// The class of the refusal that a watch sends as an event.

@@ -27,10 +27,10 @@ use self::{
 };
 use crate::{discovery, error::Error};
 
-/// Objects that are asked for at a time. What upstream's reflectors and kubectl ask for. API servers ignore it where they answer from
+/// Page size of lists, as in upstream's reflectors and kubectl. API servers ignore it when they respond from
 /// their watch cache.
 const PAGE_OBJECTS: &str = "500";
-/// How often a list is started anew because its next page was too old.
+/// Maximum number of restarts of a list because its next page was too old.
 const RESTARTS_MAX: u32 = 3;
 /// The name under which fields are written.
 const FIELD_MANAGER: &str = "kubegc";
@@ -41,12 +41,14 @@ const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8
 
 /// An API server behind a [`kube::Client`], as a collector needs it.
 ///
-/// Only metadata is asked for, but in [`get_object`](ObjectStore::get_object), [`list_objects`](ObjectStore::list_objects) and
-/// [`replace_finalizers`](ObjectStore::replace_finalizers). Failures are classed as the [crate's table](crate#failures) says. Clones share the client.
+/// Only metadata is requested, except in [`get_object`](ObjectStore::get_object),
+/// [`list_objects`](ObjectStore::list_objects) and [`replace_finalizers`](ObjectStore::replace_finalizers).
+/// Failures are classified by the [crate's table](crate#failures). Clones share the client.
 ///
 /// # Assumptions
-/// The client's middleware repeats no writes by itself: [`client`](crate::client) makes one that does not, while `Client::try_default` repeats what was
-/// answered 429, 503 or 504, and a write that was carried out then seems refused.
+/// The client's middleware must not repeat writes: [`client`](crate::client) makes such a client.
+/// `Client::try_default` repeats requests with a 429, 503 or 504 response, and a write that was performed
+/// then seems refused.
 #[derive(Clone)]
 pub struct KubeStore {
     client: Client,
@@ -63,7 +65,7 @@ impl std::fmt::Debug for KubeStore {
 }
 
 impl KubeStore {
-    /// A store over a client. The version says how built-in kinds are deleted, which discovery does not
+    /// A store over a client. The version determines how built-in kinds are deleted, which discovery does not
     /// contain.
     #[must_use]
     pub fn new(client: Client, version: KubernetesVersion) -> Self {
@@ -74,16 +76,17 @@ impl KubeStore {
         }
     }
 
-    /// A store over a client, in the version that the API server says it has.
+    /// A store over a client, in the version that the API server reports.
     ///
     /// # Errors
-    /// The API server does not answer, or with a version that kubegc does not know.
+    /// The API server does not respond, or reports a version that kubegc does not know.
     pub async fn connect(client: Client) -> Result<Self, Error> {
         let version = crate::version(&client).await?;
         Ok(Self::new(client, version))
     }
 
-    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores nothing.
+    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores
+    /// nothing.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry = true;
@@ -144,7 +147,7 @@ impl KubeStore {
             content: Some((media_type, body)),
             about: Some(name),
         };
-        // The write was carried out; an answer that cannot be read leaves its outcome unknown.
+        // The write was performed; an unreadable response leaves its outcome unknown.
         let answer = send(&self.client, ask).await?;
         wire::object(&answer).map_err(unreadable)
     }
@@ -203,7 +206,7 @@ impl KubeStore {
 }
 
 impl KubeStore {
-    /// Opens a watch. Gives the body of the response, and after how many seconds the server is asked to end it.
+    /// Opens a watch. Returns the body of the response, and the requested duration of the watch in seconds.
     async fn open_watch(
         &self,
         resource: &ApiResource,
@@ -244,16 +247,16 @@ pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
     }
 }
 
-/// How new the state must be that a list shows.
+/// The required freshness of a list.
 ///
 /// # Upstream
 /// `relistResourceVersion` and `list` in [`reflector.go`, 1.36](
 /// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
 #[derive(Clone, Copy)]
 enum Freshness<'a> {
-    /// As new as the call: read from etcd, or from a watch cache that has caught up with it.
+    /// As new as the request: read from etcd, or from a watch cache that has caught up with it.
     Consistent,
-    /// Of this version or newer, of any version where it is empty: read from the watch cache.
+    /// Of this version or newer, of any version if it is empty: read from the watch cache.
     AtLeast(&'a ResourceVersion),
 }
 
@@ -344,8 +347,9 @@ fn delete_body(options: &DeleteOptions, dry: bool) -> Result<Vec<u8>, StoreError
 
 /// Whether the object in the response of a DELETE no longer exists.
 ///
-/// A deletion that is over answers with a status or, for some kinds, with the object as it was; one that is not over with the object
-/// as it is marked. Namespaces are marked without a grace period, and stay.
+/// The response to a completed deletion is a status or, for some kinds, the object as it was. The response to
+/// an incomplete one is the object with its deletion marks. Namespaces are marked without a grace period, and
+/// stay.
 fn deleted(meta: ObjectMeta) -> Deleted {
     let over =
         meta.finalizers.is_empty() && (!meta.is_deleting() || meta.deletion_grace_period_seconds == Some(0));
@@ -507,7 +511,7 @@ impl ObjectStore for KubeStore {
                     let Some(object) = item.as_object_mut() else {
                         return Err(unreadable("an item of a list is no object"));
                     };
-                    // Items of typed lists do not say what they are.
+                    // Items of typed lists have no apiVersion and kind.
                     object
                         .entry("apiVersion")
                         .or_insert_with(|| api_version.as_str().into());

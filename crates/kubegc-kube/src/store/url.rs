@@ -1,4 +1,5 @@
-//! Decides which URL addresses an object, and which addresses must not be sent: an empty name would mean the whole collection.
+//! URLs of objects and collections. Some addresses are refused: an empty name would mean the whole
+//! collection.
 
 use std::fmt::Write as _;
 
@@ -36,7 +37,7 @@ impl Url {
     }
 }
 
-/// Where the objects of a resource are, in one namespace or in all.
+/// The URL of a resource's objects, in one namespace or in all.
 pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Result<Url, StoreError> {
     let mut text = if resource.group.is_empty() {
         format!("/api/{}", resource.version)
@@ -58,11 +59,12 @@ pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Res
     })
 }
 
-/// Where one object is.
+/// The URL of one object.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] where the namespace is there and the kind has none, or the reverse: there is no such URL.
-/// [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them as well.
+/// [`StoreError::NotFound`] if a namespace is given and the kind is cluster-scoped, or the reverse: there is
+/// no such URL. [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them
+/// as well.
 pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<Url, StoreError> {
     if address.resource.is_namespaced() == address.namespace.is_empty() {
         return Err(StoreError::NotFound);

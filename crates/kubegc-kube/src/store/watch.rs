@@ -14,16 +14,17 @@ use super::{
     wire::{Line, Texts, line},
 };
 
-/// The shortest time after which the server is asked to end a watch, in seconds. Clients tend to give up on silent connections after 295 s.
+/// Minimum requested duration of a watch, in seconds. Clients tend to give up on silent connections after 295
+/// s.
 const SECONDS_MIN: u64 = 230;
 /// By how many seconds the times of different resources differ at most, so that not all watches end at once.
 const SECONDS_SPREAD: u64 = 60;
-/// How much longer than asked for a watch may last before it is taken for dead.
+/// Time beyond its requested duration after which a watch counts as dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that one line may have: a hundred times what etcd stores of an object.
 const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How long a watch of a resource is to last, in seconds.
+/// The requested duration of a watch of a resource, in seconds.
 pub(super) fn seconds(resource: &str) -> u64 {
     // FNV-1a: resources spread over the range, each always at the same place.
     let hash = resource.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -39,7 +40,7 @@ pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
 pub(super) struct Watch<T> {
     body: Body,
     buffer: BytesMut,
-    /// Bytes at the front of the buffer in which there is no line break.
+    /// Bytes at the front of the buffer without a line break.
     searched: usize,
     texts: Texts,
     read: ReadObject<T>,
@@ -86,7 +87,7 @@ impl<T> Watch<T> {
 
 #[async_trait]
 impl<T: Send> WatchStream<T> for Watch<T> {
-    /// Cancel safe: what was read stays in the buffer.
+    /// Cancel safe: the bytes already read stay in the buffer.
     async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         while !self.ended {
             if let Some(text) = self.take_line() {

@@ -1,7 +1,8 @@
-//! Reads what the API server sends of objects: their metadata, whatever else came with it, and the status of a refusal.
+//! Parses the API server's objects: their metadata, other requested fields, and the status of a refusal.
 //!
-//! Nothing but the fields that collection depends on is kept. A document that does not have them in their form is an error, never a guess: a
-//! deletion timestamp that cannot be read must not turn into an object that is not being deleted.
+//! Only the fields that collection depends on are kept. A document that does not have them in their form is
+//! an error, never a guess: an unreadable deletion timestamp must not make an object look as if it were not
+//! being deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +23,8 @@ pub(crate) struct WireObject {
     metadata: WireMeta,
 }
 
-/// One page of a list. What is no list must not pass for an empty one: all objects of the kind would seem to
-/// be deleted.
+/// One page of a list. A response that is no list must not count as an empty one: all objects of the kind
+/// would seem to be deleted.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireList {
     kind: String,
@@ -32,12 +33,13 @@ pub(crate) struct WireList {
     items: Option<Vec<WireObject>>,
 }
 
-/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function of its own must be there.)
+/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function
+/// of its own must be there.)
 fn null_or_items<'de, D: Deserializer<'de>>(items: D) -> Result<Option<Vec<WireObject>>, D::Error> {
     Option::deserialize(items)
 }
 
-/// What a page says of its list.
+/// The list metadata of a page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ListMeta {
@@ -46,7 +48,7 @@ pub(crate) struct ListMeta {
     pub(crate) continues: Option<String>,
 }
 
-/// What a line of a watch is, before it is known what it holds.
+/// The type of a line of a watch, before its content is known.
 #[derive(Debug, Deserialize)]
 struct LineType {
     #[serde(rename = "type")]
@@ -207,7 +209,7 @@ pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
     object.meta(&mut Texts::default())
 }
 
-/// Adds a page to a list and gives the continue token, if there is one.
+/// Adds a page to a list and returns the continue token, if there is one.
 pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
     let page: WireList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if !page.kind.ends_with("List") {
@@ -233,7 +235,7 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
     Ok(event.object.to_string().into_bytes())
 }
 
-/// What a line of a watch says.
+/// The content of a line of a watch.
 pub(crate) enum Line<T> {
     /// A change.
     Item(WatchItem<T>),

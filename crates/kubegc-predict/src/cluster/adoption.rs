@@ -13,7 +13,7 @@ use kubegc_snapshot::ObjectView;
 
 use super::Cluster;
 
-/// Owners by resource, namespace, and a label that their selector requires; an empty one where it requires
+/// Owners by resource, namespace, and a label that their selector requires; an empty one if it requires
 /// none.
 pub(super) type Selectors = HashMap<(Resource, Arc<str>, String), Vec<u32>, FixedState>;
 
@@ -103,7 +103,7 @@ impl Cluster {
     }
 }
 
-/// The metadata of an object at the end of a simulation; `None` where it is not there.
+/// The metadata of an object at the end of a simulation; `None` if it is not there.
 fn state<'s>(object: ObjectView<'_>, simulation: &'s Simulation) -> Option<&'s ObjectMeta> {
     let server = &simulation.server;
     let found = server.object(object.kind_id()?, object.namespace(), object.name())?;

@@ -17,7 +17,8 @@ pub(crate) enum Owner {
     Absent,
     /// Unknown: the kind is not complete, or not served as far as is known.
     Unknown,
-    /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is known not to be served.
+    /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is
+    /// known not to be served.
     Never,
 }
 
@@ -45,7 +46,7 @@ impl Owner {
     }
 }
 
-/// Facts of one object that a cascade turns on, in one byte.
+/// Facts of one object that a cascade depends on, in one byte.
 pub(crate) const DELETING: u8 = 1;
 pub(crate) const HAS_FINALIZERS: u8 = 2;
 pub(crate) const HAS_COLLECTOR_FINALIZER: u8 = 4;
@@ -127,7 +128,7 @@ impl Edges {
         &self.dependents[starts[position as usize] as usize..starts[position as usize + 1] as usize]
     }
 
-    /// The objects with this uid: one, where uids are what they should be.
+    /// The objects with this uid: one, if uids are unique.
     pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
         self.by_uid
             .iter_hash(hash(uid))
@@ -146,7 +147,7 @@ impl Edges {
             return Owner::Never;
         }
         let namespace = if resource.is_namespaced() { namespace } else { "" };
-        // The uid leads to the owner more quickly than its name, where both agree.
+        // The uid leads to the owner more quickly than its name, if both agree.
         let is_named = |at: &u32| {
             snapshot.view(*at as usize).is_some_and(|owner| {
                 **owner.name() == *reference.name
@@ -165,8 +166,8 @@ impl Edges {
             // The name belongs to another object: that is proof, complete or not.
             return Owner::Absent;
         }
-        // So is a uid that belongs to another object: it is given once. Several groups may serve one object, under one uid: a
-        // lookup may find it.
+        // So is a uid that belongs to another object: it is given once. Several groups may serve one object,
+        // under one uid: a lookup may find it.
         let mut listed = self.positions_of(&reference.uid);
         if let (Some(at), None) = (listed.next(), listed.next()) {
             let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
@@ -195,8 +196,9 @@ impl Edges {
 
 /// Whether a kind that is not in the catalog is known not to be served, instead of merely not known.
 ///
-/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any other group may have further definitions,
-/// unless all APIServices were dumped: there is one for each group and version that is served.
+/// The kinds of built-in groups are known, and so are the versions of a kind whose definition was dumped. Any
+/// other group may have further definitions, unless all APIServices were dumped: there is one for each group
+/// and version that is served.
 pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) -> bool {
     // No request can be addressed with it.
     if api_version.matches('/').count() > 1 {
@@ -228,7 +230,8 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
     })
 }
 
-/// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is not available.
+/// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is
+/// not available.
 fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
     let (group, kind) = ("apiregistration.k8s.io", "APIService");
     match snapshot.find(group, kind, "", name) {

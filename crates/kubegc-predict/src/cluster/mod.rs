@@ -118,7 +118,8 @@ impl Cluster {
         })
     }
 
-    /// Predicts what deletes do that are requested at once, one after another, until nothing changes any longer.
+    /// Predicts what deletes do that are requested at once, one after another, until nothing changes any
+    /// longer.
     ///
     /// # Errors
     /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump.
@@ -145,7 +146,8 @@ impl Cluster {
     /// ([`Finding::Refused`](crate::Finding::Refused)). The other intents proceed.
     ///
     /// # Errors
-    /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump and may exist.
+    /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump and may
+    /// exist.
     ///
     /// # Complexity
     /// As [`predict`](Self::predict); O(n log n) for n objects in the dump if the forecast covers everything.

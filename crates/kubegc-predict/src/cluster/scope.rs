@@ -1,7 +1,8 @@
-//! The part of a cluster that a change can reach: the objects that may be affected, and those that are only read.
+//! The part of a cluster that a change can reach: the objects that may be affected, and those that are only
+//! read.
 //!
-//! A forecast is simulated on this part alone, so its cost follows the cascade. Where a controller changes an object that was only to be read,
-//! the simulation is repeated with it among the seeds.
+//! A forecast is simulated on this part alone, so its cost follows the cascade. If a controller changes an
+//! object that was only to be read, the simulation is repeated with it among the seeds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,9 +27,11 @@ pub(crate) enum Member {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) members: BTreeMap<u32, Member>,
-    /// References whose owners are neither in the dump nor known to be absent, by the position of the dependent.
+    /// References whose owners are neither in the dump nor known to be absent, by the position of the
+    /// dependent.
     pub(crate) unknown: Vec<(u32, OwnerReference)>,
-    /// References that no lookup follows, whose owners are not in the dump: one that is deleted without its dependents releases them all the same.
+    /// References that no lookup follows, whose owners are not in the dump: one that is deleted without its
+    /// dependents releases them all the same.
     pub(crate) out_of_reach: Vec<(u32, OwnerReference)>,
     /// Members of which a part could not be read or whose kind is not known.
     pub(crate) flawed: BTreeSet<u32>,

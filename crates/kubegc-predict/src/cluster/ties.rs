@@ -1,4 +1,5 @@
-//! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act on.
+//! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act
+//! on.
 //!
 //! | of | follows it when it is deleted | is terminating and waits for it | must be known to decide about it |
 //! |---|---|---|---|
@@ -177,7 +178,8 @@ impl Cluster {
         })
     }
 
-    /// A terminating namespace waits for its content. Where pods are deleted first, the rest of it waits for its pods.
+    /// A terminating namespace waits for its content. If pods are deleted first, the rest of it waits for
+    /// its pods.
     fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, tied: &mut Vec<Tied>) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
             return;
@@ -236,8 +238,8 @@ impl Cluster {
         referrers.get(&place).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of its
-    /// ordinal. They follow the set or that pod, if the set is among their owners.
+    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of
+    /// its ordinal. They follow the set or that pod, if the set is among their owners.
     pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
         let view = self.snapshot.view(set as usize);
         let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
@@ -267,7 +269,7 @@ impl Cluster {
         found
     }
 
-    /// Everything that may fare otherwise if these do, and they themselves where anything may.
+    /// Everything that may fare otherwise if these do, and they themselves if anything may.
     pub(crate) fn affected_by(&self, positions: impl IntoIterator<Item = u32>) -> HashSet<u32, FixedState> {
         let mut found = HashSet::default();
         let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
@@ -301,7 +303,7 @@ impl Cluster {
         Some(found as u32)
     }
 
-    /// The position of an object; `None` where it is not in the dump, or another one has its name.
+    /// The position of an object; `None` if it is not in the dump, or another one has its name.
     pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
         if object.uid.is_empty() {
             let found = self.by_name(object.resource, &object.namespace, &object.name)?;
@@ -319,7 +321,7 @@ impl Cluster {
         })
     }
 
-    /// The resource of an object; `None` where no controller reads its kind.
+    /// The resource of an object; `None` if no controller reads its kind.
     pub(crate) fn resource_at(&self, position: u32) -> Option<Resource> {
         self.snapshot.view(position as usize).and_then(resource_of)
     }

@@ -7,7 +7,7 @@
 //! A step has a [`Footprint`]: the parts of the state that it reads and writes. The parts are, for each
 //! object: the stored object, the collector's node (with the flag that it is being deleted apart), its set of
 //! dependents, its entry in the collector's informer, and its two keys in the work queues. Two steps are
-//! independent where neither writes what the other reads or writes. Three pairs of writes commute all the
+//! independent if neither writes what the other reads or writes. Three pairs of writes commute all the
 //! same: two removals from one set of dependents, two additions of one key to a work queue, and an event
 //! appended to a watch while another one is taken from it. Adding a key is not independent of the end of an
 //! attempt for that key.
@@ -18,15 +18,16 @@
 //! From each state only a *persistent* set of steps is tried: a set T such that whatever the other steps lead
 //! to, as long as no step of T is taken, is independent of T. A search with persistent sets reaches every end
 //! state (Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems", 1996, theorem 4.3).
-//! What other steps can lead to is overestimated from the owner references (`View::future` in [`persistent`](mod@persistent)): a write leads
-//! to an event, an event to attempts for the object, its owners and its dependents, an attempt to writes. The
-//! footprint of a step of T is exact: the step is tried on a copy.
+//! What other steps can lead to is overestimated from the owner references (`View::future` in
+//! [`persistent`](mod@persistent)): a write leads to an event, an event to attempts for the object, its
+//! owners and its dependents, an attempt to writes. The footprint of a step of T is exact: the step is tried
+//! on a copy.
 //!
-//! Time passes, and other controllers act, only where nothing else can happen. So each stretch between two
+//! Time passes, and other controllers act, only if nothing else can happen. So each stretch between two
 //! such points is reduced by itself, and its ends are the beginnings of the next.
 //!
 //! # Writes and their events
-//! Two writes of one kind append to one watch, so their order can be observed. It need not be tried where the
+//! Two writes of one kind append to one watch, so their order can be observed. It need not be tried if the
 //! watch is empty and the event of the first write is persistent by itself: it can be delivered at once, and
 //! leaves the watch as the write found it.
 //!
@@ -43,7 +44,7 @@
 //!   may happen now: the removal of the last dependent adds the owner's key again.
 //! - **A quiet object**: it exists, has no owner references and is not deleted in the foreground. No
 //!   controller adds references in between, so an attempt for it does nothing. An attempt that read
-//!   references before cannot delete the object either, where deletes expect the resourceVersion that was
+//!   references before cannot delete the object either, if deletes expect the resourceVersion that was
 //!   read.
 //!
 //! For the same reason, the key of such an object may be added before or after the end of an attempt for it.
@@ -75,7 +76,7 @@ type Set = u64;
 /// The workers of the collector. With no more nodes than that, no key waits for a worker.
 const WORKERS: usize = 20;
 
-/// The objects of a race and what each can come to. It holds until another controller acts.
+/// The objects of a race and the steps that each can reach. It is valid until another controller acts.
 #[derive(Debug)]
 pub(super) struct Objects {
     by_uid: HashMap<Uid, usize, FixedState>,
@@ -133,7 +134,7 @@ fn members(set: Set) -> impl Iterator<Item = usize> {
         .map(|set| set.trailing_zeros() as usize)
 }
 
-/// The union of what a set's objects are related to.
+/// The union of the objects to which a set's objects are related.
 fn related(relation: &[Set], set: Set) -> Set {
     members(set).fold(0, |all, at| all | relation[at])
 }
@@ -156,8 +157,8 @@ impl Footprint {
 }
 
 impl Objects {
-    /// The objects of a race at a state in which no attempt holds what it has read; `None` where there are
-    /// too many.
+    /// The objects of a race at a state in which no attempt is between its reads and its writes; `None` if
+    /// there are too many.
     pub(super) fn of(race: &Race<'_>) -> Option<Self> {
         let server = &race.world.server;
         let graph = race.world.plane.collector().graph();
@@ -207,7 +208,7 @@ impl Objects {
             objects.special |= named.fold(0, |set, (_, at)| set | bit(*at));
         }
         loop {
-            // An object with dependents is deleted in the foreground where its owner waits for it.
+            // An object with dependents is deleted in the foreground if its owner waits for it.
             let spread = members(related(&objects.dependents, objects.foreground))
                 .filter(|at| objects.dependents[*at] != 0)
                 .fold(objects.foreground, |set, at| set | bit(at));

@@ -10,7 +10,8 @@ use kubegc_core::Behavior;
 pub enum RecordsKnown {
     /// Records were given.
     Given,
-    /// No records were given: it is assumed that the kubelet has run for long, and that unused images were never used since.
+    /// No records were given: it is assumed that the kubelet has run for long, and that unused images were
+    /// never used since.
     AssumedOld,
 }
 
@@ -25,7 +26,8 @@ pub enum Assumption {
         /// Unused images whose order is open.
         images: usize,
     },
-    /// Sizes of images count shared layers once for each image, so less may become free than is counted, and the next pass removes more.
+    /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
+    /// the next pass removes more.
     SizesOverlap,
     /// The runtime frees space before it responds. Some runtimes free it later.
     FreedAtOnce,

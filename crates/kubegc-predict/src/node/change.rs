@@ -5,10 +5,12 @@ use std::{fmt, str::FromStr};
 use kubegc_core::FieldError;
 use kubegc_node::{GoDuration, PolicySpec};
 
-/// One setting of a node's policy, changed: `imageGCHighThresholdPercent=70`, `evictionHard.imagefs.available=5%`.
+/// One setting of a node's policy, changed: `imageGCHighThresholdPercent=70`,
+/// `evictionHard.imagefs.available=5%`.
 ///
-/// Settings go by their field of the kubelet's configuration, or by their flag without dashes in front. Whether the settings make sense together is
-/// for [`Policy::new`](kubegc_node::Policy::new) to say. Zero means zero, although a configuration file cannot say it for `imageMinimumGCAge`.
+/// Settings are named by their field of the kubelet's configuration, or by their flag without leading dashes.
+/// [`Policy::new`](kubegc_node::Policy::new) checks whether the settings are consistent. Zero means zero,
+/// although a configuration file cannot express it for `imageMinimumGCAge`.
 ///
 /// # Examples
 /// ```
@@ -173,8 +175,8 @@ pub struct Growth {
 impl FromStr for Growth {
     type Err = FieldError;
 
-    /// Reads digits with at most one point, a unit (`B kB MB GB TB` by thousands, `KiB MiB GiB TiB` by 1024, the `B` may be left out), and `/min`,
-    /// `/h` or `/d`.
+    /// Reads digits with at most one point, a unit (`B kB MB GB TB` by thousands, `KiB MiB GiB TiB` by 1024,
+    /// the `B` may be left out), and `/min`, `/h` or `/d`.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         growth(text)
             .map(|bytes_per_hour| Self { bytes_per_hour })

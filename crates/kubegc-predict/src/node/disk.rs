@@ -43,7 +43,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Foresees a file system that grows steadily, of which the next pass frees so much; `None` where its capacity or its free bytes are unknown.
+    /// Foresees a file system that grows steadily, of which the next pass frees so much; `None` if its
+    /// capacity or its free bytes are unknown.
     #[must_use]
     pub fn foresee(
         policy: &Policy,
@@ -86,7 +87,8 @@ fn has_eviction(policy: &Policy) -> bool {
         .any(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
 }
 
-/// The most bytes that may be available for a hard threshold of the image file system to be met; `None` where none is met even by a full one.
+/// The most bytes that may be available for a hard threshold of the image file system to be met; `None` if
+/// none is met even by a full one.
 fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
     let thresholds = policy.eviction().effective(Layout::DedicatedImages);
     let is_met = |available: u64| {

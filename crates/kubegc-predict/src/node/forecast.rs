@@ -24,7 +24,7 @@ use super::{Assumption, Disk, RecordsKnown};
 pub struct NodeFrame {
     /// The present.
     pub now: Timestamp,
-    /// By how much the image file system fills in an hour; zero where nothing is known of it.
+    /// By how much the image file system fills in an hour; zero if nothing is known of it.
     pub growth_bytes_per_hour: u64,
 }
 
@@ -48,15 +48,15 @@ pub struct NodeForecast {
     pub frame: NodeFrame,
     /// The settings.
     pub policy: Policy,
-    /// Settings that are allowed and still likely not what was meant.
+    /// Valid settings that are likely not intended.
     pub settings: Vec<Doubt>,
     /// Dead containers, within a minute.
     pub containers: PlanOf<container::Policy>,
     /// Sandboxes, in the same pass.
     pub sandboxes: PlanOf<sandbox::Policy>,
-    /// Logs, in the same pass; `None` where they were not listed.
+    /// Logs, in the same pass; `None` if they were not listed.
     pub logs: Option<PlanOf<log::Policy>>,
-    /// Images, within five minutes; `None` where the loop is off.
+    /// Images, within five minutes; `None` if the loop is off.
     pub images: Option<PlanOf<image::Policy>>,
     /// Knowledge about their use.
     pub records: RecordsKnown,
@@ -67,7 +67,7 @@ pub struct NodeForecast {
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
     /// The plans for a node under pressure.
     pub pressure: PressureForecast,
-    /// The image file system; `None` where it is unknown.
+    /// The image file system; `None` if it is unknown.
     pub disk: Option<Disk>,
     /// The assumptions, in the order in which they were made.
     pub assumptions: Vec<Assumption>,
@@ -182,7 +182,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 }
 
-/// Takes away what a plan removes.
+/// Removes the containers of a plan.
 fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
     let gone: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
     if let Ok(containers) = &mut world.containers {
@@ -236,7 +236,7 @@ fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) 
     )
 }
 
-/// Behaviours whose first release is not certain, where the version is within one minor release of it.
+/// Behaviours whose first release is not certain, if the version is within one minor release of it.
 fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
     let minor = policy.semantics().version.minor();
     let known: [(&'static str, Behavior); 5] = [

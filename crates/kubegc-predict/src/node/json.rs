@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::{NodeForecast, RecordsKnown, WhatIf};
 
 impl NodeForecast {
-    /// The forecast as a JSON value: `containers`, `sandboxes`, `images`, `pressure`, `disk`, `settings`, `assumptions` and more.
+    /// The forecast as a JSON value: `containers`, `sandboxes`, `images`, `pressure`, `disk`, `settings`,
+    /// `assumptions` and more.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

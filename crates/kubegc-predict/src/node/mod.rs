@@ -1,8 +1,9 @@
 //! Forecast of a node's garbage collection, with reasons: containers, sandboxes, logs, images, and the time
 //! at which the disk is full enough for more.
 //!
-//! [`node_forecast`] asks the planners of `kubegc-node` in the order in which a kubelet would, each over what the one before leaves. What the
-//! facts do not say (when an image was last used, which layers it shares) is part of the answer, as an [`Assumption`].
+//! [`node_forecast`] runs the planners of `kubegc-node` in the order in which a kubelet would, each on the
+//! state that the previous one leaves. Missing facts (when an image was last used, which layers it shares)
+//! are part of the forecast, as an [`Assumption`].
 
 mod assumption;
 mod change;

@@ -20,7 +20,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Cut, not rounded: what is printed is never more than what is there.
+/// Truncated, not rounded: the printed size never exceeds the actual one.
 fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
 }
@@ -85,8 +85,8 @@ pub(super) fn fit(text: &str, width: usize) -> String {
 /// Maximum width of a text.
 const COLUMNS: usize = 120;
 
-/// A text after some mark, broken between words so that it fits; what follows the first line is indented as the mark is long. A word longer than a line
-/// stays whole.
+/// A text after some mark, broken between words so that it fits; what follows the first line is indented as
+/// the mark is long. A word longer than a line stays whole.
 pub(crate) fn wrapped(mark: &str, text: &str) -> String {
     let indent = mark.chars().count();
     let mut lines = mark.to_owned();

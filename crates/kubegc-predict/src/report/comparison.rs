@@ -12,8 +12,8 @@ use super::{
 use crate::{Comparison, Difference, node::units::wrapped};
 
 impl Comparison<'_> {
-    /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for forecasts with these
-    /// names.
+    /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for
+    /// forecasts with these names.
     #[must_use]
     pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
         let mut out = String::new();

@@ -11,8 +11,8 @@ use super::{
 use crate::{Diagnosis, Fate, Fix, Terminating, WrongReference, node::units::wrapped};
 
 impl Diagnosis {
-    /// Writes the diagnosis for a person: what stays terminating, what is terminating and will be removed, and wrong owner
-    /// references by problem, `objects_max` objects of each.
+    /// Writes the diagnosis for a person: what stays terminating, what is terminating and will be removed,
+    /// and wrong owner references by problem, `objects_max` objects of each.
     ///
     /// Control characters in names are written as escapes.
     #[must_use]

@@ -1,8 +1,8 @@
 //! The JSON forms of forecasts, comparisons and diagnoses, as types.
 //!
-//! Each document has a field `schema` with its name and version. Within a version, fields are added and never removed, and
-//! the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature `schemars`, every type has a JSON
-//! schema.
+//! Each document has a field `schema` with its name and version. Within a version, fields are added and never
+//! removed, and the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature
+//! `schemars`, every type has a JSON schema.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ pub enum FateDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WaitDocument<'a> {
-    /// The finalizer that is there until then.
+    /// The finalizer that the object has until then.
     pub finalizer: Option<&'a str>,
     /// The wait as a sentence.
     pub text: String,
@@ -151,7 +151,7 @@ pub enum WaitCauseDocument<'a> {
     },
     /// For the controller that removes a finalizer.
     Finalizer {
-        /// The controller, where it is known.
+        /// The controller, if known.
         removed_by: Option<String>,
         /// The event after which it removes the finalizer.
         removed_when: Option<&'static str>,
@@ -185,10 +185,10 @@ pub struct ReferenceDocument<'a> {
     /// Uid of the owner.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub uid: &'a Uid,
-    /// Whether the owner is the controller; absent where it is not set.
+    /// Whether the owner is the controller; absent if it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether it blocks a foreground deletion of the owner; absent where it is not set.
+    /// Whether it blocks a foreground deletion of the owner; absent if it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

@@ -46,8 +46,8 @@ pub(super) enum End {
     Changed,
 }
 
-/// The events of a forecast, in order of time. Every deleted object is in exactly one of them, once. Objects with
-/// determined fates and others are never in one event.
+/// The events of a forecast, in order of time. Every deleted object is in exactly one of them, once. Objects
+/// with determined fates and others are never in one event.
 ///
 /// # Complexity
 /// O(n log n) for n changes of objects in the timeline.
@@ -162,8 +162,8 @@ fn roots(histories: &[History<'_>], timeline: &[Step]) -> Vec<usize> {
             ended_by.entry(step).or_default().push(at);
         }
     }
-    // For each step, the deletion that it belongs to or that led to it, if determined and if not. A step is later than
-    // its causes.
+    // For each step, the deletion that it belongs to or that led to it, if determined and if not. A step is
+    // later than its causes.
     let mut deletions: Vec<[Option<usize>; 2]> = Vec::with_capacity(timeline.len());
     let cause = |causes: &[usize], deletions: &[[Option<usize>; 2]], is_certain: bool| {
         let mut found = causes

@@ -67,7 +67,7 @@ impl Text<'_> {
         self.write_grouped(of_controllers)
     }
 
-    /// The facts that are missing about the object itself. Empty where they are listed by controller.
+    /// The facts that are missing about the object itself. Empty if they are listed by controller.
     fn own_missing_text(&self, missing: &[Missing], of: &ObjectRef) -> String {
         let is_listed = self
             .forecast
@@ -102,7 +102,7 @@ impl Text<'_> {
         self.write_timeline(events)
     }
 
-    /// Writes the deleted objects below their owners. Owners that are not deleted are there with their fate.
+    /// Writes the deleted objects below their owners. Owners that are not deleted are shown with their fate.
     pub(super) fn write_deleted(&mut self) -> fmt::Result {
         let is_deleted = |fate: &ObjectFate| matches!(fate.fate, Fate::Deleted { .. });
         let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
@@ -148,7 +148,7 @@ impl Text<'_> {
         }
     }
 
-    /// Writes the names of the objects with one fate, with what else there is to say.
+    /// Writes the names of the objects with one fate, with their details.
     pub(super) fn write_fates(&mut self, title: &str, is_meant: fn(&Fate) -> bool) -> fmt::Result {
         let fates = fates(self.forecast, is_meant);
         if fates.is_empty() {

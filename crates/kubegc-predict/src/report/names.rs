@@ -52,7 +52,8 @@ impl Name<'_> {
     }
 }
 
-/// Objects of one kind: `pod/web -n shop`, `2 pods -n shop (a, b)`, or with several namespaces `2 pods (shop/a, test/b)`.
+/// Objects of one kind: `pod/web -n shop`, `2 pods -n shop (a, b)`, or with several namespaces `2 pods
+/// (shop/a, test/b)`.
 pub(super) fn names_of_kind(names: &[Name<'_>], names_max: usize) -> String {
     match names {
         [] => String::new(),

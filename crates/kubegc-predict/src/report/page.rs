@@ -1,5 +1,5 @@
-//! A forecast as an HTML page: the counts, the owner graph as SVG coloured by fate, what is terminating, notes and
-//! assumptions.
+//! A forecast as an HTML page: the counts, the owner graph as SVG coloured by fate, what is terminating,
+//! notes and assumptions.
 //!
 //! The page loads nothing and runs no script. All names in it are escaped.
 
@@ -48,10 +48,11 @@ svg path { fill: none; stroke: GrayText; } svg .reference { stroke-dasharray: 5 
 ";
 
 impl Forecast {
-    /// Writes the forecast as one HTML page, with a graph of the affected objects: dependents are below their owners, the
-    /// content of a namespace is below it, and equal siblings share a row.
+    /// Writes the forecast as one HTML page, with a graph of the affected objects: dependents are below their
+    /// owners, the content of a namespace is below it, and equal siblings share a row.
     ///
-    /// The page needs no other file, no network and no script. Names are escaped. The graph has 1,000 rows at most.
+    /// The page needs no other file, no network and no script. Names are escaped. The graph has 1,000 rows at
+    /// most.
     ///
     /// # Complexity
     /// O(n log n) for n fates.

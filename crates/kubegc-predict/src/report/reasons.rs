@@ -36,7 +36,8 @@ fn waits(owner: &Resolved) -> bool {
     owner.class() == Class::Waiting
 }
 
-/// The change of an object that is kept, as the rest of a sentence that begins with the object, or with several.
+/// The change of an object that is kept, as the rest of a sentence that begins with the object, or with
+/// several.
 pub(super) fn changes(why: &Why) -> [&'static str; 2] {
     let Why::Controller(reason) = why else {
         return match why {

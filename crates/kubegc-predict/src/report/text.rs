@@ -19,8 +19,8 @@ use crate::{Fate, Forecast, Step, explain::StepText, node::units::wrapped};
 pub struct Detail {
     /// Maximum number of objects named in a list; all are counted. Default: 8.
     pub objects_max: usize,
-    /// Whether to write what happens instant by instant, instead of a list of deleted objects. Default: only with a
-    /// horizon.
+    /// Whether to write what happens instant by instant, instead of a list of deleted objects. Default: only
+    /// with a horizon.
     pub events: Option<bool>,
     /// Maximum number of rows of the tree of deleted objects; the objects of the others are counted. Default:
     /// 200.
@@ -66,9 +66,9 @@ impl Detail {
 }
 
 impl Forecast {
-    /// Writes the forecast for a person: the counts; what is terminating and what it waits for; what is undetermined and
-    /// which data would settle it; what is deleted, as a tree of owners and dependents; what is released and kept; notes and
-    /// assumptions.
+    /// Writes the forecast for a person: the counts; what is terminating and what it waits for; what is
+    /// undetermined and which data would settle it; what is deleted, as a tree of owners and dependents; what
+    /// is released and kept; notes and assumptions.
     ///
     /// Control characters in names are written as escapes.
     ///
@@ -182,7 +182,8 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Writes a line, or several where it is long. All text of a dump is written by this or [`items`](Self::items).
+    /// Writes a line, or several if it is long. All text of a dump is written by this or
+    /// [`items`](Self::items).
     pub(super) fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
         writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
     }

@@ -1,4 +1,5 @@
-//! The affected objects as a tree: dependents below their owners, content below its namespace, equal siblings as one row.
+//! The affected objects as a tree: dependents below their owners, content below its namespace, equal siblings
+//! as one row.
 
 use std::collections::BTreeMap;
 

@@ -82,7 +82,7 @@ pub(super) fn number(count: usize, kind: &str) -> String {
     }
 }
 
-/// The first of some names, and how many more there are. Without any, how many there are.
+/// The first of some names, and the number of further ones. Without any, the number of all.
 pub(super) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
     let more = names.len().saturating_sub(names_max);
     names.truncate(names_max);

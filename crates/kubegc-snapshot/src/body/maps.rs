@@ -10,7 +10,7 @@ use crate::{
     soft::{Expected, Soft},
 };
 
-/// The annotations that decide anything, as far as they are there: few objects have any of them.
+/// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
 
@@ -55,7 +55,7 @@ impl Serialize for Annotations<'_> {
 
 /// The provisioner of a volume.
 pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Set where a controller, and no user, bound the volume.
+/// Set if a controller, and no user, bound the volume.
 pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The CSI driver that an in-tree volume was migrated to.
 pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
@@ -96,7 +96,7 @@ const ANNOTATIONS: [&str; 10] = [
 pub(crate) struct Data<'a> {
     pub(crate) since: Soft<Text<'a>>,
     pub(crate) expiration: Soft<Text<'a>>,
-    /// Whether there are other keys.
+    /// Whether it has other keys.
     pub(crate) has_others: bool,
 }
 
@@ -120,7 +120,7 @@ impl<'de: 'a, 'a> Expected<'de> for Data<'a> {
 }
 
 impl Data<'_> {
-    /// Whether nothing is there.
+    /// Whether it has no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.since.is_absent() && self.expiration.is_absent() && !self.has_others
     }
@@ -144,5 +144,5 @@ impl Serialize for Data<'_> {
 
 const DATA_SINCE: &str = "since";
 const DATA_EXPIRATION: &str = "expiration";
-/// Stands for all keys that are not read.
+/// Represents all keys that are not read.
 const DATA_OTHER: &str = "other";

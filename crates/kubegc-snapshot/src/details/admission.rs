@@ -18,8 +18,8 @@ use crate::{
     soft::Soft,
 };
 
-/// The webhooks of a configuration that can be read; `None` where the list was stripped. In `v1beta1` failures
-/// are ignored and policies are exact by default.
+/// The webhooks of a configuration that can be read; `None` if the list was stripped. In `v1beta1`
+/// failures are ignored and policies are exact by default.
 pub(super) fn webhooks(reading: &mut Reading<'_>, body: &Body<'_>, is_beta: bool) -> Option<Vec<Webhook>> {
     if body.webhooks.is_absent() && reading.origin == Origin::Dump {
         return None;

@@ -1,4 +1,4 @@
-//! Which kinds have details, and which parts of an object each of them is read from.
+//! The kinds with details, and the parts of an object from which each kind's details are read.
 
 use kubegc_core::identity::split_api_version;
 
@@ -133,8 +133,8 @@ impl Kind {
     }
 }
 
-/// Whether a part holds facts that are kept, as far as the object has said what it is by now: what is empty
-/// may still be anything.
+/// Whether a part holds facts that are kept, judged by the kind as far as it has been read. An empty text may
+/// still become any kind.
 pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
     let group = split_api_version(api_version).0;
     match Kind::named(kind) {

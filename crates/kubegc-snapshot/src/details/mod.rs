@@ -37,7 +37,7 @@ pub(crate) use self::{
     reading::{DetailFlaw, Origin, Path, Reading},
 };
 
-/// Fields of one object beside its metadata. Kinds without fields of interest have no details.
+/// Fields of one object other than its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Details {
@@ -61,7 +61,7 @@ impl Details {
         }
     }
 
-    /// When the pod became ready that it is.
+    /// The time at which a ready pod became ready.
     pub(crate) fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
         let Self::Body(body) = self else {
             return None;
@@ -76,7 +76,7 @@ impl Details {
     }
 }
 
-/// Which kind a definition defines.
+/// The kind that a definition defines.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CrdDetails {
@@ -96,7 +96,7 @@ pub struct CrdDetails {
     pub versions: Vec<CrdVersion>,
     /// `status.storedVersions`.
     pub stored_versions: Vec<Arc<str>>,
-    /// The condition `Established`; `None` where the status does not speak of it.
+    /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
 }
 
@@ -112,7 +112,7 @@ pub struct CrdVersion {
     pub storage: bool,
 }
 
-/// Which group and version an APIService registers, and who serves it.
+/// The group and version that an APIService registers, and the service behind it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiServiceDetails {
@@ -120,9 +120,9 @@ pub struct ApiServiceDetails {
     pub group: Arc<str>,
     /// `spec.version`.
     pub version: Arc<str>,
-    /// Namespace and name of `spec.service`; `None` where the API server itself serves it.
+    /// Namespace and name of `spec.service`; `None` if the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
-    /// The condition `Available`; `None` where the status does not speak of it.
+    /// The condition `Available`; `None` if the status lacks it.
     pub is_available: Option<bool>,
 }
 
@@ -131,11 +131,11 @@ pub(crate) static STATUS: Path<'static> = Path::of("status");
 static METADATA: Path<'static> = Path::of("metadata");
 static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
-/// Reads the details of a kind; `None` where there are none to read.
+/// Reads the details of a kind; `None` if the kind has none.
 ///
-/// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In dumps
-/// an absent `spec` or `status` was stripped, and so was an absent field that the API server always fills. Fields
-/// of pods that the text does not mention are not searched for.
+/// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
+/// dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always
+/// fills. Fields of pods that the text does not mention are not searched for.
 pub(crate) fn read(
     kind: Kind,
     body: &Body<'_>,
@@ -207,18 +207,18 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
 static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
 static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
 
-/// The spec of an object that is no pod; `None` where it was not read.
+/// The spec of an object that is no pod; `None` if it was not read.
 fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
     let spec = reading.part(&body.spec, SPEC)?;
     Some(spec.and_then(AnySpec::of_others).unwrap_or(&NO_SPEC))
 }
 
-/// The status; `None` where it was not read.
+/// The status; `None` if it was not read.
 fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Status<'a>> {
     Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
 }
 
-/// Whether a condition is true; `None` where the status does not speak of it.
+/// Whether a condition is true; `None` if the status lacks it.
 fn condition_is_true(
     reading: &mut Reading<'_>,
     status: &Status<'_>,
@@ -236,16 +236,16 @@ fn condition_is_true(
     found.map(|(_, is_true)| is_true)
 }
 
-/// The annotations, where there are any.
+/// The annotations, if there are any.
 fn annotations_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Found<&'b Annotations<'a>> {
     match &body.metadata {
         Soft::Is(meta) => reading.value(&meta.annotations, ANNOTATIONS),
-        // Metadata of another shape has no name either, so that there is no object.
+        // Metadata of another shape has no name either, so the object is not read.
         Soft::Absent | Soft::Wrong(_) => Ok(None),
     }
 }
 
-/// An annotation, where there are any.
+/// An annotation, if it exists.
 fn annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Found<Arc<str>> {
     match annotations_of(reading, body)? {
         Some(annotations) => reading.text(annotations.at(key), ANNOTATIONS.key(key)),
@@ -286,8 +286,8 @@ fn phase_or_initial(
     })
 }
 
-/// Whether the object lacks the status that the API server gives each new one, and has the rest: it was written by
-/// hand.
+/// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
+/// was written by hand.
 fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
     let may_lack_spec = match kind {
         Kind::Namespace => true,

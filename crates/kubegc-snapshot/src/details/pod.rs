@@ -1,5 +1,5 @@
-//! Fields of pods: where they run, their phase, the volumes that stand for claims, and the name of every
-//! secret that they reference.
+//! Fields of pods: their node, their phase, the volumes with claims, and the name of every secret that they
+//! reference.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -50,7 +50,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     });
     let flaws = reading.flaws.len();
     let ready_at = reading.field(status, ready_at);
-    // What is wrong with the list of conditions is said once.
+    // A problem with the list of conditions is reported once.
     let again = reading.flaws.split_off(flaws);
     let news = again.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
     let news: Vec<_> = news.collect();
@@ -127,8 +127,7 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     }
 }
 
-/// How often the containers were restarted, all together, and the one of `containerStatuses` that was
-/// restarted most.
+/// The sum of the containers' restarts, and the largest restart count in `containerStatuses`.
 fn restarts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<(i64, i64), Unreadable> {
     let lists = [
         (&status.init_container_statuses, "initContainerStatuses"),
@@ -145,7 +144,7 @@ fn restarts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<(i64, i64)
     Ok((sum, most))
 }
 
-/// When the first condition `Ready` became true, where it is.
+/// The time at which the first condition `Ready` became true, if it is true.
 fn ready_at(reading: &mut Reading<'_>, status: &Status<'_>) -> Found<Timestamp> {
     let path = STATUS.field("conditions");
     let mut found = None;
@@ -187,7 +186,7 @@ fn containers_stopped(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<
 
 type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);
 
-/// The volumes that stand for claims, and the names of all secrets.
+/// The volumes with claims, and the names of all secrets.
 fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -> Contents {
     let mut secrets = Secrets::default();
     let mut volumes = Vec::new();
@@ -239,8 +238,7 @@ fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -
     (volumes, names)
 }
 
-/// A volume that stands for a claim. Others are not kept: no controller reads them, and many of their names
-/// are random.
+/// A volume with a claim. Others are not kept: no controller reads them, and many of their names are random.
 fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Found<PodVolume> {
     let claim_path = path.field("persistentVolumeClaim");
     let claim = reading.value(&volume.persistent_volume_claim, claim_path);

@@ -1,4 +1,5 @@
-//! Takes values out of what was read, and names those that are of no use: what depends on them is unknown.
+//! Extracts values from the fields of an object, and reports unusable ones: everything that depends on them
+//! is unknown.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -19,10 +20,10 @@ pub(crate) type DetailFlaw = (Problem, String, String);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unreadable;
 
-/// What a field holds, if anything.
+/// The value of a field, if any.
 pub(crate) type Found<T> = Result<Option<T>, Unreadable>;
 
-/// Where a value stands, as a chain of names and places in lists.
+/// The path of a value: a chain of names and list positions.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'p> {
     within: Option<&'p Self>,
@@ -89,11 +90,11 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Reading<'r> {
     pub(crate) texts: &'r mut Texts,
     pub(crate) flaws: &'r mut Vec<DetailFlaw>,
-    /// Where the object comes from.
+    /// The source of the object.
     pub(crate) origin: Origin,
 }
 
-/// Where an object comes from. This decides what an absent field means.
+/// The source of an object. It determines the meaning of an absent field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The API server wrote it, and nothing was stripped: an absent field has Go's zero value.
@@ -118,7 +119,7 @@ impl Reading<'_> {
         self.flaws.push(flaw);
     }
 
-    /// Says that a field is not there, and which value it is taken to have.
+    /// Reports that a field is absent, and the value that is assumed.
     pub(crate) fn assumed(&mut self, path: Path<'_>, value: &str) {
         let detail = format!("not there: {value} is assumed");
         self.flaws.push((Problem::Assumed, path.to_string(), detail));
@@ -142,7 +143,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `spec` or `status`: `None` where it was not read, `Some(None)` where it is absent from a whole object.
+    /// `spec` or `status`: `None` if it was not read, `Some(None)` if it is absent from a whole object.
     pub(crate) fn part<'v, 'de, T: Expected<'de>>(
         &mut self,
         part: &'v Soft<T>,
@@ -250,7 +251,7 @@ impl Reading<'_> {
         Ok(text.map(|text| self.texts.share(text.as_str())))
     }
 
-    /// A text that is empty where there is none, as Go has it.
+    /// A text; empty if absent, as in Go.
     pub(crate) fn text_or_empty(
         &mut self,
         value: &Soft<Text<'_>>,
@@ -260,7 +261,7 @@ impl Reading<'_> {
         Ok(self.texts.share(text.map_or("", Text::as_str)))
     }
 
-    /// A text that is taken as absent where it is empty: Go does not tell the two apart.
+    /// A text; an empty one counts as absent, because Go does not distinguish the two.
     pub(crate) fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
         Ok(self.text(value, path)?.filter(|text| !text.is_empty()))
     }
@@ -276,7 +277,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A number of 32 bits in a part, or what stands for an absent one.
+    /// A number of 32 bits in a part, or the default of an absent one.
     pub(crate) fn number_or(
         &mut self,
         value: &Soft<i64>,
@@ -286,7 +287,7 @@ impl Reading<'_> {
         Ok(self.number(value, path)?.unwrap_or(default))
     }
 
-    /// A copy of a value, or Go's zero value where there is none.
+    /// A copy of a value, or Go's zero value if it is absent.
     pub(crate) fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
         &mut self,
         value: &Soft<T>,
@@ -295,7 +296,7 @@ impl Reading<'_> {
         Ok(self.value(value, path)?.copied().unwrap_or_default())
     }
 
-    /// Whether there is a value of the expected type.
+    /// Whether the field has a value of the expected type.
     pub(crate) fn is_there<'de, T: Expected<'de>>(
         &mut self,
         value: &Soft<T>,

@@ -47,7 +47,7 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
     }
 }
 
-/// `status.phase`. No phase is assumed where it is absent, because released volumes may be deleted.
+/// `status.phase`. No phase is assumed if it is absent, because released volumes may be deleted.
 fn phase(reading: &mut Reading<'_>, body: &Body<'_>, status: Option<&Status<'_>>) -> Field<Arc<str>> {
     let path = STATUS.field("phase");
     if body.status.is_absent() && reading.origin == Origin::Dump {

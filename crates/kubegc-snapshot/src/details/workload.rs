@@ -109,7 +109,7 @@ fn counts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<JobCounts, U
     })
 }
 
-/// Whether a condition of a Job says that it has ended or is ending.
+/// Whether a condition of a Job means that it has ended or is ending.
 fn is_end(condition: &str) -> bool {
     matches!(
         condition,

@@ -111,7 +111,7 @@ pub(super) fn at<'o>(object: &'o Object, path: &[&str]) -> Option<&'o Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// The map that holds the field, made where it is missing, and the field's key.
+/// The map that holds the field, made if it is missing, and the field's key.
 fn within<'o>(
     object: &'o mut Object,
     path: &[&'static str],
@@ -143,7 +143,7 @@ pub(super) fn put(object: &mut Object, path: &[&'static str], value: Value) -> R
     Ok(())
 }
 
-/// Removes a value, where there is one.
+/// Removes a value, if there is one.
 fn remove(object: &mut Object, path: &[&'static str]) -> Result<(), DocumentError> {
     if at(object, path).is_some() || is_blocked(object, path) {
         let (map, key) = within(object, path)?;
@@ -158,7 +158,7 @@ fn is_blocked(object: &Object, path: &[&str]) -> bool {
     ways.into_iter().any(|way| !way.is_object())
 }
 
-/// The list at a path, made where there is none.
+/// The list at a path, created if absent.
 fn list<'o>(object: &'o mut Object, path: &[&'static str]) -> Result<&'o mut Vec<Value>, DocumentError> {
     let (map, key) = within(object, path)?;
     let value = map.entry(key).or_insert(Value::Null);
@@ -171,7 +171,7 @@ fn list<'o>(object: &'o mut Object, path: &[&'static str]) -> Result<&'o mut Vec
     }
 }
 
-/// Removes entries of a list, where there is one.
+/// Removes entries of a list, if there is one.
 fn retain(
     object: &mut Object,
     path: &[&'static str],
@@ -226,7 +226,7 @@ fn has_uid(entry: &Value, uid: &Uid) -> bool {
     found.is_some_and(|found| Uid::new(found) == *uid)
 }
 
-/// A text of an entry; empty where there is none.
+/// A text of an entry; empty if absent.
 fn text_at<'e>(entry: &'e Value, key: &str) -> &'e str {
     entry.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -30,9 +30,9 @@ use crate::{
 
 /// Reads whole objects in their JSON form, and renders the writes that change them.
 ///
-/// A document is taken to be whole, as an API server serves it: an absent field has Go's zero value. Metadata
-/// without name or uid, with an incomplete owner reference, or that cannot be read is an error: an object
-/// whose deletion time cannot be read must not be taken for one that is not being deleted. Any other field
+/// A document is assumed to be complete, as an API server serves it: an absent field has Go's zero value.
+/// Metadata without name or uid, with an incomplete owner reference, or that cannot be read is an error: an
+/// object with an unreadable deletion time must not count as one that is not being deleted. Any other field
 /// that cannot be read is [unread](kubegc_core::record::Field::Unread).
 ///
 /// All clones share texts that many objects repeat, up to a bound.
@@ -82,11 +82,12 @@ impl Default for JsonDocuments {
 }
 
 impl JsonDocuments {
-    /// The JSON of a record's body, beside its typed metadata: `spec`, `status`, `data`, and annotations under
-    /// `metadata`.
+    /// The JSON of a record's body, without its typed metadata: `spec`, `status`, `data`, and annotations
+    /// under `metadata`.
     ///
-    /// [`read`](Documents::read) gives the same body again. Unread fields become `false`, which none of the
-    /// fields can hold. A certificate becomes a stand-in of the same expiry, to the second.
+    /// [`read`](Documents::read) returns the same body again. Unread fields become `false`, which is not a
+    /// valid value of any of the fields. A certificate becomes a placeholder with the same expiry, to the
+    /// second.
     #[must_use]
     pub fn fields(body: &Body) -> Map<String, Value> {
         write::body(body)
@@ -142,10 +143,10 @@ impl Documents for JsonDocuments {
     }
 }
 
-/// How many texts and sets of labels are shared at most.
+/// Maximum number of texts and sets of labels that are shared.
 const SHARED_MAX: usize = 1 << 18;
 
-/// Parses an object, from a tree where the strict parser fails.
+/// Parses an object, from a tree if the strict parser fails.
 fn with_item<R>(
     document: &[u8],
     use_it: impl FnOnce(&Item<'_>) -> Result<R, DocumentError>,
@@ -182,7 +183,7 @@ fn parsed(document: &[u8]) -> Result<Value, DocumentError> {
 
 const PARTIAL: (&str, &str) = ("meta.k8s.io", "PartialObjectMetadata");
 
-/// Whether an object that says what it is says that it is of this resource.
+/// Whether an object is of this resource, according to its own type fields.
 fn fits(item: &Item<'_>, resource: Resource) -> Result<(), DocumentError> {
     let (group, kind) = (split_api_version(item.api_version_str()).0, item.kind_str());
     if (group, kind) == PARTIAL {

@@ -1,10 +1,10 @@
 //! Renders a write as a patch: the changes are applied to the object as it was read, and the patch holds what
 //! differs, with preconditions.
 //!
-//! The preconditions are uid and resourceVersion in the patched metadata: the API server answers with a
-//! conflict where they differ. Merge patches and JSON patches replace whole lists, and so do strategic
-//! patches of lists without a merge key. A list computed from the document is right for no other version of
-//! the object, so such a patch carries the version that was read, whatever the write expects.
+//! The preconditions are uid and resourceVersion in the patched metadata: the API server responds with a
+//! conflict if they differ. Merge patches and JSON patches replace whole lists, and so do strategic patches
+//! of lists without a merge key. A list computed from the document is right for no other version of the
+//! object. So such a patch carries the version that was read, whatever the write expects.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::{
     object_of,
 };
 
-/// The patch that makes the changes of a write; `None` where they change nothing.
+/// The patch that makes the changes of a write; `None` if they change nothing.
 ///
 /// # Complexity
 /// Linear in the document and the changes.
@@ -157,7 +157,7 @@ struct Difference<'d> {
     new: Option<&'d Value>,
 }
 
-/// How a strategic patch identifies the entries of a list.
+/// The key by which a strategic patch identifies the entries of a list.
 enum MergeKey {
     /// By themselves: they are texts.
     Itself,
@@ -193,7 +193,7 @@ impl Difference<'_> {
         is_list && !(patch_type == PatchType::Strategic && self.entries().is_some())
     }
 
-    /// The entries of a list that change, for a strategic patch. `None` where it cannot express the change:
+    /// The entries of a list that change, for a strategic patch. `None` if it cannot express the change:
     /// entries share a key or have none.
     fn entries(&self) -> Option<Entries> {
         let (old, new) = (list_of(self.old), list_of(self.new));

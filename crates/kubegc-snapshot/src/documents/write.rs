@@ -23,7 +23,7 @@ use crate::{
     encoding, template, x509,
 };
 
-/// The JSON of a body. Unread fields are `false`, or 0 where a flag belongs, so that they cannot be
+/// The JSON of a body. Unread fields are `false`, or 0 in place of a flag, so that they cannot be
 /// read again.
 pub(super) fn body(body: &Body) -> Object {
     match body {
@@ -118,7 +118,7 @@ fn optional_time(field: &Field<Option<Timestamp>>) -> Value {
     known(field, |time| json!(time.map(|time| time.to_string())))
 }
 
-/// What stands for a field of which only the presence is known.
+/// The placeholder of a field of which only the presence is known.
 fn presence(field: &Field<bool>, present: impl Into<Value>) -> Value {
     known(
         field,

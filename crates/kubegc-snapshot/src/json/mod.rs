@@ -1,7 +1,8 @@
-//! Finds the objects in a stream of JSON by their braces and quotes alone, so that no document needs to fit in memory.
+//! Finds the objects in a stream of JSON by their braces and quotes alone, so that no document needs to fit
+//! in memory.
 //!
-//! Only the extent of each value is decided here; whether it is valid JSON is decided by the parser that then gets exactly
-//! those bytes. A document is one object, a list with `items`, or a bare array of objects.
+//! Only the extent of each value is decided here; whether it is valid JSON is decided by the parser that then
+//! gets exactly those bytes. A document is one object, a list with `items`, or a bare array of objects.
 
 mod scan;
 
@@ -10,14 +11,14 @@ use std::io::Read;
 use self::scan::Scan;
 use crate::window::{Window, WindowError};
 
-/// Why a document could not be split.
+/// A reason why a document could not be split.
 #[derive(Debug)]
 pub(crate) enum SplitError {
     /// The window failed.
     Window(WindowError),
     /// The input ends inside the document.
     Truncated,
-    /// The byte at this position of the window cannot stand there.
+    /// The byte at this position of the window is not allowed there.
     Unexpected { at: usize, expected: &'static str },
 }
 
@@ -27,14 +28,14 @@ impl From<WindowError> for SplitError {
     }
 }
 
-/// What comes next of a document.
+/// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// An item of a list: the first `length` bytes of the window.
     Item { length: usize },
     /// A document without `items`: the first `length` bytes of the window.
     Whole { length: usize },
-    /// The end of a list; what stood beside `items` is in [`Splitter::rest`].
+    /// The end of a list; the members other than `items` are in [`Splitter::rest`].
     ListEnd,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Splitter {
     state: State,
     /// Whether the list is under `Items`.
     is_internal: bool,
-    /// The members beside `items`, as one JSON object.
+    /// The members other than `items`, as one JSON object.
     rest: Vec<u8>,
     limit_bytes: usize,
 }
@@ -74,7 +75,7 @@ impl Splitter {
         }
     }
 
-    /// The members beside `items`, as one JSON object; empty for a bare array.
+    /// The members other than `items`, as one JSON object; empty for a bare array.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
@@ -89,9 +90,9 @@ impl Splitter {
         matches!(self.state, State::Items { .. } | State::Tail)
     }
 
-    /// The next piece. The caller consumes the bytes of an item or a whole document before it asks again.
+    /// The next piece. The caller consumes the bytes of an item or a whole document before the next call.
     pub(crate) fn next<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Piece>, SplitError> {
-        // Every turn consumes bytes or changes the state forward, so the loop ends with the input.
+        // Every iteration consumes bytes or changes the state forward, so the loop ends with the input.
         loop {
             match self.state {
                 State::Start => {
@@ -130,7 +131,7 @@ impl Splitter {
         }
     }
 
-    /// One member before `items`; the length of the document where it ends here.
+    /// One member before `items`; the length of the document if it ends here.
     fn head<R: Read>(
         &mut self,
         window: &mut Window<R>,
@@ -184,7 +185,7 @@ impl Splitter {
             _ if !first => return unexpected(at, "`,` or `]`"),
             _ => {}
         }
-        // What stands before the element is of no more use, and the limit counts from the element.
+        // The bytes before the element are no longer needed, and the limit counts from the element.
         window.consume(at);
         if window.byte(0)?.ok_or(SplitError::Truncated)? == b']' {
             return unexpected(0, "an object after `,`");
@@ -287,7 +288,7 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
     }
 }
 
-/// Where the value that begins at `at` ends.
+/// The end of the value that begins at `at`.
 fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let mut scan = Scan::new(at);
     loop {

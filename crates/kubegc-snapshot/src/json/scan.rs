@@ -1,13 +1,14 @@
-//! Finds where one JSON value ends, 64 bytes at a time: masks of quotes, backslashes and brackets, no parsing.
+//! Finds where one JSON value ends, 64 bytes at a time: masks of quotes, backslashes and brackets, no
+//! parsing.
 
-/// Finds the end of one value, over as many looks at the window as it takes.
+/// Finds the end of one value, over as many reads of the window as necessary.
 pub(super) struct Scan {
     pub(super) at: usize,
     begun: bool,
     scalar: bool,
     depth: usize,
     in_string: bool,
-    /// Whether the next byte stands behind a backslash.
+    /// Whether the next byte follows a backslash.
     escaped: bool,
 }
 
@@ -27,7 +28,7 @@ impl Scan {
         self.scalar
     }
 
-    /// Goes on to the end of the bytes; the end of the value where it is there.
+    /// Scans to the end of the bytes; the end of the value if it is in them.
     pub(super) fn run(&mut self, bytes: &[u8]) -> Option<usize> {
         if !self.begun {
             match bytes.get(self.at)? {
@@ -62,7 +63,7 @@ impl Scan {
         None
     }
 
-    /// Goes over one block; where in it the value ends.
+    /// Scans one block; the end of the value in it.
     fn block(&mut self, marks: &Marks, length: usize) -> Option<usize> {
         let escaped = self.escapes(marks.backslashes, length);
         let quotes = marks.quotes & !escaped;
@@ -96,7 +97,7 @@ impl Scan {
         None
     }
 
-    /// Which bytes of the block stand behind a backslash that counts.
+    /// The bytes of the block that follow an active backslash.
     fn escapes(&mut self, backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
         self.escaped = false;
@@ -114,10 +115,10 @@ impl Scan {
     }
 }
 
-/// Bytes that are looked at together: one for each bit of a mask.
+/// Bytes that are scanned together: one for each bit of a mask.
 const BLOCK_BYTES: usize = 64;
 
-/// Where in a block the bytes stand that matter.
+/// The positions of the significant bytes in a block.
 struct Marks {
     quotes: u64,
     backslashes: u64,
@@ -154,7 +155,8 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 /// A bit for each byte of the word that equals this one.
 const fn equal(word: u64, byte: u8) -> u64 {
     let differences = word ^ (LOW * byte as u64);
-    // The highest bit of each byte is clear where all eight bits are: seven by the sum, which never carries over, one directly.
+    // The highest bit of each byte is clear where all eight bits are: seven by the sum, which never carries
+    // over, one directly.
     let zeros = !(((differences & !HIGH) + !HIGH) | differences) & HIGH;
     // Gathers the highest bits of the bytes into the highest byte, the first of them lowest.
     (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56

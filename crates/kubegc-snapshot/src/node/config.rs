@@ -1,4 +1,5 @@
-//! Reads the settings of a kubelet that bear on garbage collection: its configuration file, and what `/configz` says that it runs with.
+//! Reads the kubelet's settings for garbage collection: its configuration file, and the running configuration
+//! from `/configz`.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ pub(crate) const FIELDS: [&str; 15] = [
 
 type Texts = BTreeMap<String, String>;
 
-/// The settings that a configuration sets; `None` where it leaves them to the defaults.
+/// The settings that a configuration sets; `None` if it leaves them to the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) high_percent: Option<i32>,
@@ -50,8 +51,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The settings with upstream's defaults: an unset threshold or gone to its default, a minimum age of zero to two minutes, and default
-    /// eviction thresholds only where none were set, or where merging was asked for.
+    /// The settings with upstream's defaults. An unset setting gets its default, and so does a minimum age of
+    /// zero. Default eviction thresholds apply only if none were set, or if merging was requested.
     pub(crate) fn to_spec(&self) -> PolicySpec {
         let default = PolicySpec::default();
         let eviction_hard = match &self.eviction_hard {
@@ -90,7 +91,8 @@ impl Config {
     }
 }
 
-/// Reads a configuration that stands in a document, at a wrapper's name where it has one; the reason where a kubelet would not take it.
+/// Reads a configuration from a document, under a wrapper's name if it has one; the error is the reason why a
+/// kubelet would refuse it.
 pub(crate) fn read(
     value: &Value,
     wrapper: Option<&str>,

@@ -1,4 +1,4 @@
-//! Splits an input into documents, JSON or YAML, and tells by its content what each of them is.
+//! Splits an input into JSON or YAML documents, and recognises each by its content.
 
 use std::{io::Read, str, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     yaml,
 };
 
-/// What a node, its runtime or its kubelet says in one document.
+/// The kind of one document of a node, its runtime or its kubelet.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeDocument {
@@ -39,7 +39,7 @@ pub enum NodeDocument {
 }
 
 impl NodeDocument {
-    /// How the document is called in messages.
+    /// The name of the document in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl NodeDocument {
         }
     }
 
-    /// What a map is, by its content; `None` where it is no document of a node.
+    /// The document kind of a map, by its content; `None` if it is no document of a node.
     pub(crate) fn of(map: &Map<String, Value>) -> Option<Self> {
         let has = |name: &str| map.contains_key(name);
         let status = map.get("status").and_then(Value::as_object);
@@ -186,7 +186,7 @@ fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
 fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
     let mut documents = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    // Every turn consumes bytes or ends with an error.
+    // Every iteration consumes bytes or ends with an error.
     loop {
         let place = place.document(number(documents.len()));
         match values.next() {
@@ -228,13 +228,13 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
             limit_bytes,
         },
     };
-    // Every turn consumes a line or ends.
+    // Every iteration consumes a line or ends.
     loop {
         let place = place.document(number(documents.len()));
         let fault = |error, line| too_large(&place, error, line);
         let line = window.line();
         if !yaml::next_document(&mut window).map_err(|error| fault(error, line))? {
-            // What is cut off is cut at its end.
+            // A truncated input is truncated at its end.
             if let Some(last) = documents.last_mut() {
                 last.may_be_cut = !text.ends_with('\n');
             }

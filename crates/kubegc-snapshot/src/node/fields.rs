@@ -1,6 +1,7 @@
-//! Reads the fields of one entry out of a tree, and names every one that does not hold what it should.
+//! Reads the fields of one entry from a tree, and reports every invalid one.
 //!
-//! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson writes them.
+//! A field that is absent or null is unset, as protojson has it. 64-bit numbers may be texts, as protojson
+//! writes them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +18,7 @@ pub(crate) struct Entry<'v, 'n> {
     place: &'n Place,
     /// Path of the map in its document; empty for the document itself.
     path: String,
-    /// What a person calls it.
+    /// The name of the object for users.
     object: Box<str>,
     notes: &'n mut Notes,
     /// Fields that were found wrong, in full: none is reported twice.
@@ -97,7 +98,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         full
     }
 
-    /// The value at a path, unless it is unset or stands in an unset map.
+    /// The value at a path, unless it or a map on the path is unset.
     pub(crate) fn value(&mut self, path: &[&str]) -> Option<&'v Value> {
         let (last, parents) = path.split_last()?;
         let mut map = self.map;
@@ -133,7 +134,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
-    /// A text that is shared; empty where unset.
+    /// A text that is shared; empty if unset.
     pub(crate) fn shared(&mut self, path: &[&str]) -> Arc<str> {
         self.text(path).unwrap_or_default().into()
     }
@@ -220,7 +221,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         duration
     }
 
-    /// A list; `None` where unset.
+    /// A list; `None` if unset.
     pub(crate) fn list(&mut self, path: &[&str]) -> Option<&'v [Value]> {
         match self.value(path)? {
             Value::Array(list) => Some(list),
@@ -228,7 +229,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
-    /// A list of texts; empty where unset.
+    /// A list of texts; empty if unset.
     pub(crate) fn texts(&mut self, path: &[&str]) -> Vec<Arc<str>> {
         let mut texts = Vec::new();
         for (index, value) in self.list(path).unwrap_or_default().iter().enumerate() {
@@ -244,7 +245,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         texts
     }
 
-    /// A map; `None` where unset.
+    /// A map; `None` if unset.
     pub(crate) fn map(&mut self, path: &[&str]) -> Option<&'v Map<String, Value>> {
         match self.value(path)? {
             Value::Object(map) => Some(map),
@@ -252,7 +253,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
-    /// A map of texts; `None` where unset. A null in it is an empty text, as Go reads it.
+    /// A map of texts; `None` if unset. A null in it is an empty text, as Go reads it.
     pub(crate) fn pairs(&mut self, path: &[&str]) -> Option<BTreeMap<&'v str, &'v str>> {
         let map = self.map(path)?;
         let mut pairs = BTreeMap::new();
@@ -272,7 +273,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         Some(pairs)
     }
 
-    /// A map of shared texts; empty where unset.
+    /// A map of shared texts; empty if unset.
     pub(crate) fn shared_pairs(&mut self, path: &[&str]) -> BTreeMap<Arc<str>, Arc<str>> {
         let pairs = self.pairs(path).unwrap_or_default();
         pairs

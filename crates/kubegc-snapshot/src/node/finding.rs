@@ -1,10 +1,10 @@
-//! What was odd about a node's documents and did not stop the reading, and how each oddity changes what is known.
+//! Findings: irregularities in a node's documents that did not stop the reading, and the effect of each.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{FINDINGS_LISTED_MAX, Place};
 
-/// What kind of oddity a [`NodeFinding`] is.
+/// The category of a [`NodeFinding`].
 ///
 /// The first group makes the listing or the policy concerned unknown; the second only informs.
 #[non_exhaustive]
@@ -12,35 +12,39 @@ use crate::{FINDINGS_LISTED_MAX, Place};
 pub enum NodeProblem {
     /// A document was not read (only with `lenient`): all that it may hold is unknown.
     Unread,
-    /// A field does not hold what it should.
+    /// A field has an invalid value.
     BadField,
     /// A field that decides is missing.
     MissingField,
-    /// Two entries with one id, two documents of one kind, or two spellings of one setting say different things.
+    /// Two entries with one id, two documents of one kind, or two spellings of one setting contradict each
+    /// other.
     Contradiction,
-    /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead ones.
+    /// Nothing shows that a listing of containers is whole: `crictl ps` without `-a` leaves out the dead
+    /// ones.
     MayBePartial,
-    /// A list says that it goes on, and the rest is not there.
+    /// A list continues, and the rest is missing.
     ListContinues,
     /// A YAML file ends without a line break, so it may be cut off.
     NoFinalLineBreak,
-    /// The pods were declared whole and are not: no document lists them, or one of them could not be read. Unlisted pods stay protected.
+    /// The pods were declared whole and are not: no document lists them, or one of them could not be read.
+    /// Unlisted pods stay protected.
     NotWhole,
 
-    /// An entry with a flaw was taken as running or ready, or left out, so that nothing is done to it (only with `lenient`).
+    /// An entry with a flaw counts as running or ready, or was left out, so that nothing is done to it (only
+    /// with `lenient`).
     Held,
-    /// The same entry or document stands there twice, with equal contents: merged.
+    /// The same entry or document occurs twice with equal contents: merged.
     Repeated,
-    /// Configuration or flags say something else than `/configz`, which is what the kubelet runs with.
+    /// Configuration or flags differ from `/configz`, which is the kubelet's running configuration.
     Superseded,
-    /// A state that is not known, taken as unknown (containers) or ready (sandboxes).
+    /// An unrecognised state. It counts as unknown (containers) or ready (sandboxes).
     UnknownState,
-    /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits, more free than there is, no
-    /// capacity. Taken as it was told.
+    /// A value that a node cannot really have: created at the epoch or in the future, a size beyond 63 bits,
+    /// more free than there is, no capacity. It is used as reported.
     Implausible,
-    /// A container or sandbox that does not say its name or its pod; upstream takes it as belonging to no pod.
+    /// A container or sandbox without its name or its pod; for upstream it belongs to no pod.
     Nameless,
-    /// Something of a pod runs, and the pods that were declared whole do not have it: taken as living.
+    /// Something of a pod runs, and the pods that were declared complete do not have it: it counts as living.
     PodNotListed,
     /// No listed image has the name of the configured sandbox image.
     UnresolvedSandboxImage,
@@ -87,13 +91,14 @@ impl fmt::Display for NodeProblem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeFinding {
-    /// What is odd.
+    /// The problem.
     pub problem: NodeProblem,
-    /// Where it stands; `None` where it concerns the node as a whole.
+    /// The position; `None` if the finding concerns the node as a whole.
     pub place: Option<Place>,
-    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty where it is none.
+    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty if
+    /// it is none.
     pub object: Box<str>,
-    /// Path of the field concerned, such as `containers[3].createdAt`; empty where it is none in particular.
+    /// Path of the field concerned, such as `containers[3].createdAt`; empty if it is none in particular.
     pub field: Box<str>,
     /// The particulars, as a phrase.
     pub detail: Box<str>,

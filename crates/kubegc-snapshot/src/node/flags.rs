@@ -42,7 +42,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 impl Flags {
-    /// Takes the words of a command line; the reason where a kubelet would not start with them.
+    /// Takes the words of a command line; the reason if a kubelet would not start with them.
     pub(crate) fn read<'w>(
         &mut self,
         words: impl IntoIterator<Item = &'w str>,
@@ -164,7 +164,7 @@ fn duration(value: &str) -> Result<GoDuration, String> {
         .map_err(|_| format!("{value:?} is no duration such as 2m0s"))
 }
 
-/// What Go's `strconv.ParseBool` takes.
+/// The values that Go's `strconv.ParseBool` accepts.
 fn truth(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

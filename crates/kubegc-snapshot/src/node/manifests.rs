@@ -1,4 +1,4 @@
-//! Decides which pods a node should run by its static manifests, and finds in the runtime the uids that they run under.
+//! The pods of a node's static manifests, with the uids that the runtime has for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,36 +26,46 @@ use crate::loose::name_of;
 /// The largest manifest that a kubelet reads.
 const MANIFEST_BYTES_MAX: usize = 10 << 20;
 
-/// The pods of a folder of static manifests, the kubelet's `staticPodPath`, and what runs beside them: for nodes that no API server knows.
+/// The pods of a folder of static manifests, the kubelet's `staticPodPath`, and the running pods: for nodes
+/// without an API server.
 ///
-/// A static pod is called `<name>-<node name>`, the node name in small letters, in the manifest's namespace or `default`. Its uid is what the manifest says, or else
-/// what the kubelet computes from it in a way that cannot be repeated here. So the uid comes from the runtime: it is that of the newest sandbox of a pod of that
-/// name.
+/// A static pod is called `<name>-<node name>`, the node name in small letters, in the manifest's namespace
+/// or `default`. Its uid is that in the manifest, or else the kubelet computes it from the manifest in a way
+/// that cannot be repeated here. So the uid comes from the runtime: it is that of the newest sandbox of a pod
+/// of that name.
 ///
-/// Why that is safe: whatever runs is known in any case, by the uid that it runs under ([`add_running`]), so only what ended is in question. The newest sandbox is of the
-/// manifest as the kubelet started it last; older uids of the name are from before a change, and what they left is garbage once nothing of them runs. A uid that no
-/// sandbox has yet has nothing else either. Only a manifest that is changed back loses something: what its first time left (dead containers, logs) goes, until it runs
-/// again. Where no sandbox has the name at all, the uid cannot be told, and **nothing is known**: the kubelet has not started the pod yet, refuses its manifest, or goes by
-/// another node name.
+/// This is safe: every running pod is known in any case, by its uid in the runtime ([`add_running`]), so only
+/// ended pods are in question. The newest sandbox belongs to the manifest as the kubelet started it last.
+/// Older uids of the name are from before a change, and their remains are garbage once nothing of them runs.
+/// A uid without a sandbox has nothing else either. Only a manifest that is changed back loses something: the
+/// remains of its first time (dead containers, logs) are deleted, until it runs again. If no sandbox has the
+/// name, the uid is undetermined, and **nothing is known**: the kubelet has not started the pod yet, refuses
+/// its manifest, or has another node name.
 ///
 /// # Guarantees
-/// The folder is read anew at each call, before the runtime is asked. What the kubelet reads is read: the files of the folder and those that links in it lead to,
-/// not names that begin with a dot, and no folders below; one file in place of the folder. Where a kubelet passes over a manifest that it cannot read, and ends its
-/// pod, here nothing is known: the error names the file, the pod and the field. Likewise a YAML text that ends inside a line and may be cut off, and a document of another
-/// kind, also behind a first one, which is all that the kubelet reads. Nor is anything known where the path is neither folder nor file, or a folder without any manifest:
-/// one that is not mounted looks so. Where that may be, [`or_none`](Self::or_none) allows it.
-/// All pods are living: a manifest knows no other state. A pod without manifest lives as long as something of it runs, and is gone then.
+/// The folder is read at each call, before the runtime is queried. The same files are read as by the kubelet:
+/// the files of the folder and those that links in it lead to, not names that begin with a dot, and no
+/// subfolders; or one file in place of the folder. A kubelet skips a manifest that it cannot read, and ends
+/// its pod. Here nothing is known in that case: the error names the file, the pod and the field. The same
+/// applies to a YAML text that ends inside a line and may be truncated, and to a document of another kind,
+/// even behind a first one, which is all that the kubelet reads. Nothing is known either if the path is
+/// neither folder nor file, or a folder without any manifest, because a folder that is not mounted looks the
+/// same. [`or_none`](Self::or_none) allows such a folder. All pods are living: a manifest knows no other
+/// state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
 ///
 /// # Assumptions
-/// On this node static pods are all there is, or other pods' remains may go once nothing of them runs. The machine's clock did not go back between two revisions of a
-/// manifest: the newest sandbox is the one with the latest time. Files are read where the future is polled, without a thread of
-/// their own: they are small and local, and this crate has no executor.
+/// This node has only static pods, or the remains of other pods may be deleted once nothing of them runs. The
+/// machine's clock was not set back between two revisions of a manifest: the newest sandbox is the one with
+/// the latest time. Files are read when the future is polled, without a thread of their own: they are small
+/// and local, and this crate has no executor.
 ///
 /// # Complexity
-/// Linear in the manifests' bytes; two calls of the runtime, and `O(n log n)` for `n` containers, sandboxes and manifests.
+/// Linear in the manifests' bytes; two calls of the runtime, and `O(n log n)` for `n` containers, sandboxes
+/// and manifests.
 ///
 /// # Upstream
-/// `pkg/kubelet/config/{common,file}.go`: `applyDefaults`, `generatePodName`, `extractFromDir`; alike in copies from 2018 to 2025.
+/// `pkg/kubelet/config/{common,file}.go`: `applyDefaults`, `generatePodName`, `extractFromDir`; alike in
+/// copies from 2018 to 2025.
 #[derive(Clone)]
 pub struct PodManifests {
     path: PathBuf,
@@ -65,7 +75,8 @@ pub struct PodManifests {
 }
 
 impl PodManifests {
-    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this runtime.
+    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this
+    /// runtime.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self {
@@ -76,7 +87,8 @@ impl PodManifests {
         }
     }
 
-    /// Takes a folder without any manifest as it is: then only what runs is known. Otherwise it is an error, for a folder that is not mounted looks so.
+    /// Accepts a folder without any manifest: then only the running pods are known. By default it is an
+    /// error, because a folder that is not mounted looks the same.
     #[must_use]
     pub const fn or_none(mut self) -> Self {
         self.none_allowed = true;
@@ -108,16 +120,16 @@ impl PodSource for PodManifests {
     }
 }
 
-/// What is read of a static pod.
+/// The fields of a static pod that are read.
 struct Manifest {
     file: Arc<str>,
     namespace: String,
     name: String,
-    /// Empty where the manifest does not say.
+    /// Empty if the manifest does not say.
     uid: String,
 }
 
-/// The uids that the pods of the manifests run under, or which pod's cannot be told.
+/// The uids of the pods of the manifests, or the pod whose uid is undetermined.
 fn uids(
     manifests: &[Manifest],
     node_name: &str,
@@ -176,7 +188,7 @@ fn read(path: &Path) -> Result<Vec<Manifest>, String> {
     Ok(manifests)
 }
 
-/// The manifests of a file. Folders, pipes and devices in the folder have none: a kubelet passes over them.
+/// The manifests of a file. Folders, pipes and devices in the folder have none: a kubelet skips them.
 fn read_file(path: &Path) -> Result<Vec<Manifest>, String> {
     let failed = |error: io::Error| unreadable(path, &error);
     if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -229,7 +241,8 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     if name.is_empty() {
         pod.missing(&["metadata", "name"]);
     }
-    // A kubelet refuses a pod without containers, and a text that was cut off may have lost its namespace with them.
+    // A kubelet refuses a pod without containers, and a text that was cut off may have lost its namespace
+    // with them.
     if pod.list(&["spec", "containers"]).is_none_or(<[Value]>::is_empty) {
         pod.missing(&["spec", "containers"]);
     }

@@ -1,4 +1,5 @@
-//! Readers of what a node, its container runtime and its kubelet say: facts and settings for the planners of [`kubegc_node`].
+//! Readers of a node's, its container runtime's and its kubelet's documents: facts and settings for the
+//! planners of [`kubegc_node`].
 //!
 //! | document | becomes |
 //! |---|---|
@@ -12,12 +13,12 @@
 //! | `kubectl get pods -o json` or `yaml` | which pods there should be |
 //! | image records | when each image was first seen and last used |
 //!
-//! All of them by [`NodeReader`], which says what is strict and what stays unknown. Beside a runtime that is asked live, [`PodsFile`] and [`PodManifests`] say
-//! which pods there should be.
+//! [`NodeReader`] reads all of them, and documents what is strict and what stays unknown. With a live
+//! runtime, [`PodsFile`] and [`PodManifests`] provide the desired pods.
 //!
 //! # Upstream
-//! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that are unset left out (since
-//! 2024-07) or null (before). Fields that are not known are passed over; those that are not there are unset.
+//! CRI v1 as `crictl` prints it: protojson with 64-bit numbers as texts, enumerations by name, messages that
+//! are unset omitted (since 2024-07) or null (before). Unknown fields are skipped; absent ones are unset.
 
 mod config;
 mod crictl;

@@ -1,4 +1,4 @@
-//! What all documents together told of each thing: nothing, one thing, or nothing that can be trusted.
+//! The combined content of all documents for each part: nothing, one value, or an unreliable value.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::Place;
 
-/// What is told of one thing by all documents so far.
+/// The value of one part from all documents so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Part<T> {
     #[default]
@@ -29,7 +29,7 @@ pub(crate) enum Part<T> {
 }
 
 impl<T: PartialEq> Part<T> {
-    /// Takes what one more document says. Two that differ leave the thing unknown.
+    /// Adds the value of one more document. Two that differ make the part unknown.
     pub(crate) fn take(&mut self, told: Result<T, String>, place: &Place, what: &str, notes: &mut Notes) {
         match (&*self, told) {
             (Self::Failed { .. }, _) => {}
@@ -82,7 +82,7 @@ impl<T> Part<T> {
     }
 }
 
-/// All that documents and flags told.
+/// The content of all documents and flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) containers: Part<Vec<Arc<Container>>>,
@@ -96,12 +96,12 @@ pub(crate) struct Parts {
     pub(crate) flags: Part<Flags>,
     pub(crate) pods: PodsSeen,
     pub(crate) statuses: BTreeMap<Arc<str>, ContainerStatus>,
-    /// Why the statuses do not cover all containers, where something says so.
+    /// The reason why the statuses do not cover all containers, if known.
     pub(crate) statuses_failed: Option<String>,
 }
 
 impl Parts {
-    /// Makes unknown what a document of this kind, or of any, may have told.
+    /// Makes unknown all parts that a document of this kind, or of any, may contain.
     pub(crate) fn spoil(&mut self, kind: Option<NodeDocument>, why: &str) {
         use NodeDocument as D;
         let kinds = [

@@ -1,4 +1,4 @@
-//! Reads from `kubectl get pods` which pods a node should run, and how far each has come to its end.
+//! Reads the desired pods of a node, and the state of each, from `kubectl get pods`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Place, loose::name_of};
 
-/// Annotations by which the API's copy of a static pod says the uid that the node knows it by.
+/// Annotations in which the API's copy of a static pod holds the uid that the node uses.
 const STATIC_POD_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
 
 /// The pods that documents list.
@@ -22,7 +22,7 @@ pub(crate) struct PodsSeen {
     pub(crate) listed: bool,
     /// A pod that is an item of a list, or a list of nothing but pods, was read.
     pub(crate) in_list: bool,
-    /// Why pods may be missing, where something says so.
+    /// The reason why pods may be missing, if known.
     pub(crate) incomplete: Option<String>,
 }
 
@@ -72,10 +72,10 @@ impl PodsSeen {
         }
     }
 
-    /// Takes one pod; says whether it is one.
+    /// Reads one pod; returns whether it is one.
     fn pod(&mut self, pod: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) -> bool {
         let mut entry = Entry::new(pod, place, path, notes);
-        // The items of a PodList do not say their kind.
+        // The items of a PodList have no kind.
         if entry.text(&["kind"]).is_some_and(|kind| kind != "Pod") {
             return false;
         }
@@ -95,7 +95,8 @@ impl PodsSeen {
             self.incomplete.get_or_insert(format!("{place}: {flaw}"));
         }
         let state = if flaw.is_some() { PodState::LIVING } else { state };
-        // Who deletes the API's copy does not delete the static pod: the kubelet makes the copy anew, and the pod runs on.
+        // Deleting the API's copy does not delete the static pod: the kubelet creates the copy again, and the
+        // pod continues to run.
         let static_state = if state.deleted { PodState::LIVING } else { state };
         let of_static = of_static.into_iter().filter(|&of_static| of_static != uid);
         let uids = [(uid, state)]
@@ -125,10 +126,12 @@ impl PodsSeen {
     }
 }
 
-/// How far a pod has come: evicted, asked to go, ended. A pod without a status, as in metadata-only listings, has not ended.
+/// The state of a pod: evicted, terminating, ended. A pod without a status, as in metadata-only listings, has
+/// not ended.
 ///
 /// # Upstream
-/// `IsPodDeleted` and `IsPodTerminated` of `pkg/kubelet/kubelet_pods.go` in 1.20, where a pod with a running container has not ended either.
+/// `IsPodDeleted` and `IsPodTerminated` of `pkg/kubelet/kubelet_pods.go` in 1.20, where a pod with a running
+/// container has not ended either.
 fn state(entry: &mut Entry<'_, '_>) -> PodState {
     let phase = entry.text(&["status", "phase"]).unwrap_or_default();
     let reason = entry.text(&["status", "reason"]).unwrap_or_default();

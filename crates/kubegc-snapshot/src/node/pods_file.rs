@@ -1,4 +1,5 @@
-//! Decides which pods a node should run by a list that somebody else made: one in a file that is kept up to date and read anew each time, or any other.
+//! The desired pods of a node from a list: in a file that is kept up to date and read each time, or from any
+//! other source.
 
 use std::{
     fs::{self, File},
@@ -14,27 +15,31 @@ use kubegc_node::driver::{add_created_since, add_running};
 
 use super::{NodeProblem, NodeReader};
 
-/// How much older than its file a list may be: it is made first and written then.
+/// Maximum age of a list when its file is written: it is made first and written then.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// The pods of a file that `kubectl get pods` wrote, JSON or YAML, and what runs beside them.
+/// The pods of a file that `kubectl get pods` wrote, JSON or YAML, and the running pods.
 ///
-/// The file has to list **every pod of the node**, in all namespaces: `kubectl get pods -A --field-selector spec.nodeName=NODE -o json`. A pod that it does not list,
-/// and of which nothing runs, is gone. Nothing in a list shows that it was cut down by a selector or a namespace: who gives the file answers for that. What `kubectl`
-/// writes when it is asked for one pod by its name is no list, and refused.
+/// The file must list **every pod of the node**, in all namespaces: `kubectl get pods -A --field-selector
+/// spec.nodeName=NODE -o json`. A pod that is not in the list, and of which nothing runs, no longer exists. A
+/// list does not show that a selector or a namespace restricted it: the caller is responsible for that. The
+/// output of `kubectl get` for one named pod is no list, and is refused.
 ///
 /// # Guarantees
-/// The file is read anew at each call, so one that was replaced counts from the next call on. Where it cannot be read or is not whole ([`read_all_pods`]), nothing is
-/// known and the error says why; likewise where the runtime does not list what runs.
-/// A file is always behind. So a pod of which something runs is living though the file does not have it, and has not ended whatever the file says ([`add_running`]);
-/// and a pod that the file does not have is living if it has a sandbox or a container that is younger than the file, or up to 10 seconds older
-/// ([`add_created_since`]): it may have begun after the list was made, and may have ended since.
+/// The file is read at each call, so a replaced file counts from the next call on. If it cannot be read or is
+/// incomplete ([`read_all_pods`]), nothing is known and the error contains the reason. The same applies if
+/// the runtime does not list the running pods. A file is always behind. So a pod of which something runs is
+/// living even if the file does not have it, and has not ended whatever the file contains ([`add_running`]).
+/// A pod that the file does not have is living if it has a sandbox or a container that is younger than the
+/// file, or up to 10 seconds older ([`add_created_since`]): it may have begun after the list was made, and
+/// may have ended since.
 ///
 /// # Assumptions
-/// Whoever writes the file puts it in its place in one step, by renaming, and its time of modification is when the list was made, by the clock of the node: a copy
-/// keeps that time (`cp -p`). What stays open is the log directory of a pod that began after the list was made and has neither a sandbox nor a container yet: it may go,
-/// and the kubelet makes it anew with each container. Files are read where the future is polled, without a thread of their own: they are
-/// small and local, and this crate has no executor.
+/// The writer of the file must replace it in one step, by renaming. The file's modification time must be the
+/// time of the list, by the clock of the node: a copy keeps that time (`cp -p`). One case is not covered: the
+/// log directory of a pod that began after the list was made and has neither a sandbox nor a container yet.
+/// It may be deleted, and the kubelet creates it again with each container. Files are read when the future is
+/// polled, without a thread of their own: they are small and local, and this crate has no executor.
 ///
 /// # Complexity
 /// That of [`NodeReader`], and two calls of the runtime.
@@ -82,21 +87,23 @@ fn read_file(path: &Path) -> Result<(Pods, Timestamp), RuntimeError> {
         return Err(RuntimeError::refused(format!("{name}: no file")));
     }
     let file = File::open(path).map_err(failed)?;
-    // Asked before it is read: of a file that is written meanwhile the older time protects more.
+    // Read the time before the content: if the file is written meanwhile, the older time protects more.
     let modified = file.metadata().and_then(|meta| meta.modified()).map_err(failed)?;
     let since_epoch = modified.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let pods = read_all_pods(&name, file)?;
     Ok((pods, Timestamp::EPOCH.saturating_add(since_epoch)))
 }
 
-/// Reads a list of pods that claims to be whole: what `kubectl get pods -o json` or `yaml` writes, or the API server's answer. `name` stands for the input in errors.
+/// Reads a list of pods that the caller declares complete: the output of `kubectl get pods -o json` or
+/// `yaml`, or the API server's response. `name` identifies the input in errors.
 ///
-/// All pods are known then, and every other is gone: who asks answers for it that no selector or namespace cut the list down. What runs is to be added by whoever asks
+/// All pods are known then, and every other pod no longer exists: the caller is responsible for a list
+/// without selector or namespace. The caller adds the running pods
 /// ([`WithRunning`](kubegc_node::driver::WithRunning)).
 ///
 /// # Errors
-/// [`Refused`](RuntimeError::Refused), with what is wrong: the input cannot be read, is no list of pods (one pod by itself is none), goes on elsewhere, shows that it
-/// is cut off, or has a pod that cannot be read.
+/// [`Refused`](RuntimeError::Refused), with the problem: the input cannot be read, is no list of pods (one
+/// pod by itself is none), continues elsewhere, is visibly truncated, or has a pod that cannot be read.
 ///
 /// # Complexity
 /// That of [`NodeReader::read`].

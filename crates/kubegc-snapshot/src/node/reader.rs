@@ -1,4 +1,4 @@
-//! The door to a node's documents: what is read, how strictly, and what the caller knows that they cannot say.
+//! The reader of a node's documents: inputs, strictness, and the caller's declarations.
 
 use std::{fs::File, io::Read, path::Path, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
-/// Where the knowledge of pods comes from.
+/// The source of the pods.
 #[expect(
     clippy::exhaustive_enums,
     reason = "listed, inferred from what runs, or not known"
@@ -28,42 +28,46 @@ pub enum PodsFrom {
     /// From documents of `kubectl get pods`; a pod that none of them has and of which something runs lives.
     #[default]
     Documents,
-    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it; of all others nothing is known.
+    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it;
+    /// of all others nothing is known.
     WhatRuns,
     /// Nothing is known of any pod.
     Nothing,
 }
 
-/// What the caller declared.
+/// The caller's declarations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
     pub(crate) containers_whole: bool,
     pub(crate) pods_from: PodsFrom,
     pub(crate) pods_whole: bool,
-    /// A pod by itself is no proof that there are no others: only a list is.
+    /// A pod without a list does not prove that there are no others.
     pub(crate) pods_in_list: bool,
     pub(crate) no_image_volumes: bool,
     pub(crate) watched_since: Option<Timestamp>,
     pub(crate) sandbox_image: Option<String>,
 }
 
-/// Reads what a node, its runtime and its kubelet say into one [`NodeSnapshot`].
+/// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
 ///
-/// Documents are told apart by their content, or named with [`read_as`](Self::read_as); their order does not matter. By default one that
-/// cannot be parsed, or is none of a [`NodeDocument`], is an error, and after an error there is no snapshot.
+/// Documents are recognised by their content, or named with [`read_as`](Self::read_as); their order does not
+/// matter. By default, a document that cannot be parsed, or is none of a [`NodeDocument`], is an error, and
+/// after an error there is no snapshot.
 ///
 /// # Guarantees
-/// - What no document told stays *not asked*.
-/// - A listing with an entry that cannot be read is *failed*, and a finding names the document, the entry and the field.
-///   [`lenient`](Self::lenient) holds such an entry instead, so that nothing is done to it and what it uses stays used; where not even its
-///   id, its sandbox or its image can be read, the listing stays failed.
-/// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see [`containers_are_whole`](Self::containers_are_whole).
-/// - Which pods there should be is never inferred from what is missing: see [`pods_are_whole`](Self::pods_are_whole).
+/// - A part that is in no document stays *not asked*.
+/// - A listing with an unreadable entry is *failed*, and a finding names the document, the entry and the
+///   field. [`lenient`](Self::lenient) keeps such an entry instead, so that nothing is done to it and
+///   everything that it uses stays used. If its id, its sandbox or its image cannot be read, the listing
+///   stays failed.
+/// - A listing of containers that may come from `crictl ps` without `-a` is *failed*: see
+///   [`containers_are_whole`](Self::containers_are_whole).
+/// - The desired pods are never inferred from missing ones: see [`pods_are_whole`](Self::pods_are_whole).
 ///
 /// # Assumptions
-/// The documents were taken at about the same time, images before containers: an image that was pulled in between and is used by a
-/// container in the listing is then not listed, and nothing happens to it.
+/// The documents were taken at about the same time, images before containers: an image that was pulled in
+/// between and is used by a container in the listing is then not listed, and nothing happens to it.
 ///
 /// # Examples
 /// ```
@@ -111,23 +115,24 @@ impl NodeReader {
         }
     }
 
-    /// Whether a document that cannot be read becomes a finding, and an entry that cannot be read is held. Default: no. What is read before
-    /// this is called is not affected.
+    /// Whether an unreadable document becomes a finding, and an unreadable entry is kept. Default: no.
+    /// Documents that were read before this call are not affected.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
         self.lenient = lenient;
         self
     }
 
-    /// How many bytes one input may have. Default: [`OBJECT_BYTES_MAX`]. What is held in memory while reading is in proportion.
+    /// Maximum number of bytes of one input. Default: [`OBJECT_BYTES_MAX`]. Memory use while reading is
+    /// proportional.
     #[must_use]
     pub fn document_bytes_max(mut self, bytes: usize) -> Self {
         self.document_bytes_max = bytes;
         self
     }
 
-    /// The time at which the documents were taken: what was created later is a finding, and where nothing else says since when images were
-    /// watched, it is now. Give it before reading.
+    /// The time at which the documents were taken. Objects that were created later are findings. Without
+    /// other data, images are watched since this time. Call it before reading.
     #[must_use]
     pub fn now(mut self, now: Timestamp) -> Self {
         self.declared.now = Some(now);
@@ -136,66 +141,72 @@ impl NodeReader {
 
     /// Declares that the listing of containers has all of them, in every state.
     ///
-    /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead container uses would seem unused.
-    /// Without this declaration a listing counts as whole only if a container in it does not run, and one runs where a sandbox is ready.
+    /// `crictl ps` without `-a` prints the same shape with the running ones only, and an image that a dead
+    /// container uses would seem unused. Without this declaration a listing counts as whole only if a
+    /// container in it does not run, and one runs if a sandbox is ready.
     #[must_use]
     pub fn containers_are_whole(mut self) -> Self {
         self.declared.containers_whole = true;
         self
     }
 
-    /// Where the knowledge of pods comes from. Default: [`PodsFrom::Documents`].
+    /// The source of the pods. Default: [`PodsFrom::Documents`].
     #[must_use]
     pub fn pods_from(mut self, pods_from: PodsFrom) -> Self {
         self.declared.pods_from = pods_from;
         self
     }
 
-    /// Declares that the documents of `kubectl get pods` have every pod of the node: a pod that they do not have, and of which nothing runs,
-    /// is gone, and what is left of it is garbage. Not honoured where a pod could not be read.
+    /// Declares that the documents of `kubectl get pods` have every pod of the node. A pod that they do not
+    /// have, and of which nothing runs, no longer exists, and its remains are garbage. Ignored if a pod could
+    /// not be read.
     #[must_use]
     pub fn pods_are_whole(mut self) -> Self {
         self.declared.pods_whole = true;
         self
     }
 
-    /// Asks that the pods that are declared whole come as a list: who names one pod to `kubectl get` gets that pod by itself.
+    /// Requires that the pods that are declared complete come as a list: `kubectl get` of one named pod
+    /// prints that pod by itself.
     #[must_use]
     pub(crate) fn pods_in_list(mut self) -> Self {
         self.declared.pods_in_list = true;
         self
     }
 
-    /// Declares that no container mounts an image as a volume. Otherwise that is known only once every container was inspected.
+    /// Declares that no container mounts an image as a volume. Otherwise that is known only once every
+    /// container was inspected.
     #[must_use]
     pub fn no_image_volumes(mut self) -> Self {
         self.declared.no_image_volumes = true;
         self
     }
 
-    /// Since when the use of images was watched; wins over a document of records. Where nothing says so, it is [`now`](Self::now), and without
-    /// that the end of all times, so that no image seems unused for long.
+    /// The time since which the use of images was watched; takes precedence over a document of records.
+    /// Without both, it is [`now`](Self::now), and without that the end of all times, so that no image seems
+    /// unused for long.
     #[must_use]
     pub fn images_watched_since(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
         self
     }
 
-    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`. Counts up to 1.28 only.
+    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`.
+    /// Counts up to 1.28 only.
     #[must_use]
     pub fn sandbox_image(mut self, reference: &str) -> Self {
         self.declared.sandbox_image = Some(reference.to_owned());
         self
     }
 
-    /// Reads a file, an archive, or what a folder holds, in the order of the paths.
+    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive, `.json`, `.yaml`, `.yml`,
-    /// `.tar`, `.zip` and their compressed forms are read, and other files are findings. An input may unpack to
-    /// [`UNPACKED_BYTES_MAX`].
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
+    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
+    /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
-    /// A file cannot be read, is no document of a node, or there is none.
+    /// A file cannot be read, is no document of a node, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
         for (path, reason) in found.passed_over {
@@ -215,10 +226,11 @@ impl NodeReader {
         Ok(())
     }
 
-    /// Reads one or several documents, compressed or not, or an archive of them; `name` stands for the input in findings and errors.
+    /// Reads one or several documents, compressed or not, or an archive of them; `name` identifies the input
+    /// in findings and errors.
     ///
     /// # Errors
-    /// The input fails, is no JSON or YAML, or holds what is no document of a node.
+    /// The input fails, is no JSON or YAML, or contains a document that is none of a node.
     ///
     /// # Complexity
     /// O(n log n) for n entries; one file and its tree are held while it is read.
@@ -239,8 +251,8 @@ impl NodeReader {
         self.stream(name, Some(document), input)
     }
 
-    /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are passed over; one that a kubelet would
-    /// refuse is a finding, and the policy is unknown then.
+    /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are
+    /// passed over; one that a kubelet would refuse is a finding, and the policy is unknown then.
     pub fn read_flags<'w>(&mut self, words: impl IntoIterator<Item = &'w str>) {
         let place = Place::new("flags");
         let mut flags = self.parts.flags.told().cloned().unwrap_or_default();
@@ -328,7 +340,7 @@ impl NodeReader {
             Err(error) => return self.settle_failure(error, asked),
         };
         for document in documents {
-            // What `crictl inspect` prints of several containers is a list.
+            // `crictl inspect` prints several containers as a list.
             let (values, is_list) = match &document.value {
                 Value::Array(values) => (values.as_slice(), true),
                 other => (std::slice::from_ref(other), false),

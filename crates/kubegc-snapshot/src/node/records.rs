@@ -1,4 +1,5 @@
-//! Image records as a file: what a kubelet remembers of its images and tells nobody, kept by whoever collects with kubegc.
+//! Image records as a file: the kubelet keeps them in memory and does not expose them, so kubegc keeps its
+//! own.
 
 use kubegc_core::Timestamp;
 use kubegc_node::image::{Record, Records};
@@ -36,7 +37,8 @@ struct RecordForm<'r> {
     runtime_handler: &'r str,
 }
 
-/// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is *before all times* and *never*.
+/// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is
+/// *before all times* and *never*.
 ///
 /// # Examples
 /// ```
@@ -72,7 +74,8 @@ pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> Str
     text
 }
 
-/// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known would go first.
+/// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known
+/// would go first.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
     let Value::Object(map) = value else {
         let detail = format!("expected a map, found {}", name_of(value));

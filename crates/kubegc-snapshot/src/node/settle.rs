@@ -1,4 +1,4 @@
-//! Puts together what the documents told: what is whole, which pods live, which settings count, what stays unknown.
+//! Combines the documents: complete parts, living pods, effective settings, and unknown parts.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -78,7 +78,7 @@ fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
     }
 }
 
-/// Gives up a listing of containers where nothing shows that it has the dead ones, or the running ones.
+/// Gives up a listing of containers if nothing shows that it has the dead ones, or the running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     let Part::Told { place, value } = &parts.containers else {
         return;
@@ -152,8 +152,8 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
     pods
 }
 
-/// The settings that count: defaults, then the configuration, then flags; over all of them what `/configz` says, which has them in it already,
-/// but for the flags that have no field.
+/// The effective settings: defaults, then the configuration, then flags. The values of `/configz` override
+/// all of them, because it already includes them, except for the flags that have no field.
 fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
     let (config, configz, flags) = (parts.config.told(), parts.configz.told(), parts.flags.told());
     let is_failed = parts.flags.is_failed()
@@ -185,7 +185,7 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
     Some(runs_with)
 }
 
-/// The id of the image that the configured sandbox image stands for.
+/// The id of the configured sandbox image.
 fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Option<Arc<str>> {
     let flag = parts.flags.told().and_then(|flags| flags.sandbox_image.as_ref());
     let wanted = declared.sandbox_image.as_ref().or(flag)?;
@@ -212,7 +212,8 @@ fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Optio
     found
 }
 
-/// The file system of images: from the kubelet's stats, its used bytes from the runtime where the kubelet does not tell them.
+/// The file system of images: from the kubelet's stats. Its used bytes come from the runtime if the kubelet
+/// does not report them.
 fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Listing<FileSystem> {
     if let Part::Failed { why } = stats {
         return Err(failed(why.clone()));

@@ -1,4 +1,4 @@
-//! What a node's documents came to.
+//! The result of reading a node's documents.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,19 +11,22 @@ use super::{NodeFinding, NodeProblem, NodeStats, RuntimeUsage};
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSnapshot {
-    /// The facts that planners decide by. What no document told is [`NotAsked`](kubegc_node::Unlisted::NotAsked); what was told and cannot be
-    /// trusted is [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
+    /// The facts on which planners decide. A part in no document is
+    /// [`NotAsked`](kubegc_node::Unlisted::NotAsked); an unreliable part is
+    /// [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
     pub inventory: Inventory,
-    /// The kubelet's settings; `None` where neither configuration nor flags were given, or where a kubelet would refuse them.
+    /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet
+    /// would refuse them.
     pub policy: Option<PolicySpec>,
-    /// What the kubelet measured; `None` where not told.
+    /// The kubelet's measurements; `None` if missing.
     pub stats: Option<NodeStats>,
-    /// What the runtime uses; `None` where not told.
+    /// The runtime's usage; `None` if missing.
     pub usage: Option<RuntimeUsage>,
-    /// The containers that were asked for one by one, by id.
+    /// The containers that were inspected one by one, by id.
     pub statuses: BTreeMap<Arc<str>, ContainerStatus>,
-    /// What was odd, in a fixed order; of each problem the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX).
+    /// The findings, in a fixed order; of each problem the first
+    /// [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX).
     pub findings: Vec<NodeFinding>,
-    /// How many findings there are of each problem.
+    /// Number of findings by problem.
     pub finding_counts: BTreeMap<NodeProblem, u64>,
 }

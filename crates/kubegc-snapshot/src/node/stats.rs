@@ -1,4 +1,4 @@
-//! What the kubelet's `/stats/summary` says of a node's disks, memory and processes.
+//! The kubelet's `/stats/summary`: a node's disks, memory and processes.
 
 use std::sync::Arc;
 
@@ -11,29 +11,30 @@ use super::{
 };
 use crate::{Place, loose::name_of};
 
-/// What a kubelet measured of its node.
+/// A kubelet's measurements of its node.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeStats {
-    /// Name of the node; empty where not told.
+    /// Name of the node; empty if missing.
     pub node_name: Arc<str>,
-    /// The root file system, `node.fs`; `None` where not told.
+    /// The root file system, `node.fs`; `None` if missing.
     pub node_fs: Option<FileSystem>,
-    /// The file system of images, `node.runtime.imageFs`; its used bytes are those of the images. `None` where not told.
+    /// The file system of images, `node.runtime.imageFs`; its used bytes are those of the images. `None` if
+    /// missing.
     pub image_fs: Option<FileSystem>,
-    /// The file system of writable layers, `node.runtime.containerFs`; `None` where not told.
+    /// The file system of writable layers, `node.runtime.containerFs`; `None` if missing.
     pub container_fs: Option<FileSystem>,
-    /// Free memory, `node.memory.availableBytes`; `None` where not told.
+    /// Free memory, `node.memory.availableBytes`; `None` if missing.
     pub memory_available_bytes: Option<u64>,
-    /// Process ids that there can be, `node.rlimit.maxpid`; `None` where not told.
+    /// Maximum number of process ids, `node.rlimit.maxpid`; `None` if missing.
     pub pids_max: Option<u64>,
-    /// Process ids in use, `node.rlimit.curproc`; `None` where not told.
+    /// Process ids in use, `node.rlimit.curproc`; `None` if missing.
     pub pids_used: Option<u64>,
-    /// When the root file system was measured; `None` where not told.
+    /// Time of the root file system's measurement; `None` if missing.
     pub at: Option<Timestamp>,
 }
 
-/// Reads the summary; the reason where it cannot be trusted.
+/// Reads the summary; the reason if it cannot be trusted.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<NodeStats, String> {
     let node = match value.get("node") {
         Some(Value::Object(node)) => node,

@@ -38,12 +38,12 @@ impl Cluster {
 }
 
 impl Access<'_> {
-    /// Allows what a rule applies to, whatever later rules say.
+    /// Allows the requests that a rule applies to, regardless of later rules.
     pub fn allow(&self, rule: AccessRule) {
         self.change(|rules| rules.allow(rule));
     }
 
-    /// Denies what a rule applies to, whatever later rules say.
+    /// Denies the requests that a rule applies to, regardless of later rules.
     pub fn deny(&self, rule: AccessRule) {
         self.change(|rules| rules.deny(rule));
     }

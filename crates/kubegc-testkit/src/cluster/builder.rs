@@ -72,7 +72,7 @@ pub enum BuildError {
         /// Why.
         message: String,
     },
-    /// An object's metadata do not hold what the API defines.
+    /// An object's metadata is invalid.
     #[error("{object}: {problem}")]
     Field {
         /// The object.
@@ -112,7 +112,8 @@ pub enum BuildError {
     },
 }
 
-/// 2026-01-01T00:00:00Z: when clusters in simulated time begin, so that dates in texts are the same in every run.
+/// 2026-01-01T00:00:00Z: when clusters in simulated time begin, so that dates in texts are the same in every
+/// run.
 const START: Timestamp = Timestamp::from_secs(1_767_225_600);
 
 /// The namespaces that every cluster has.
@@ -165,8 +166,9 @@ impl Builder {
 
     /// An object that exists: anything that has an `apiVersion` and a `kind` in its JSON form.
     ///
-    /// It is created as a client would create it, in the order in which objects are given, namespaces and definitions first. Beyond that, a uid that it has
-    /// is kept, its status is stored as well, and an owner reference without a uid gets that of the object that it names.
+    /// It is created as a client would create it, in the order in which objects are given, namespaces and
+    /// definitions first. Beyond that, a uid that it has is kept, its status is stored as well, and an owner
+    /// reference without a uid gets that of the object that it names.
     pub fn object(mut self, object: impl Serialize) -> Self {
         let object = serde_json::to_value(object).map_err(|error| BuildError::Json {
             message: error.to_string(),
@@ -175,7 +177,8 @@ impl Builder {
         self
     }
 
-    /// Objects that exist, as YAML or JSON documents: see [`object`](Self::object). Empty documents are passed over, `List`s are unfolded.
+    /// Objects that exist, as YAML or JSON documents: see [`object`](Self::object). Empty documents are
+    /// passed over, `List`s are unfolded.
     pub fn yaml(mut self, text: &str) -> Self {
         let documents: Result<Vec<Value>, _> = serde_saphyr::from_str_multiple(text);
         match documents {
@@ -190,7 +193,8 @@ impl Builder {
         self
     }
 
-    /// The time at the beginning. Default: 2026-01-01T00:00:00Z; where the cluster follows a clock that runs, the machine's time.
+    /// The time at the beginning. Default: 2026-01-01T00:00:00Z; if the cluster follows a clock that runs,
+    /// the machine's time.
     pub const fn start_at(mut self, start: Timestamp) -> Self {
         self.start = Some(start);
         self
@@ -202,7 +206,8 @@ impl Builder {
         self
     }
 
-    /// Whether objects of built-in kinds get the defaults of their types and are validated by them. Default: true.
+    /// Whether objects of built-in kinds get the defaults of their types and are validated by them. Default:
+    /// true.
     pub const fn types(mut self, types: bool) -> Self {
         self.settings.types = types;
         self
@@ -229,8 +234,9 @@ impl Builder {
         self
     }
 
-    /// Plays the controllers that create workloads, the scheduler and the kubelets: Deployments get ReplicaSets and pods, pods are
-    /// scheduled and become ready, claims are bound. Default: none of them acts, and objects stay as clients write them.
+    /// Plays the controllers that create workloads, the scheduler and the kubelets: Deployments get
+    /// ReplicaSets and pods, pods are scheduled and become ready, claims are bound. Default: none of them
+    /// acts, and objects stay as clients write them.
     ///
     /// A cluster without a Node gets one named `node`, unless [`Workloads::nodes`] names others.
     ///
@@ -277,16 +283,19 @@ impl Builder {
         self
     }
 
-    /// For how long [`Cluster::settle`] waits for requests of tasks that run on other threads or wait for real timers. Real time; not used where tokio's clock is
-    /// paused. Default: 20 ms. Too little ends a settle before a slow task has reacted; each settle takes at least this long.
+    /// For how long [`Cluster::settle`] waits for requests of tasks that run on other threads or wait for
+    /// real timers. Real time; not used if tokio's clock is paused. Default: 20 ms. Too little ends a
+    /// settle before a slow task has reacted; each settle takes at least this long.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Whether the cluster's time is tokio's, paused or running. Default: where tokio's clock is paused when the cluster is built.
+    /// Whether the cluster's time is tokio's, paused or running. Default: if tokio's clock is paused when
+    /// the cluster is built.
     ///
-    /// With a running clock this is a cluster in real time that begins now: for work with `kubectl`, together with [`Cluster::run`].
+    /// With a running clock this is a cluster in real time that begins now: for work with `kubectl`, together
+    /// with [`Cluster::run`].
     pub const fn follow_tokio_clock(mut self, follow: bool) -> Self {
         self.follow = Some(follow);
         self

@@ -34,7 +34,7 @@ pub(crate) enum Turned {
     Called(Arc<Entry>),
     /// It processed an event or a key without a request.
     Worked,
-    /// There is nothing to do.
+    /// It is idle.
     Idle(Idle),
 }
 
@@ -77,12 +77,13 @@ impl Plane {
         }
     }
 
-    /// Whether it has seen and done all that there is to do now.
+    /// Whether it has processed everything that is due now.
     pub(crate) fn is_idle_at(&self, server: &ApiServer) -> bool {
         self.idle_at == Some((server.revision(), server.now()))
     }
 
-    /// One turn. The entries that it is worth, in order: at most one of the collector, or the writes of the others.
+    /// Performs one step. Returns its audit entries, in order: at most one of the collector, or the writes of
+    /// the others.
     pub(crate) fn turn(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
         let turn = self.control.step(server);
         self.idle_at = None;
@@ -228,7 +229,7 @@ impl Inner {
         noted.last()
     }
 
-    /// Starts another control plane in the place of the one that is there.
+    /// Replaces the control plane with a new one.
     fn replace(&self, collects: bool) {
         self.shared.with(|server| {
             let plane = &mut self.state.lock().plane;
@@ -239,8 +240,8 @@ impl Inner {
 }
 
 impl Cluster {
-    /// Stops the collector, wherever it is in its work, and starts another one that knows nothing yet: what it is shown first is what is there
-    /// when it takes its first turn, as after the restart of a controller manager.
+    /// Stops the collector, wherever it is in its work, and starts another one with an empty cache. Its first
+    /// list has the objects that exist at its first step, as after the restart of a controller manager.
     pub fn restart_collector(&self) {
         self.inner.replace(true);
     }
@@ -263,7 +264,7 @@ impl Cluster {
     /// A test that steps through a collection can act between any two requests of the collector.
     pub async fn step(&self) -> Option<Arc<Entry>> {
         self.inner.quieten().await;
-        // Tasks get no turn in here, so that it comes to an end.
+        // Other tasks do not run in this loop, so that it ends.
         loop {
             match self.inner.turn() {
                 Turned::Called(entry) => return Some(entry),

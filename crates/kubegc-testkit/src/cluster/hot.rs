@@ -10,7 +10,7 @@ const BUSY_WINDOW: usize = 1_000;
 /// Number of recent requests, and of the most frequent ones, that are shown.
 const SHOWN: usize = 12;
 
-/// A cluster did not come to rest within its bound of requests.
+/// A cluster did not become idle within its bound of requests.
 ///
 /// Most often two controllers undo each other's work, or one its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -47,8 +47,9 @@ use pulse::Pulse;
 /// See the [crate's page](crate) for a first example.
 ///
 /// # Guarantees
-/// Requests are performed one after another, each at once when its future is first polled. Given a paused tokio clock and tasks that are deterministic
-/// themselves, everything here is: order of requests, uids, generated names, dates, texts.
+/// Requests are performed one after another, each at once when its future is first polled. Given a paused
+/// tokio clock and tasks that are deterministic themselves, everything here is: order of requests, uids,
+/// generated names, dates, texts.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
@@ -199,8 +200,8 @@ impl Cluster {
         Client::new(self.service(name), "default")
     }
 
-    /// A service for an HTTP client that audits and faults know by this name: for a `kube::Client` of any version over `http` 1, and
-    /// for any other client over `tower`.
+    /// A service for an HTTP client that audits and faults know by this name: for a `kube::Client` of any
+    /// version over `http` 1, and for any other client over `tower`.
     ///
     /// ```
     /// # use kubegc_testkit::Cluster;
@@ -215,8 +216,8 @@ impl Cluster {
         ClusterService::new(self, Some(name.into()))
     }
 
-    /// An object as JSON as it is stored, read without a request. The namespace is empty for cluster-scoped kinds. `None` where there is
-    /// none, or the kind is not served.
+    /// A stored object as JSON, read without a request. The namespace is empty for cluster-scoped kinds.
+    /// `None` if it does not exist, or the kind is not served.
     #[must_use]
     pub fn get(
         &self,
@@ -252,12 +253,12 @@ impl Cluster {
 
     /// Advances the time and does nothing else: the control plane acts in [`settle`](Self::settle), not here.
     ///
-    /// Where the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to timer, so that tasks act at their times.
-    /// Otherwise it is the cluster's time alone, at once.
+    /// If the cluster follows tokio's clock, that is what passes, in whole milliseconds and from timer to
+    /// timer, so that tasks act at their times. Otherwise it is the cluster's time alone, at once.
     ///
     /// # Panics
-    /// A task makes request after request without waiting for time, so that tokio's clock never gets to move. The message shows its requests, as that of
-    /// [`NotSettled`] does.
+    /// A task makes request after request without waiting for time, so that tokio's clock never gets to move.
+    /// The message shows its requests, as that of [`NotSettled`] does.
     pub async fn advance(&self, by: Duration) {
         let stuck = tokio::select! {
             biased;
@@ -267,14 +268,15 @@ impl Cluster {
         panic!("{stuck}");
     }
 
-    /// The server itself, as an `ObjectStore`, and for reading and writing without requests. What is done here is in no audit and meets no fault.
+    /// The server itself, as an `ObjectStore`, and for reading and writing without requests. Such reads and
+    /// writes are in no audit and meet no fault.
     #[must_use]
     pub fn server(&self) -> SharedApiServer {
         self.inner.shared.clone()
     }
 
-    /// An object as it is stored, read without a request. The namespace is empty for cluster-scoped kinds. `None` where there is none, or where
-    /// what is stored does not fit the type.
+    /// A stored object, read without a request. The namespace is empty for cluster-scoped kinds. `None` if it
+    /// does not exist, or if the stored object does not match the type.
     #[cfg(feature = "kube")]
     #[must_use]
     pub fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
@@ -285,7 +287,8 @@ impl Cluster {
         serde_json::from_value(object).ok()
     }
 
-    /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the type is left out.
+    /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the
+    /// type is left out.
     #[cfg(feature = "kube")]
     #[must_use]
     pub fn find_all<K>(&self) -> Vec<K>
@@ -306,7 +309,8 @@ impl Cluster {
         })
     }
 
-    /// Names the object of a kind with this namespace (empty for cluster-scoped kinds) and name, with the uid that it has now.
+    /// Names the object of a kind with this namespace (empty for cluster-scoped kinds) and name, with the uid
+    /// that it has now.
     ///
     /// Without a uid, the name means the object that has it at the time of an assertion.
     #[cfg(feature = "kube")]
@@ -332,8 +336,9 @@ impl Cluster {
         Audit::new(self.inner.state.lock().audit.clone())
     }
 
-    /// Plays the conversion webhook of a definition, such as `widgets.example.com`, whose strategy is `Webhook`: the closure gets an object and the
-    /// `apiVersion` that is wanted, and returns the converted object, or the message of a failure. It must not use the cluster.
+    /// Plays the conversion webhook of a definition, such as `widgets.example.com`, whose strategy is
+    /// `Webhook`: the closure gets an object and the `apiVersion` that is wanted, and returns the converted
+    /// object, or the message of a failure. It must not use the cluster.
     ///
     /// Without it, such conversions fail as those of a webhook that cannot be reached.
     pub fn on_conversion(
@@ -347,8 +352,8 @@ impl Cluster {
             .with(|server| server.set_converter(definition, converter));
     }
 
-    /// Plays the admission webhook with this name, such as `pods.example.com`, of a stored configuration: the closure gets the `request` of the
-    /// admission review. It must not use the cluster.
+    /// Plays the admission webhook with this name, such as `pods.example.com`, of a stored configuration: the
+    /// closure gets the `request` of the admission review. It must not use the cluster.
     ///
     /// A webhook without a closure counts as one that cannot be reached: its failure policy decides.
     ///
@@ -414,7 +419,7 @@ impl Faults<'_> {
             .draw(seed, per_mille, faults);
     }
 
-    /// Forgets all rules and draws. What was injected stays counted.
+    /// Removes all rules and draws. The count of injected faults is kept.
     pub fn clear(&self) {
         self.cluster.inner.state.lock().faults.clear();
     }

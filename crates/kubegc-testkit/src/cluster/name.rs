@@ -9,10 +9,10 @@ use kubegc_core::{
     identity::{kubectl_name, split_api_version},
 };
 
-/// An object as tests name it: kind, namespace and name, and the uid where it is known.
+/// An object as tests name it: kind, namespace and name, and the uid if known.
 ///
-/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. Where the uid is known, another object
-/// under the same name is not the one that is meant.
+/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. If the
+/// uid is known, another object under the same name is not the one that is meant.
 ///
 /// # Examples
 /// ```
@@ -35,7 +35,7 @@ pub struct Name {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Uid, where it is known.
+    /// Uid, if known.
     pub uid: Option<Uid>,
 }
 

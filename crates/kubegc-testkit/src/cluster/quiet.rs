@@ -83,7 +83,8 @@ impl Inner {
         }
     }
 
-    /// Whether those who do not read have had enough time for it. Gives them that time, until somebody does something.
+    /// Whether those who do not read have had enough time for it. Gives them that time, until somebody does
+    /// something.
     async fn is_hopeless(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
         let seen = self.pulse.count();
         for round in 0..(TURNS + pauses) * LONGER {

@@ -3,7 +3,7 @@
 
 use super::{Cluster, Inner, control::Turned};
 
-/// A control plane that works by itself, until this is dropped. Made by [`Cluster::run`].
+/// A control plane that runs in the background until this is dropped. Made by [`Cluster::run`].
 #[derive(Debug)]
 #[must_use = "the control plane stops when this is dropped"]
 pub struct Running {
@@ -55,7 +55,7 @@ impl Inner {
             let idle = match self.turn() {
                 Turned::Idle(idle) => idle,
                 Turned::Called(_) | Turned::Worked => {
-                    // Others get their turn between any two steps.
+                    // Other tasks run between any two steps.
                     tokio::task::yield_now().await;
                     continue;
                 }

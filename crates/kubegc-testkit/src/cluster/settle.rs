@@ -21,7 +21,7 @@ pub struct Settled {
     pub time_passed: Duration,
     /// The pending work.
     pub rest: Rest,
-    /// Clients that hold a request or a watch and do not read on, although there is something to read.
+    /// Clients that hold a request or a watch and do not read on, although data is available.
     pub unread: Vec<Arc<str>>,
 }
 

@@ -38,8 +38,8 @@ impl Cluster {
         self.act(|plane, server| plane.restart_pod(server, namespace, name))
     }
 
-    /// Creates a Job of the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
-    /// `None` where there is no such CronJob, or the API server refuses the Job.
+    /// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
+    /// `None` if the CronJob does not exist, or the API server refuses the Job.
     #[must_use]
     pub fn create_job_from(&self, namespace: &str, cron_job: &str, name: &str) -> Option<Name> {
         let shared = &self.inner.shared;

@@ -1,7 +1,8 @@
 //! Content negotiation: objects, metadata, tables, and the two forms of discovery.
 //!
 //! # Upstream
-//! `NegotiateMediaTypeOptions` in `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, and `goautoneg.ParseAccept`, 1.20.2.
+//! `NegotiateMediaTypeOptions` in `apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, and
+//! `goautoneg.ParseAccept`, 1.20.2.
 
 use http::{HeaderMap, header::ACCEPT};
 
@@ -57,7 +58,7 @@ pub(super) enum Aggregated {
 /// The form for objects.
 ///
 /// # Errors
-/// 406 where nothing in the header is served.
+/// 406 if nothing in the header is served.
 pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
     first_accepted(headers, |clause| {
         let Some(kind) = clause.parameter("as") else {
@@ -76,10 +77,11 @@ pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
     })
 }
 
-/// The form for `/api` and `/apis`: `None` is the plain one. `newest` is the newest aggregated form that the release serves.
+/// The form for `/api` and `/apis`: `None` is the plain one. `newest` is the newest aggregated form that the
+/// release serves.
 ///
 /// # Errors
-/// 406 where nothing in the header is served.
+/// 406 if nothing in the header is served.
 pub(super) fn discovery(
     headers: &HeaderMap,
     newest: Option<Aggregated>,
@@ -155,7 +157,7 @@ impl<'a> Clause<'a> {
             };
             let (key, value) = (key.trim(), value.trim());
             if key == "q" {
-                // Saturating: what is no number counts as nothing.
+                // Saturating: a value that is no number counts as zero.
                 clause.quality = (value.parse::<f64>().unwrap_or(0.0) * 1000.0) as u32;
             } else {
                 clause.parameters.push((key, value));

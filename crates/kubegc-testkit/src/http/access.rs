@@ -34,7 +34,8 @@ impl AccessRule {
         Self::default()
     }
 
-    /// Only requests of this user: the name given to `Cluster::client_as`, or the user agent up to its first slash.
+    /// Only requests of this user: the name given to `Cluster::client_as`, or the user agent up to its first
+    /// slash.
     pub fn user(mut self, user: &str) -> Self {
         self.user = Some(user.into());
         self
@@ -46,7 +47,8 @@ impl AccessRule {
         self
     }
 
-    /// Only requests for this resource, by API group (empty for the core group) and plural name. Several calls name alternatives.
+    /// Only requests for this resource, by API group (empty for the core group) and plural name. Several
+    /// calls name alternatives.
     pub fn resource(mut self, group: &str, resource: &str) -> Self {
         self.resources.push((group.into(), resource.into()));
         self
@@ -64,7 +66,8 @@ impl AccessRule {
         self
     }
 
-    /// Only requests for this path, which names no resource, such as `/healthz` or `/apis/*`. Several calls name alternatives.
+    /// Only requests for this path, which names no resource, such as `/healthz` or `/apis/*`. Several calls
+    /// name alternatives.
     pub fn path(mut self, path: &str) -> Self {
         self.paths.push(path.into());
         self
@@ -157,7 +160,7 @@ impl fmt::Display for AccessRule {
 pub struct AccessRules(Vec<(bool, AccessRule)>);
 
 impl AccessRules {
-    /// Allows what a rule applies to.
+    /// Allows the requests that a rule applies to.
     pub fn allow(&mut self, rule: AccessRule) {
         self.0.push((true, rule));
     }

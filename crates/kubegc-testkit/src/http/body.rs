@@ -32,7 +32,7 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
     Ok(())
 }
 
-/// Reads a body that must hold an object. `kind` is what it should be, for the message.
+/// Reads a body that must hold an object. `kind` is the expected kind, for the message.
 ///
 /// # Errors
 /// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for what cannot be read.
@@ -73,7 +73,7 @@ pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, S
     }))
 }
 
-/// The beginning of a body, as refusals show it: in hexadecimal digits where it is no object.
+/// The beginning of a body, as refusals show it: in hexadecimal digits if it is no object.
 fn excerpt(body: &[u8]) -> String {
     const BYTES_MAX: usize = 30;
     if body.is_empty() {
@@ -95,13 +95,14 @@ fn excerpt(body: &[u8]) -> String {
     text
 }
 
-/// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of aliases.
+/// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of
+/// aliases.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The media type of the body, without parameters; empty where the header is missing.
+/// The media type of the body, without parameters; empty if the header is missing.
 pub(super) fn content_type(request: &http::Request<Bytes>) -> &str {
     let header = request.headers().get(CONTENT_TYPE);
     let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default();

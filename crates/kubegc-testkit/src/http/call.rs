@@ -42,7 +42,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The verb as upstream writes it; empty where it has no word.
+    /// The verb as upstream writes it; empty if it has no word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl fmt::Display for Verb {
 pub struct Call {
     /// The verb.
     pub verb: Verb,
-    /// The kind that the path addresses, where the server serves it.
+    /// The kind that the path addresses, if the server serves it.
     pub kind: Option<KindId>,
     /// API group; empty for the core group and for paths that name no resource.
     pub group: String,
@@ -88,7 +88,7 @@ pub struct Call {
     pub version: String,
     /// Plural name of the resource.
     pub resource: String,
-    /// Namespace; empty where the path names none.
+    /// Namespace; empty if the path names none.
     pub namespace: String,
     /// Name of the object. For a list or watch: the name that its field selector requires.
     pub name: String,
@@ -117,7 +117,7 @@ impl Call {
 }
 
 impl fmt::Display for Call {
-    /// `delete apps/v1 deployments shop/web (dry run)`, or method and path where no resource is named.
+    /// `delete apps/v1 deployments shop/web (dry run)`, or method and path if no resource is named.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verb == Verb::NonResource {
             return write!(f, "request {}", self.path);
@@ -206,7 +206,7 @@ struct Target {
 }
 
 impl Target {
-    /// `None` where the path does not lead to a resource.
+    /// `None` if the path does not lead to a resource.
     fn read(path: &str) -> Option<Self> {
         let mut parts = segments(path);
         let group = match parts.next()? {

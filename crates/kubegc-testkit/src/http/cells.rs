@@ -244,12 +244,12 @@ fn labels(map: &Value) -> String {
     )
 }
 
-/// A label selector as requirements; empty where it means all or, missing, nothing.
+/// A label selector as requirements; empty if it means all or, missing, nothing.
 fn selector(selector: &Value) -> String {
     label_selector(selector).unwrap_or_default().to_string()
 }
 
-/// The first values of a list, and how many more there are.
+/// The first values of a list, and the number of further ones.
 fn some_of(values: &[String], missing: &str) -> String {
     let shown = values
         .iter()

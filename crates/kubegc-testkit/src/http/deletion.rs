@@ -22,10 +22,10 @@ pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Reques
     }
 }
 
-/// The options of a deletion: from the body where there is one, else from the query. They are not checked yet.
+/// The options of a deletion: from the body if there is one, else from the query. They are not checked yet.
 ///
 /// # Errors
-/// 400 for a query that cannot be read; 415 or 500 where the body is nothing of the kind.
+/// 400 for a query that cannot be read; 415 or 500 if the body is nothing of the kind.
 ///
 /// # Upstream
 /// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2.
@@ -78,7 +78,7 @@ const OTHER_META_KINDS: [&str; 6] = [
     "UpdateOptions",
 ];
 
-/// Names the field that does not hold what it should.
+/// The error names the invalid field.
 fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
     let at = |value: &Value, key: &str| value.get(key).cloned().unwrap_or(Value::Null);
     let text = |value: Value, field: &'static str| match value {

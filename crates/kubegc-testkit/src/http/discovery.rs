@@ -178,7 +178,8 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
         }
     }
     for group in &mut groups {
-        // The catalog has the versions of built-in groups in order; those of definitions come as they were written.
+        // The catalog has the versions of built-in groups in order; those of definitions come as they were
+        // written.
         if custom.contains(&group.name) {
             group
                 .versions
@@ -192,7 +193,7 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
 /// The place of a group in lists: the first one that knows a name is the one that `kubectl` takes.
 ///
 /// # Upstream
-/// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Groups that came later follow by name.
+/// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Later groups follow by name.
 fn rank(group: &str) -> usize {
     const ORDER: [&str; 21] = [
         "",
@@ -296,8 +297,8 @@ fn stored_version(definition: &StoredObject) -> Option<String> {
 /// Storage moves to the stable versions of these groups.
 const STABLE_VERSIONS_ARE_STORED: Behavior = Behavior::since_about(22, "the beta versions are removed");
 
-/// The group and version that objects of a built-in resource are stored in: the preferred one, but for groups whose
-/// storage follows later.
+/// The group and version that objects of a built-in resource are stored in: the preferred one, but for groups
+/// whose storage follows later.
 ///
 /// # Upstream
 /// `SetVersionPriority` in `pkg/apis/*/install`, and `DefaultAPIResourceConfigSource` and

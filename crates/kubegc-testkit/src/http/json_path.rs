@@ -1,13 +1,15 @@
 //! The value of a printer column of a definition: the first value at a JSONPath.
 //!
-//! Of the language, what definitions hold: names, positions, `*` and filters that compare a field with a text, number or boolean.
+//! Of the language, what definitions hold: names, positions, `*` and filters that compare a field with a
+//! text, number or boolean.
 //!
 //! # Upstream
 //! `client-go/util/jsonpath`, 1.20.2.
 
 use serde_json::Value;
 
-/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` where nothing is.
+/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` if nothing
+/// is.
 pub(super) fn first<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     let mut found = vec![object];
     let mut rest = path;

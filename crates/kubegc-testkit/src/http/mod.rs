@@ -96,7 +96,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The code of the response; `None` where a node gives it.
+    /// The code of the response; `None` if a node gives it.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -111,7 +111,7 @@ impl Answer {
 /// the kind `Status`.
 ///
 /// # Complexity
-/// What the request takes on the server; a list of n objects takes O(n log n), discovery O(n log n) for n kinds.
+/// That of the request on the server; a list of n objects takes O(n log n), discovery O(n log n) for n kinds.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! Requests that the node of a pod serves: logs, exec, attach and port forwarding.
 //!
 //! # Upstream
-//! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and `ValidatePodLogOptions` in
-//! `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and
+//! `ValidatePodLogOptions` in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use bytes::Bytes;
 #[cfg(feature = "ws")]
@@ -99,7 +99,7 @@ pub enum NodeRequest {
 pub struct NodeCall {
     /// The request.
     pub(crate) request: NodeRequest,
-    /// The response where the node cannot be reached.
+    /// The response if the node cannot be reached.
     unreachable: Reply,
 }
 
@@ -118,7 +118,7 @@ impl NodeCall {
 }
 
 impl NodeRequest {
-    /// The pod, and the container where there is one.
+    /// The pod, and the container if one is given.
     #[must_use]
     pub const fn target(&self) -> &PodTarget {
         match self {
@@ -139,7 +139,8 @@ pub(super) fn is_answered_by_nodes(call: &Call) -> bool {
 /// Reads a request for a node.
 ///
 /// # Errors
-/// 404 without the pod, 400 for a container that the pod does not have or a pod without a node, 422 for options that contradict each other.
+/// 404 without the pod, 400 for a container that the pod does not have or a pod without a node, 422 for
+/// options that contradict each other.
 pub(super) fn answer(server: &ApiServer, call: &Call, query: &Query) -> Result<Outcome, Refusal> {
     let log = if call.subresource == "log" {
         Some(log_options(server, call, query)?)
@@ -359,7 +360,7 @@ pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
 #[cfg(feature = "ws")]
 const STREAMS_ARE_CLOSED: Behavior = Behavior::since(30, 0, "TranslateStreamCloseWebsocketRequests, beta");
 
-/// The subprotocols of WebSockets that a release speaks, best first.
+/// The WebSocket subprotocols that a release supports, best first.
 #[cfg(feature = "ws")]
 pub(crate) fn subprotocols(server: &ApiServer) -> &'static [&'static str] {
     const BOTH: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];

@@ -43,7 +43,7 @@ pub(super) struct ListOptions {
 pub(super) enum Wanted {
     /// No version is given: the latest data.
     Latest,
-    /// 0: whatever is at hand. Here that is the present.
+    /// 0: any available version. Here that is the latest one.
     Any,
     /// A version.
     At(u64),
@@ -61,7 +61,7 @@ impl Wanted {
     /// Reads `resourceVersion`.
     ///
     /// # Errors
-    /// 500, as upstream, where it is no number.
+    /// 500, as upstream, if it is no number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         match text {
             "" => Ok(Self::Latest),
@@ -137,7 +137,8 @@ impl ListOptions {
 /// The invalid combinations of options of a list or a watch.
 ///
 /// # Upstream
-/// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in 1.32 for watches.
+/// `ValidateListOptions` in `apimachinery/pkg/apis/internalversion/validation`; read in 1.20.2 for lists, in
+/// 1.32 for watches.
 fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause> {
     const FIELD: &str = "resourceVersionMatch";
     let mut causes = Vec::new();
@@ -213,7 +214,8 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
     causes
 }
 
-/// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so on.
+/// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so
+/// on.
 ///
 /// # Errors
 /// 422 with each problem.

@@ -1,9 +1,10 @@
 //! Pages of a list, and continue tokens.
 //!
-//! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps its changes.
+//! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps
+//! its changes.
 //!
 //! # Upstream
-//! `GetList` in `apiserver/pkg/storage/etcd3/store.go` and `continue.go` beside it, 1.20.2.
+//! `GetList` in `apiserver/pkg/storage/etcd3/store.go`, and `continue.go` in the same folder, 1.20.2.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(super) struct Page {
 /// Cuts the requested page.
 ///
 /// # Errors
-/// 400 for a token that is none, 410 where what it continues is forgotten, 504 where the version is not reached.
+/// 400 for an invalid token, 410 if the changes since its revision are no longer retained, 504 if the version
+/// is not reached.
 pub(super) fn of(
     server: &ApiServer,
     kind: KindId,
@@ -50,7 +52,8 @@ pub(super) fn of(
     let wanted = options.resource_version.reached(server.revision())?;
     let exact = match (options.version_match, wanted) {
         (VersionMatch::Exact, Wanted::At(revision)) => Some(revision),
-        // Without a word about it, a version means itself in a list that is cut into pages, and a minimum elsewhere.
+        // Without a word about it, a version means itself in a list that is cut into pages, and a minimum
+        // elsewhere.
         (VersionMatch::Unset, Wanted::At(revision)) if options.limit > 0 => Some(revision),
         _ => token.as_ref().and_then(|token| token.revision),
     };

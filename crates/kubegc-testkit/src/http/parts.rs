@@ -16,7 +16,7 @@ pub(super) fn takes(part: &Subresource, verb: Verb) -> bool {
     part.verbs.contains(&verb.as_str())
 }
 
-/// Group and version of the kind that a subresource is of, where that is not the resource's own.
+/// Group and version of the kind that a subresource is of, if that is not the resource's own.
 pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'static str)> {
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
 }

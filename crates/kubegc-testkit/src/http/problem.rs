@@ -1,7 +1,7 @@
 //! Refusals of this layer, with the API server's messages.
 //!
-//! Refusals of objects come from the simulated server. What is refused here concerns HTTP: methods, media types, query parameters,
-//! bodies that cannot be read.
+//! Refusals of objects come from the simulated server. This module's refusals concern HTTP: methods, media
+//! types, query parameters, bodies that cannot be read.
 
 use kubegc_sim::{Response, Status};
 use serde_json::{Map, Value, json};
@@ -151,7 +151,7 @@ pub(super) fn not_found() -> Refusal {
     problem
 }
 
-/// There is no such object, or a custom resource has no such part.
+/// The object does not exist, or a custom resource has no such subresource.
 pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
     let message = format!("{} {name:?} not found", qualified(group, resource));
     let mut problem = Problem::new(404, "NotFound", message);

@@ -22,7 +22,7 @@ impl Query {
         found.map(|(_, value)| &**value)
     }
 
-    /// The first value of a parameter; empty where there is none.
+    /// The first value of a parameter; empty if there is none.
     pub(super) fn text(&self, key: &str) -> &str {
         self.first(key).unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Query {
             .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A whole number; the text where it is none. An empty text counts as absent.
+    /// A whole number; the text if it is none. An empty text counts as absent.
     pub(super) fn number(&self, key: &str) -> Result<Option<i64>, &str> {
         match self.first(key) {
             None | Some("") => Ok(None),
@@ -51,7 +51,8 @@ impl Query {
     }
 }
 
-/// Undoes percent-encoding; `None` where an escape is cut short or no hexadecimal number. Bytes that are no UTF-8 are replaced.
+/// Undoes percent-encoding; `None` if an escape is cut short or no hexadecimal number. Bytes that are no
+/// UTF-8 are replaced.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     if !text.contains(['%', '+']) {
         return Some(text.to_owned());

@@ -136,7 +136,7 @@ impl View {
     /// Whether objects of a watch can be shown in this form.
     ///
     /// # Errors
-    /// 406 where they cannot.
+    /// 406 if they cannot.
     pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
         if let Form::PartialList(_) = self.form {
             return Err(problem::form_does_not_fit(format!(

@@ -1,8 +1,9 @@
 //! The form `Table`, as `kubectl get` prints it, and its columns.
 //!
 //! # Upstream
-//! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`, `apimachinery/pkg/util/duration` and
-//! `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`, 1.20.2.
+//! `pkg/printers/internalversion/printers.go`, `apiserver/pkg/registry/rest/table.go`,
+//! `apimachinery/pkg/util/duration` and `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`,
+//! 1.20.2.
 
 use std::borrow::Borrow;
 
@@ -27,7 +28,7 @@ pub(super) enum Rows {
 /// The columns of the kinds that have some of their own.
 const COLUMNS: &str = include_str!("columns.txt");
 
-/// A column: its name, its type, where it is shown, and what it holds.
+/// A column: its name, its type, its visibility, and its cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Column {
     name: String,
@@ -183,7 +184,7 @@ fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Val
     }
 }
 
-/// A duration as people read it: two units where the number is small, one where it is not.
+/// A duration as people read it: two units if the number is small, one if it is not.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

@@ -85,7 +85,7 @@ fn is_collection(call: &Call) -> bool {
     call.name.is_empty() || matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
 }
 
-/// Whether the verb is one for objects where an object is named, and one for collections where none is.
+/// Whether the verb is one for objects if an object is named, and one for collections if none is.
 const fn fits(call: &Call, collection: bool) -> bool {
     match call.verb {
         Verb::Create | Verb::List | Verb::Watch | Verb::DeleteCollection => collection,

@@ -4,7 +4,8 @@
 //!
 //! # Upstream
 //! `TokenREST.Create` in `pkg/registry/core/serviceaccount/storage/token.go`, `ValidateTokenRequest` in
-//! `pkg/apis/authentication/validation/validation.go`, and `Claims` in `pkg/serviceaccount/claims.go`, 1.20.2.
+//! `pkg/apis/authentication/validation/validation.go`, and `Claims` in `pkg/serviceaccount/claims.go`,
+//! 1.20.2.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,8 +41,8 @@ const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI
 /// Performs a token request.
 ///
 /// # Errors
-/// 404 where the service account or the object that the token is bound to does not exist, 422 for a lifetime out of bounds, 400 and 409 for
-/// an object that the token cannot be bound to.
+/// 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
+/// out of bounds, 400 and 409 for an object that the token cannot be bound to.
 pub(super) fn answer(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
     let account = find(server, "serviceaccounts", call, &call.name)?;
     let spec = request.get("spec").cloned().unwrap_or(Value::Null);

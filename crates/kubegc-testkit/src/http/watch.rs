@@ -1,7 +1,8 @@
 //! Watches: initial events, changes, objects that enter or leave the selection, and the end.
 //!
 //! # Upstream
-//! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as of 1.32.
+//! `Cacher` and `cacheWatcher` in `apiserver/pkg/storage/cacher`, 1.20.2; the initial list in the stream as
+//! of 1.32.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -60,7 +61,7 @@ enum State {
 pub enum WatchStep {
     /// Sends these lines, and is to be polled again.
     Lines(Bytes),
-    /// Has nothing to say before the server changes, or before this time. Polling earlier does no harm.
+    /// Has no event before the server changes, or before this time. Earlier polling does no harm.
     Wait {
         /// The time at which it has an event to send even if nothing changes.
         until: Option<Timestamp>,
@@ -73,7 +74,7 @@ impl Watch {
     /// Begins a watch.
     ///
     /// # Errors
-    /// 504 where the stream should begin with a list of a version that is not reached.
+    /// 504 if the stream should begin with a list of a version that is not reached.
     pub(super) fn begin(
         server: &ApiServer,
         kind: KindId,
@@ -114,7 +115,8 @@ impl Watch {
     /// Performs one step.
     ///
     /// # Complexity
-    /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred selected ones.
+    /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred
+    /// selected ones.
     pub fn poll(&mut self, server: &ApiServer) -> WatchStep {
         match self.state {
             State::Open => {}
@@ -170,7 +172,8 @@ impl Watch {
         self.idle(server)
     }
 
-    /// Makes the next step say that the watch began too far back, as a server does that has forgotten what comes next.
+    /// Makes the next step send the error that the watch began too far back, as a server does that no longer
+    /// retains the following changes.
     pub fn expire(&mut self) {
         if self.state == State::Open {
             self.state = State::Expiring;

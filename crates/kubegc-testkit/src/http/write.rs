@@ -100,7 +100,7 @@ fn carry_out(
 /// A response of the simulated server, in the requested form.
 ///
 /// # Errors
-/// 406 where it does not take that form.
+/// 406 if it does not take that form.
 pub(super) fn respond(
     server: &ApiServer,
     kind: KindId,
@@ -142,7 +142,7 @@ fn respond_page(
 /// Objects as a version of the API shows them.
 ///
 /// # Errors
-/// 500 where one of them is not converted.
+/// 500 if one of them is not converted.
 pub(super) fn shown_all(
     server: &ApiServer,
     kind: KindId,
@@ -258,7 +258,7 @@ fn patch<'a>(
     })
 }
 
-/// Deletes what a list with the same options shows.
+/// Deletes the objects that a list with the same options returns.
 fn delete_collection(
     server: &mut ApiServer,
     call: &Call,

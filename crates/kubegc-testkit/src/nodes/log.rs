@@ -60,7 +60,8 @@ impl Log {
         self
     }
 
-    /// The lines that a client gets that follows the log. Its response ends with the stream; without one it ends after the present lines.
+    /// The lines that a client gets that follows the log. Its response ends with the stream; without one it
+    /// ends after the present lines.
     #[must_use]
     pub fn then(mut self, lines: impl Stream<Item = String> + Send + 'static) -> Self {
         self.more = Some(Box::pin(lines));

@@ -177,8 +177,8 @@ impl Nodes<'_> {
         self.register(Handler::Log(Arc::new(log)));
     }
 
-    /// Runs commands. The closure plays the process: it reads and writes its streams, and returns how it ends. It is dropped where
-    /// the client disconnects.
+    /// Runs commands. The closure plays the process: it reads and writes its streams, and returns how it
+    /// ends. It is dropped when the client disconnects.
     ///
     /// The client connects over WebSockets (`v5.channel.k8s.io` and `v4.channel.k8s.io`); SPDY is not served.
     #[cfg(feature = "ws")]

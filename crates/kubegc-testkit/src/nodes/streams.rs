@@ -1,7 +1,8 @@
 //! Sessions over WebSockets: the streams of a process, and forwarded ports.
 //!
 //! # Upstream
-//! `pkg/kubelet/cri/streaming/remotecommand/{websocket,exec}.go` and `pkg/kubelet/cri/streaming/portforward/websocket.go`, 1.20.2; closed streams:
+//! `pkg/kubelet/cri/streaming/remotecommand/{websocket,exec}.go` and
+//! `pkg/kubelet/cri/streaming/portforward/websocket.go`, 1.20.2; closed streams:
 //! `apimachinery/pkg/util/remotecommand/constants.go`, 1.30.0.
 
 use std::{fmt, io, sync::Arc};
@@ -43,7 +44,7 @@ const STREAM_BYTES: usize = 64 * 1024;
 /// The streams of a process that a closure plays.
 #[non_exhaustive]
 pub struct Process {
-    /// Standard input: at its end at once where the client sends none.
+    /// Standard input: at its end at once if the client sends none.
     pub stdin: Box<dyn AsyncRead + Send + Unpin>,
     /// Standard output.
     pub stdout: Box<dyn AsyncWrite + Send + Unpin>,
@@ -290,7 +291,8 @@ async fn run(inner: Arc<Inner>, socket: Socket, request: ExecRequest, process: E
     }
 }
 
-/// Forwards ports: each has a channel for data and one for an error, and both begin with the number of the port.
+/// Forwards ports: each has a channel for data and one for an error, and both begin with the number of the
+/// port.
 async fn forward(inner: Arc<Inner>, socket: Socket, forwarding: Forwarding) {
     let Forwarding { request, serve } = forwarding;
     let (sink, mut received) = socket.split();

@@ -1,7 +1,7 @@
 //! Upgrades of requests to WebSockets, without sockets.
 //!
-//! Clients take the upgraded connection out of the response with `hyper::upgrade::on`, and only hyper's own connections put one there. So each
-//! upgrade runs hyper's client over a pipe in memory.
+//! Clients take the upgraded connection out of the response with `hyper::upgrade::on`, and only hyper's own
+//! connections put one there. So each upgrade runs hyper's client over a pipe in memory.
 
 use std::{future::Future, pin::Pin};
 
@@ -31,10 +31,10 @@ pub(crate) struct Upgrade {
     session: Session,
 }
 
-/// The subprotocol that a client and the server speak both.
+/// The subprotocol that both the client and the server support.
 ///
 /// # Errors
-/// Names what the request lacks.
+/// The error names the missing part of the request.
 pub(super) fn negotiate(
     headers: &HeaderMap,
     served: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Persistent sets of choices, and what an idle state does not need in its fingerprint.
+//! Persistent sets of choices, and the parts of an idle state that its fingerprint omits.
 
 use kubegc_control_plane::Simulation;
 use kubegc_core::{
@@ -63,7 +63,7 @@ struct View<'a> {
     repeatable: Set,
     /// The collector knows that they are being deleted, or they are quiet, so attempts for them end at once.
     inert: Set,
-    /// The object of each call in flight, and whether its dependents are being released.
+    /// The object of each request in flight, and whether its dependents are being released.
     items: Vec<(usize, bool)>,
 }
 
@@ -280,7 +280,7 @@ impl<'a> View<'a> {
         !has_owner && self.objects.shared & bit(at) == 0 && deletes.count() <= 1
     }
 
-    /// The calls of an attempt to delete an object.
+    /// The requests of an attempt to delete an object.
     fn calls_for(&self, object: usize) -> impl Iterator<Item = &Call> {
         let items = self.race.in_flight.iter().zip(&self.items);
         items
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
             .map(|(call, _)| call)
     }
 
-    /// The footprint of a step, which is tried for that; `None` where it is not known.
+    /// The footprint of a step, which is tried for that; `None` if it is not known.
     fn footprint(&self, choice: Choice) -> Option<Footprint> {
         match choice {
             Choice::Show(kind) => {
@@ -503,7 +503,7 @@ impl<'a> View<'a> {
         footprint
     }
 
-    /// The smallest set with a choice that this analysis can show to be persistent; `None` where it is not
+    /// The smallest set with a choice that this analysis can show to be persistent; `None` if it is not
     /// smaller than a bound.
     fn close(
         &self,
@@ -742,7 +742,7 @@ impl Future {
     }
 }
 
-/// Whether a call belongs to an attempt that read owner references and will delete only that version: it
+/// Whether a request belongs to an attempt that read owner references and will delete only that version: it
 /// fails once the object has none.
 fn rests_on_owners(call: &Call) -> bool {
     match (&call.ask.request, &call.ask.reason) {

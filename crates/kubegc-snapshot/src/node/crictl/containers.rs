@@ -19,8 +19,8 @@ impl Listed for Container {
 
 /// Reads a container.
 ///
-/// Its id, its sandbox and its image must be told, since they say what it keeps in use. Where another field cannot be read, the container
-/// is held: taken as running.
+/// Its id, its sandbox and its image are required, because they determine what it keeps in use. If another
+/// field cannot be read, the container is kept: it counts as running.
 pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome<Container> {
     let id = short(entry.peek(&["id"]).unwrap_or("?"));
     entry.call(match entry.peek(&["metadata", "name"]) {
@@ -78,7 +78,7 @@ pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome
     }
 }
 
-/// The state, by name or by number; `None` where it is not told.
+/// The state, by name or by number; `None` if it is missing.
 pub(super) fn state(entry: &mut Entry<'_, '_>) -> Option<ContainerState> {
     let path = &["state"];
     let known = match entry.value(path) {

@@ -13,7 +13,7 @@ impl Listed for Image {
     }
 }
 
-/// Reads an image. One that cannot be read is left out: what is not listed is not removed.
+/// Reads an image. An unreadable one is left out: an image that is not listed is not removed.
 pub(crate) fn read(entry: &mut Entry<'_, '_>) -> Outcome<Image> {
     let id = entry.peek(&["id"]).unwrap_or("?");
     let name = ["repoTags", "repoDigests"]

@@ -1,7 +1,8 @@
-//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the image file system.
+//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the
+//! image file system.
 //!
-//! **A listing is whole or it is none.** An entry that cannot be read makes the listing unknown, because what it holds could be what keeps
-//! an image, a sandbox or a pod's other containers from being collected.
+//! **A listing is complete or unknown.** An unreadable entry makes the listing unknown, because the entry
+//! could be the reason to keep an image, a sandbox or a pod's other containers.
 
 mod containers;
 mod images;
@@ -25,15 +26,16 @@ use super::{
 };
 use crate::{Place, loose::name_of};
 
-/// What reading one entry came to.
+/// The result of reading one entry.
 pub(crate) enum Outcome<T> {
-    /// It says all that decides.
+    /// All deciding fields are present.
     Sure(T),
-    /// It has a flaw; this is the entry such that nothing is done to it and what it uses stays used.
+    /// It has a flaw. This entry is adjusted so that nothing is done to it and everything that it uses stays
+    /// used.
     Held(T),
     /// It has a flaw, and without it nothing is done that would not be done with it.
     LeftOut,
-    /// It has a flaw that leaves open what it uses.
+    /// It has a flaw that makes unknown what it uses.
     Lost,
 }
 
@@ -43,7 +45,7 @@ pub(crate) trait Listed: PartialEq {
     fn key(&self) -> (Arc<str>, Arc<str>);
 }
 
-/// Reads a listing; the reason where it is unknown.
+/// Reads a listing; the reason if it is unknown.
 ///
 /// # Complexity
 /// O(n log n) for n entries.
@@ -127,7 +129,7 @@ fn short(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// A time of creation, in nanoseconds; `None` where it is not told.
+/// A creation time, in nanoseconds; `None` if it is missing.
 fn created_at(
     entry: &mut Entry<'_, '_>,
     now: Option<kubegc_core::Timestamp>,

@@ -19,8 +19,8 @@ impl Listed for Sandbox {
 
 /// Reads a sandbox.
 ///
-/// The pod is the one of the metadata; without metadata, the one of the labels. Where a field cannot be read, the sandbox is held: taken
-/// as ready, or left out where it has no id.
+/// The pod is the one of the metadata; without metadata, the one of the labels. If a field cannot be read,
+/// the sandbox is kept: it counts as ready, or is left out if it has no id.
 pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome<Sandbox> {
     let id = short(entry.peek(&["id"]).unwrap_or("?"));
     entry.call(match entry.peek(&["metadata", "name"]) {
@@ -75,7 +75,8 @@ pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome
     }
 }
 
-/// The state, by name or by number; `None` where it is not told. One that is not known counts as ready: such a sandbox stays.
+/// The state, by name or by number; `None` if it is missing. An unknown state counts as ready: such a sandbox
+/// is kept.
 fn state(entry: &mut Entry<'_, '_>) -> Option<SandboxState> {
     let path = &["state"];
     let known = match entry.value(path) {

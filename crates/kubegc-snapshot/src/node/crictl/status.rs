@@ -1,4 +1,4 @@
-//! What `crictl inspect` says of one container.
+//! The output of `crictl inspect` for one container.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Reads the id and the status of a container; the reason where they cannot be made out.
+/// Reads the id and the status of a container; the reason if they cannot be made out.
 pub(crate) fn read(
     value: &Value,
     place: &Place,

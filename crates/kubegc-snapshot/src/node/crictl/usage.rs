@@ -1,4 +1,5 @@
-//! What `crictl imagefsinfo` says: how much images and writable layers use. It knows neither capacities nor what is free.
+//! The output of `crictl imagefsinfo`: usage by images and writable layers. It contains neither capacities
+//! nor free space.
 
 use std::sync::Arc;
 
@@ -14,27 +15,27 @@ use crate::{
     },
 };
 
-/// What a runtime uses of one file system.
+/// The runtime's usage of one file system.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystemUsage {
-    /// Where it is mounted; empty where the runtime does not say.
+    /// The mount point; empty if the runtime does not report it.
     pub mountpoint: Arc<str>,
-    /// Bytes used; `None` where unknown.
+    /// Bytes used; `None` if unknown.
     pub used_bytes: Option<u64>,
-    /// Inodes used; `None` where unknown.
+    /// Inodes used; `None` if unknown.
     pub inodes_used: Option<u64>,
-    /// When this was so; `None` where unknown.
+    /// The time of the measurement; `None` if unknown.
     pub at: Option<Timestamp>,
 }
 
-/// What a runtime uses: of the file systems of images, and of those of writable layers.
+/// The runtime's usage of the file systems of images, and of those of writable layers.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeUsage {
-    /// File systems with images. Upstream looks at the first.
+    /// File systems with images. Upstream reads the first.
     pub images: Vec<FileSystemUsage>,
-    /// File systems with writable layers; empty where the runtime does not tell them apart.
+    /// File systems with writable layers; empty if the runtime does not distinguish them.
     pub containers: Vec<FileSystemUsage>,
 }
 
