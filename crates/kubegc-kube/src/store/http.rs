@@ -282,7 +282,7 @@ mod tests {
             (500, None, None, unknown("said")),
             (503, Some("3"), None, unknown("said")),
             (504, None, None, unknown("said")),
-            (302, None, None, unknown("302: said")),
+            (302, None, None, unknown("said")),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(text) = header {
