@@ -227,8 +227,8 @@ impl Builder {
         self
     }
 
-    /// Actors other than the collector. Default: pods terminate after their grace period, and finalizer
-    /// owners do not remove their finalizers.
+    /// Assumptions about kubelets, cloud and storage. Default: pods end after their grace period, the cloud
+    /// and CSI controllers remove their finalizers, and other finalizers stay.
     pub fn assumptions(mut self, assumptions: Assumptions) -> Self {
         self.assumptions = assumptions;
         self
