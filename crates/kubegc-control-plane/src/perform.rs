@@ -8,7 +8,7 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
-use kubegc_sim::{ApiServer, Selector, StoredObject};
+use kubegc_sim::{ApiServer, Filter, StoredObject};
 use kubegc_snapshot::JsonDocuments;
 
 use crate::{
@@ -80,7 +80,7 @@ impl ControlPlane {
                 options,
             } => {
                 let kind = resolve(server, resource)?;
-                let everything = Selector::everything();
+                let everything = Filter::default();
                 done(&server.delete_collection_with(kind, Some(namespace), &everything, options))?
             }
             Request::DeleteContent {
@@ -177,12 +177,7 @@ struct Failure {
 impl From<StoreError> for Failure {
     /// An error without a response of the server.
     fn from(error: StoreError) -> Self {
-        let code = match error {
-            StoreError::NotFound => 404,
-            StoreError::Conflict { .. } => 409,
-            StoreError::Invalid { .. } => 422,
-            _ => 500,
-        };
+        let code = error.status().unwrap_or(500);
         Self {
             error,
             code: (code, None),

@@ -179,4 +179,20 @@ impl StoreError {
             _ => Self::Unknown { message },
         }
     }
+
+    /// The HTTP status code that stands for the error; `None` for one that no single code stands for.
+    #[must_use]
+    pub const fn status(&self) -> Option<u16> {
+        Some(match self {
+            Self::NotFound => 404,
+            Self::Conflict { .. } => 409,
+            Self::Expired => 410,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid { .. } => 422,
+            Self::Refused { code, .. } => *code,
+            Self::NoMapping { .. } | Self::Unknown { .. } | Self::Unlisted | Self::NotSupported { .. } => {
+                return None;
+            }
+        })
+    }
 }

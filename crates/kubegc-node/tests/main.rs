@@ -10,7 +10,6 @@ mod log;
 mod pausing;
 mod pod_directory;
 mod policy;
-mod rules;
 mod sandbox;
 mod schedule;
 mod world;

@@ -12,6 +12,5 @@ mod oracle_fixpoint;
 mod orphan_plan;
 mod probe;
 mod retry_rules;
-mod rules;
 mod versions;
 mod worker_rules;

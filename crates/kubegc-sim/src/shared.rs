@@ -15,7 +15,7 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{ApiServer, EventType, Response, ResponseBody, Selector, StoredObject};
+use crate::{ApiServer, EventType, Filter, Response, ResponseBody, StoredObject};
 
 /// An [`ApiServer`] with shared ownership. Clones are the same server.
 ///
@@ -296,7 +296,7 @@ impl ObjectStore for SharedApiServer {
         options: &DeleteOptions,
     ) -> Result<(), StoreError> {
         self.on(resource, |server, kind| {
-            let everything = Selector::everything();
+            let everything = Filter::default();
             let answer = server.delete_collection_with(kind, Some(namespace), &everything, options);
             match answer.status() {
                 Some(status) => Err(status.to_error()),

@@ -10,7 +10,7 @@ use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, PatchType, StoreError, Timestamp,
     record::{Body, Condition, Namespace, Pod, Record, Resource},
 };
-use kubegc_sim::{ApiServer, Response as Answer, Selector, StoredObject, rng::mix};
+use kubegc_sim::{ApiServer, Filter, Response as Answer, StoredObject, rng::mix};
 use serde_json::{Value, json};
 
 /// The namespace controller with its queue and the pass in progress.
@@ -226,7 +226,7 @@ impl NamespaceController {
                 options,
             } => {
                 let kind = kind_of(server, resource);
-                let everything = Selector::everything();
+                let everything = Filter::default();
                 kind.and_then(|kind| {
                     done(&server.delete_collection_with(kind, Some(namespace), &everything, options))
                 })

@@ -6,61 +6,33 @@ use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::b
 
 use super::{ApiServer, Response};
 use crate::{
-    Filter, Selector, StoredObject,
+    Filter, StoredObject,
     status::{self, Refusal},
 };
 
 impl ApiServer {
-    /// Deletes the objects of a resource that a selector matches, in one namespace or in all.
+    /// Deletes the objects of a resource in a namespace (in all of them without one) that match a filter.
     ///
-    /// Preconditions apply to each object. The first error other than *not found* ends the deletion and is
-    /// the response; objects that were already deleted stay deleted. A successful response contains the list
-    /// as it was read.
+    /// Preconditions apply to each object. The first refusal other than *not found* ends the deletion and is the
+    /// response; the objects before it stay deleted. The response to a success is the list as it was read.
     ///
     /// # Upstream
-    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one
-    /// worker.
+    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one worker.
     pub fn delete_collection(
-        &mut self,
-        kind: KindId,
-        namespace: Option<&str>,
-        selector: &Selector,
-        options: &DeleteOptionsSpec,
-    ) -> Response {
-        self.delete_collection_filtered(kind, namespace, &selector.clone().into(), options)
-    }
-
-    /// Deletes the objects of a collection that a filter matches: as
-    /// [`delete_collection`](Self::delete_collection) does.
-    pub fn delete_collection_filtered(
         &mut self,
         kind: KindId,
         namespace: Option<&str>,
         filter: &Filter,
         options: &DeleteOptionsSpec,
     ) -> Response {
-        if let Err(refusal) = self.kind(kind) {
-            return refusal.into();
-        }
-        match options.validate() {
-            Ok(options) => self.delete_collection_filtered_with(kind, namespace, filter, &options),
-            Err(errors) => status::invalid_delete_options(&errors).into(),
-        }
+        self.kind(kind)
+            .and_then(|_| valid(options))
+            .and_then(|options| self.try_delete_collection(kind, namespace, filter, &options))
+            .into()
     }
 
-    /// Deletes a collection, with validated options.
+    /// Deletes a collection with options that are valid already.
     pub fn delete_collection_with(
-        &mut self,
-        kind: KindId,
-        namespace: Option<&str>,
-        selector: &Selector,
-        options: &DeleteOptions,
-    ) -> Response {
-        self.delete_collection_filtered_with(kind, namespace, &selector.clone().into(), options)
-    }
-
-    /// Deletes the objects that a filter matches, with validated options.
-    pub fn delete_collection_filtered_with(
         &mut self,
         kind: KindId,
         namespace: Option<&str>,
@@ -71,6 +43,20 @@ impl ApiServer {
             .into()
     }
 
+    /// Deletes these objects of a kind, such as those of one page of a list, as
+    /// [`delete_collection`](Self::delete_collection) does.
+    pub fn delete_objects(
+        &mut self,
+        kind: KindId,
+        objects: Vec<Arc<StoredObject>>,
+        options: &DeleteOptionsSpec,
+    ) -> Response {
+        let list = Response::list(objects, self.revision);
+        valid(options)
+            .and_then(|options| self.delete_listed(kind, list, &options))
+            .into()
+    }
+
     fn try_delete_collection(
         &mut self,
         kind: KindId,
@@ -78,43 +64,30 @@ impl ApiServer {
         filter: &Filter,
         options: &DeleteOptions,
     ) -> Result<Response, Refusal> {
-        self.kind(kind)?;
-        if !self.resource(kind).verbs.delete_collection {
-            return Err(status::method_not_allowed(self.resource(kind), None));
-        }
+        self.deletes_collections(kind)?;
         let list = self.try_list(kind, namespace, filter)?;
-        self.delete_each(kind, list.items(), options)?;
-        Ok(list)
+        self.delete_listed(kind, list, options)
     }
 
-    /// Deletes these objects of a kind, such as those of one page of a list, as
-    /// [`delete_collection`](Self::delete_collection) does. A successful response contains them.
-    pub fn delete_objects(
-        &mut self,
-        kind: KindId,
-        objects: Vec<Arc<StoredObject>>,
-        options: &DeleteOptionsSpec,
-    ) -> Response {
-        let revision = self.revision;
-        let deleted = match options.validate() {
-            Err(errors) => Err(status::invalid_delete_options(&errors)),
-            Ok(_) if !self.resource(kind).verbs.delete_collection => {
-                Err(status::method_not_allowed(self.resource(kind), None))
-            }
-            Ok(options) => self.delete_each(kind, &objects, &options),
-        };
-        deleted.map(|()| Response::list(objects, revision)).into()
+    fn deletes_collections(&self, kind: KindId) -> Result<(), Refusal> {
+        self.kind(kind)?;
+        if self.resource(kind).verbs.delete_collection {
+            return Ok(());
+        }
+        Err(status::method_not_allowed(self.resource(kind), None))
     }
 
-    fn delete_each(
+    /// Deletes the objects of a list, and responds with it.
+    fn delete_listed(
         &mut self,
         kind: KindId,
-        objects: &[Arc<StoredObject>],
+        list: Response,
         options: &DeleteOptions,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Response, Refusal> {
+        self.deletes_collections(kind)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
         let mut grace = options.grace_period_seconds;
-        for object in objects {
+        for object in list.items() {
             if each_its_own {
                 grace = options.grace_period_seconds;
             }
@@ -132,6 +105,12 @@ impl ApiServer {
                 Ok(_) | Err(_) => {}
             }
         }
-        Ok(())
+        Ok(list)
     }
+}
+
+fn valid(options: &DeleteOptionsSpec) -> Result<DeleteOptions, Refusal> {
+    options
+        .validate()
+        .map_err(|errors| status::invalid_delete_options(&errors))
 }

@@ -7,7 +7,7 @@ use kubegc_core::{
     admission::{Webhook, WebhookRule},
     deletion::DeleteOptionsSpec,
 };
-use kubegc_sim::{AdmissionWebhook, Selector};
+use kubegc_sim::{AdmissionWebhook, Filter};
 use serde_json::json;
 
 use crate::world::{MERGE, World, dry_run, policy, world};
@@ -70,7 +70,7 @@ fn deletes_are_refused_with_upstreams_message_and_change_nothing() {
         }
     }
     let kind = world.kind("ConfigMap");
-    let all = Selector::everything();
+    let all = Filter::default();
     let answer = world
         .server
         .delete_collection(kind, Some("ns"), &all, &policy("Background"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubegc_core::{ApiResource, KindId, Scope, deletion::DeleteOptionsSpec};
-use kubegc_sim::{CrdCleaner, CrdRegistration, CrdStep, Event, Manifest, RegistrationStep, Selector};
+use kubegc_sim::{CrdCleaner, CrdRegistration, CrdStep, Event, Filter, Manifest, RegistrationStep};
 use serde_json::{Value, json};
 
 use crate::world::{MERGE, World, dry_run, expecting, message, orphan_dependents, policy, texts, world_of};
@@ -329,7 +329,7 @@ fn deletecollection_deletes_definitions_and_keeps_their_custom_resources() {
     let object = json!({"metadata": {"name": "a"}});
     assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
     let crds = world.kind(CRD);
-    let everything = Selector::everything();
+    let everything = Filter::default();
     let options = DeleteOptionsSpec::default();
     let answer = world.server.delete_collection(crds, None, &everything, &options);
     assert_eq!(answer.code, 200);

@@ -189,7 +189,7 @@ fn a_field_that_a_kind_does_not_have_is_refused() {
             world.server.list_filtered(kind, None, &filter),
             world
                 .server
-                .delete_collection_filtered(kind, None, &filter, &DeleteOptionsSpec::default()),
+                .delete_collection(kind, None, &filter, &DeleteOptionsSpec::default()),
             *world.server.check_filter(kind, &filter).unwrap_err(),
         ];
         for answer in answers {
@@ -225,7 +225,7 @@ fn lists_and_collections_take_labels_and_fields_together() {
     let options = DeleteOptionsSpec::default();
     let answer = world
         .server
-        .delete_collection_filtered(kind, Some("ns"), &filter, &options);
+        .delete_collection(kind, Some("ns"), &filter, &options);
     assert_eq!(answer.code, 200);
     let left = world.server.list_filtered(kind, None, &Filter::default());
     assert_eq!(names(left.items()), ["b", "c"]);

@@ -1,7 +1,7 @@
 //! Namespaces and collections: S-33 to S-36.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
-use kubegc_sim::Selector;
+use kubegc_sim::{Filter, Selector};
 use serde_json::{Value, json};
 
 use crate::world::{
@@ -187,16 +187,17 @@ fn s_33_a_collection_is_deleted_one_by_one_with_the_same_options() {
     ]);
     let kind = world.kind("Secret");
     let picked: Selector = "name!=a".parse().unwrap();
-    let answer = world
-        .server
-        .delete_collection(kind, Some("ns"), &picked, &policy("Background"));
+    let answer =
+        world
+            .server
+            .delete_collection(kind, Some("ns"), &picked.clone().into(), &policy("Background"));
     let names: Vec<&str> = answer.items().iter().map(|object| &*object.meta.name).collect();
     assert_eq!((answer.code, names), (200, vec!["b", "c"]));
     assert!(!world.get("Secret", "a").is_null() && world.get("Secret", "c").is_null());
     assert_eq!(world.finalizers("Secret", "b"), ["x.dev/a"]);
     let answer = world
         .server
-        .delete_collection(kind, None, &Selector::everything(), &policy("Odd"));
+        .delete_collection(kind, None, &Filter::default(), &policy("Odd"));
     assert_eq!(answer.code, 422);
 }
 
@@ -204,7 +205,7 @@ fn s_33_a_collection_is_deleted_one_by_one_with_the_same_options() {
 fn s_34_preconditions_apply_to_each_and_the_first_refusal_ends_it() {
     let mut world = secrets(&[("a", json!([])), ("b", json!([]))]);
     let kind = world.kind("Secret");
-    let everything = Selector::everything();
+    let everything = Filter::default();
     let options = expecting(Some("uid-a"), None);
     let answer = world
         .server
@@ -233,7 +234,7 @@ fn s_33_the_grace_of_one_pod_leaks_to_the_next_until_options_are_copied() {
         let options = DeleteOptionsSpec::default();
         world
             .server
-            .delete_collection(kind, Some("ns"), &Selector::everything(), &options);
+            .delete_collection(kind, Some("ns"), &Filter::default(), &options);
         assert_eq!(
             world.get("Pod", "b")["metadata"]["deletionGracePeriodSeconds"],
             expected,

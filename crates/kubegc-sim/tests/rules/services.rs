@@ -1,7 +1,7 @@
 //! DELETE of Services and their Endpoints: `REST.Delete` up to 1.22, `REST.afterDelete` from 1.23 on.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
-use kubegc_sim::{ResponseBody, Selector};
+use kubegc_sim::{Filter, ResponseBody};
 use serde_json::json;
 
 use crate::world::{MERGE, World, dry_run, expecting, orphan_dependents, policy, world_of};
@@ -92,7 +92,7 @@ fn deletecollection_deletes_the_endpoints_of_each_service() {
     let mut world = cluster("1.23.0", &[]);
     let services = world.kind("Service");
     let options = DeleteOptionsSpec::default();
-    let everything = Selector::everything();
+    let everything = Filter::default();
     let answer = world
         .server
         .delete_collection(services, Some("ns"), &everything, &options);

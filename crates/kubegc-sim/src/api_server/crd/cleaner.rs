@@ -8,7 +8,7 @@ use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 
 use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
-    ApiServer, Selector, StoredObject,
+    ApiServer, Filter, StoredObject,
     api_server::{
         kinds::Special,
         update::{Author, Part},
@@ -206,7 +206,7 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
         .unwrap_or_default();
     namespaces.iter().all(|namespace| {
         let options = DeleteOptions::default();
-        let everything = Selector::everything();
+        let everything = Filter::default();
         let delete = |server: &mut ApiServer| {
             server.delete_collection_with(kind, Some(namespace), &everything, &options)
         };
