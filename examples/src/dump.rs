@@ -5,6 +5,10 @@ use std::{
     error::Error,
     io::IsTerminal,
     path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -144,10 +148,11 @@ impl DumpArguments {
         } else {
             (self.dump.clone(), Vec::new())
         };
+        let progress = Progress::default();
         let mut reader = Reader::new(self.kubernetes.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(self.kubernetes.is_none() && !self.is_bundled())
             .default_namespace("default")
-            .on_progress(progress())
+            .on_progress(progress.report())
             .lenient(self.lenient);
         for kind in self.complete.iter().map(String::as_str).chain(complete) {
             reader = reader.complete(kind);
@@ -160,7 +165,7 @@ impl DumpArguments {
             _ => reader.read_path(path),
         })?;
         let snapshot = reader.finish()?;
-        end_progress();
+        progress.end();
         // The bundled dump explains itself in files of its own.
         if !self.is_bundled() {
             self.note_findings(&snapshot);
@@ -179,28 +184,36 @@ impl DumpArguments {
 /// The time without a report, and between two.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
-/// Writes to stderr how much was read, if that is a terminal and the reading takes long.
+/// The line on stderr that says how much was read, if that is a terminal and the reading takes long.
+#[derive(Clone, Default)]
+struct Progress {
+    is_shown: Arc<AtomicBool>,
+}
+
 #[expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
     reason = "progress of command line tools"
 )]
-fn progress() -> impl FnMut(u64) + Send + Sync + 'static {
-    let mut last = Instant::now();
-    let is_shown = std::io::stderr().is_terminal();
-    move |bytes| {
-        if is_shown && last.elapsed() >= PROGRESS_AFTER {
-            last = Instant::now();
-            eprint!("\rread {} MB ", bytes / 1_000_000);
+impl Progress {
+    fn report(&self) -> impl FnMut(u64) + Send + Sync + 'static {
+        let mut last = Instant::now();
+        let is_terminal = std::io::stderr().is_terminal();
+        let is_shown = Arc::clone(&self.is_shown);
+        move |bytes| {
+            if is_terminal && last.elapsed() >= PROGRESS_AFTER {
+                last = Instant::now();
+                is_shown.store(true, Ordering::Relaxed);
+                eprint!("\rread {} MB ", bytes / 1_000_000);
+            }
         }
     }
-}
 
-/// Ends the line of the progress.
-#[expect(clippy::print_stderr, reason = "progress of command line tools")]
-fn end_progress() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\u{1b}[K");
+    /// Clears the line.
+    fn end(&self) {
+        if self.is_shown.load(Ordering::Relaxed) {
+            eprint!("\r\u{1b}[K");
+        }
     }
 }
 

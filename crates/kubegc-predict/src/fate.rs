@@ -147,12 +147,16 @@ impl fmt::Display for Missing {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Finding {
-    /// An object is deleted and its controller is kept: the controller will most likely create another one.
-    OwnerMayRecreate {
+    /// An object is deleted and its controller is kept and creates another one. Its name may differ. No
+    /// finding says so of an object that its controller no longer needs.
+    CreatedAgain {
         /// The deleted object.
         object: ObjectRef,
         /// The controller.
         controller: ObjectRef,
+        /// Whether the dump shows that it does. Otherwise it may: its kind is not one of Kubernetes, or data
+        /// is missing.
+        is_certain: bool,
     },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
     /// deleted or kept themselves.
@@ -212,6 +216,8 @@ pub enum Finding {
         /// The number of objects that refer to it.
         objects: usize,
     },
+    /// No object of the dump matches the selectors of the intents.
+    NothingSelected,
     /// The simulation reached its bound before it ended.
     DidNotSettle,
 }
@@ -222,13 +228,14 @@ const KINDS_SHOWN: usize = 6;
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OwnerMayRecreate { object, controller } => {
-                write!(
-                    f,
-                    "{} is deleted, and its controller {}, which is kept, may create it again",
-                    object.short(),
-                    controller.short()
-                )
+            Self::CreatedAgain {
+                object,
+                controller,
+                is_certain,
+            } => {
+                let (object, controller) = (object.short(), controller.short());
+                let is = if *is_certain { "is" } else { "may be" };
+                write!(f, "{object} {is} created again by {controller}, which is kept")
             }
             Self::UnseenDependents { kinds } => {
                 let shown = kinds.len().min(KINDS_SHOWN);
@@ -300,6 +307,7 @@ impl fmt::Display for Finding {
                      `kubectl get {resource}{all}`"
                 )
             }
+            Self::NothingSelected => f.write_str("no object of the dump matches the selectors"),
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }
     }

@@ -20,9 +20,10 @@ use kubegc_snapshot::SnapshotObject;
 
 use crate::{
     Assumptions, Cluster,
-    cluster::{DELETING, Owner, Scope},
+    cluster::{Owner, Scope},
     doubt::{self, Sources, Stance},
     fate::{Fate, Finding},
+    recreation,
     run::{Run, Simulated},
     wait::waits_for,
 };
@@ -441,7 +442,6 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut any_deleted = false;
-    let positions: Vec<u32> = scope.affected().collect();
     for (position, fate) in scope.affected().zip(fates) {
         let object = &fate.object;
         let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
@@ -459,23 +459,11 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
                     object: object.clone(),
                     kind: format!("{}/{}", reference.api_version, reference.kind),
                 }),
-                (Owner::At(owner), _) if is_deleted && reference.controller == Some(true) => {
-                    let controller = cluster.object_ref(owner);
-                    let is_kept = match positions.binary_search(&owner) {
-                        Ok(at) => matches!(fates[at].fate, Fate::Kept | Fate::Released { .. }),
-                        Err(_) => cluster.edges.facts[owner as usize] & DELETING == 0,
-                    };
-                    if is_kept {
-                        findings.push(Finding::OwnerMayRecreate {
-                            object: object.clone(),
-                            controller,
-                        });
-                    }
-                }
                 _ => {}
             }
         }
     }
+    findings.extend(recreation::findings(cluster, scope, fates));
     findings.extend(missing_kinds(cluster, scope));
     if any_deleted {
         let settings = kubegc_objects::Settings::new(cluster.version());

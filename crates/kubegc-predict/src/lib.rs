@@ -35,6 +35,7 @@ mod forecast;
 mod intent;
 pub mod node;
 mod question;
+mod recreation;
 mod report;
 mod run;
 mod selection;

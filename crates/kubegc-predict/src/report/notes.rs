@@ -66,24 +66,25 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
 
 /// Findings, with those about controllers that create objects again grouped.
 fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
-    let mut recreated: BTreeMap<(&str, &str), Recreated<'_>> = BTreeMap::new();
+    let mut recreated: BTreeMap<(bool, &str, &str), Recreated<'_>> = BTreeMap::new();
     let mut others = Vec::new();
     for finding in findings {
         match finding {
-            // A CronJob creates Jobs by its schedule, whether earlier ones exist or not.
-            Finding::OwnerMayRecreate { controller, .. }
-                if *controller.kind == *"CronJob" && controller.group() == "batch" => {}
-            Finding::OwnerMayRecreate { object, controller } => {
-                let of_kind = recreated
-                    .entry((&*controller.kind, controller.group()))
-                    .or_default();
+            Finding::CreatedAgain {
+                object,
+                controller,
+                is_certain,
+            } => {
+                let key = (!is_certain, &*controller.kind, controller.group());
+                let of_kind = recreated.entry(key).or_default();
                 of_kind.controllers.insert(controller);
                 of_kind.kinds.push(&*object.kind);
             }
             other => others.push(other.to_string()),
         }
     }
-    let recreated = recreated.values().map(|of_kind| of_kind.text(names_max));
+    let recreated = recreated.iter();
+    let recreated = recreated.map(|((is_possible, ..), of_kind)| of_kind.text(!is_possible, names_max));
     let mut all: Vec<String> = recreated.collect();
     all.append(&mut others);
     all
@@ -98,15 +99,20 @@ struct Recreated<'a> {
 }
 
 impl Recreated<'_> {
-    fn text(&self, names_max: usize) -> String {
+    fn text(&self, is_certain: bool, names_max: usize) -> String {
         let names: Vec<Name<'_>> = self
             .controllers
             .iter()
             .map(|controller| Name::from(*controller))
             .collect();
-        let is = if names.len() == 1 { "is" } else { "are" };
         let gone = counted(self.kinds.iter().copied()).join(", ");
+        let are = match (is_certain, self.kinds.len()) {
+            (true, 1) => "is",
+            (true, _) => "are",
+            (false, _) => "may be",
+        };
+        let which = if names.len() == 1 { "which is" } else { "which are" };
         let names = names_of_kind(&names, names_max);
-        format!("{names} {is} kept and may create them again: {gone}")
+        format!("{gone} {are} created again by {names}, {which} kept")
     }
 }

@@ -348,7 +348,7 @@ fn controllers_that_stay_are_told_together() {
         json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
     );
     let text = text(&forecast(&town));
-    let told = ["  ! 2 daemonsets -n shop (proxy, shipper) are kept and may create them again: 4 pods\n"];
+    let told = ["  ! 4 pods may be created again by 2 daemonsets -n shop (proxy, shipper), which are kept\n"];
     assert_told(&text, &told, &["cronjob/nightly"]);
 }
 

@@ -9,6 +9,7 @@ mod laws_doubt;
 mod laws_frame;
 mod laws_reasons;
 mod page;
+mod recreation;
 mod selection;
 mod trial;
 mod worlds;

@@ -1,0 +1,265 @@
+//! Which deleted objects their controllers create again.
+
+use std::collections::BTreeMap;
+
+use kubegc_core::{
+    ObjectMeta,
+    record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
+};
+
+use crate::{
+    Cluster,
+    cluster::{DELETING, Owner, Scope},
+    fate::{Fate, Finding},
+    forecast::ObjectFate,
+};
+
+/// What a controller does about a dependent that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recreation {
+    Certain,
+    Possible,
+    Never,
+}
+
+/// The findings about deleted objects whose controllers are kept.
+///
+/// A kind without a known controller may create any of its dependents again.
+///
+/// # Complexity
+/// O(n log n) for n objects in scope and dependents of their controllers.
+pub(crate) fn findings(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
+    let states: BTreeMap<u32, &ObjectFate> = scope.affected().zip(fates).collect();
+    let recreations = Recreations { cluster, states };
+    let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
+    for (&position, &fate) in &recreations.states {
+        if !matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. }) {
+            continue;
+        }
+        let references = &fate.before.owner_references;
+        for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
+            if let Owner::At(owner) = owner
+                && reference.controller == Some(true)
+                && recreations.is_kept(owner)
+            {
+                deleted.entry(owner).or_default().push((position, fate));
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    for (owner, deleted) in deleted {
+        let controller = cluster.object_ref(owner);
+        for (fate, recreation) in recreations.of_controller(owner, &deleted) {
+            if recreation != Recreation::Never {
+                findings.push(Finding::CreatedAgain {
+                    object: fate.object.clone(),
+                    controller: controller.clone(),
+                    is_certain: recreation == Recreation::Certain,
+                });
+            }
+        }
+    }
+    findings
+}
+
+struct Recreations<'a> {
+    cluster: &'a Cluster,
+    /// The fates of the objects in scope, by position.
+    states: BTreeMap<u32, &'a ObjectFate>,
+}
+
+impl<'a> Recreations<'a> {
+    fn is_kept(&self, position: u32) -> bool {
+        match self.states.get(&position) {
+            Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
+            None => self.cluster.edges.facts[position as usize] & DELETING == 0,
+        }
+    }
+
+    /// What a controller does about each of its deleted dependents.
+    fn of_controller(
+        &self,
+        owner: u32,
+        deleted: &[(u32, &'a ObjectFate)],
+    ) -> Vec<(&'a ObjectFate, Recreation)> {
+        let record = self.cluster.snapshot.record_at(owner as usize);
+        let of_all = |recreation| deleted.iter().map(|(_, fate)| (*fate, recreation)).collect();
+        let Some(record) = record else {
+            return of_all(Recreation::Possible);
+        };
+        let of_each = |recreation: &dyn Fn(u32, &ObjectFate) -> Recreation| {
+            let each = deleted
+                .iter()
+                .map(|&(position, fate)| (fate, recreation(position, fate)));
+            each.collect()
+        };
+        let is_of = |position, resource| self.cluster.resource_at(position) == Some(resource);
+        match &*record.body {
+            Body::ReplicaSet(set) => self.pods_of_replica_set(owner, &record.meta, set, deleted),
+            Body::StatefulSet(set) => of_each(&|position, fate| match self.cluster.resource_at(position) {
+                Some(Resource::Pods) => pod_of_stateful_set(&record.meta, set, fate),
+                Some(Resource::ControllerRevisions) => match set.update_revision.known() {
+                    Some(current) if *current != fate.object.name => Recreation::Never,
+                    _ => Recreation::Possible,
+                },
+                _ => Recreation::Possible,
+            }),
+            Body::DaemonSet(_) => of_each(&|position, _| match is_of(position, Resource::Pods) {
+                true => self.pod_of_daemon_set(position),
+                false => Recreation::Possible,
+            }),
+            Body::Deployment(deployment) => {
+                of_each(&|position, fate| match is_of(position, Resource::ReplicaSets) {
+                    true => self.replica_set_of_deployment(deployment, position, fate),
+                    false => Recreation::Possible,
+                })
+            }
+            // Its schedule decides when it creates a Job, whether earlier ones exist or not.
+            Body::CronJob(_) => of_all(Recreation::Never),
+            Body::Job(job) if matches!(job.finished(), Some(Some(_))) => of_all(Recreation::Never),
+            Body::Job(job) if job.is_suspended.known() == Some(&true) => of_all(Recreation::Never),
+            _ => of_all(Recreation::Possible),
+        }
+    }
+
+    /// A ReplicaSet replaces as many pods as it has too few. Terminating and finished pods do not count.
+    ///
+    /// # Upstream
+    /// [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go).
+    fn pods_of_replica_set(
+        &self,
+        owner: u32,
+        meta: &ObjectMeta,
+        set: &ReplicaSet,
+        deleted: &[(u32, &'a ObjectFate)],
+    ) -> Vec<(&'a ObjectFate, Recreation)> {
+        let pods = self.cluster.edges.dependents(owner).iter();
+        let states = pods.filter_map(|&position| self.is_active_pod(position, meta));
+        let states: Vec<Option<bool>> = states.collect();
+        let count = |state: Option<bool>| states.iter().filter(|known| **known == state).count();
+        let (active, unknown) = (count(Some(true)), count(None));
+        let mut kinds = self.cluster.catalog().iter().map(|(_, kind)| kind);
+        let pods = kinds.find(|kind| *kind.kind == *Resource::Pods.kind() && kind.group.is_empty());
+        let is_listed = pods.is_some_and(|pods| !self.cluster.is_unlisted(pods, &meta.namespace));
+        let replicas = set
+            .replicas
+            .known()
+            .map(|&replicas| usize::try_from(replicas).unwrap_or(0));
+        let missing = replicas.map(|replicas| replicas.saturating_sub(active));
+        let certain = replicas.filter(|_| is_listed);
+        let certain = certain.map_or(0, |replicas| replicas.saturating_sub(active + unknown));
+        let numbered = deleted.iter().enumerate();
+        let each = numbered.map(|(number, (_, fate))| {
+            let recreation = match missing {
+                _ if number < certain => Recreation::Certain,
+                Some(missing) if number >= missing => Recreation::Never,
+                _ => Recreation::Possible,
+            };
+            (*fate, recreation)
+        });
+        each.collect()
+    }
+
+    /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
+    /// not known, `None` for what is not a pod of it.
+    fn is_active_pod(&self, position: u32, owner: &ObjectMeta) -> Option<Option<bool>> {
+        if self.cluster.resource_at(position) != Some(Resource::Pods) {
+            return None;
+        }
+        let pod = self.cluster.snapshot.record_at(position as usize)?;
+        if pod
+            .meta
+            .controller()
+            .is_none_or(|controller| controller.uid != owner.uid)
+        {
+            return None;
+        }
+        let is_deleted = match self.states.get(&position).map(|state| &state.fate) {
+            Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
+            Some(Fate::Undetermined { .. }) => None,
+            Some(Fate::Kept | Fate::Released { .. }) | None => Some(pod.meta.is_deleting()),
+        };
+        let is_finished = pod.pod().and_then(Pod::has_final_phase);
+        Some(match (is_deleted, is_finished) {
+            (Some(true), _) | (_, Some(true)) => Some(false),
+            (Some(false), Some(false)) => Some(true),
+            _ => None,
+        })
+    }
+
+    /// A DaemonSet has a pod on each node that the pod fits. A pod was running there, so only the node can
+    /// have changed.
+    fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
+        let record = self.cluster.snapshot.record_at(pod as usize);
+        let node = record
+            .as_ref()
+            .and_then(Record::pod)
+            .and_then(|pod| pod.node_name.known());
+        let Some(name) = node.filter(|name| !name.is_empty()) else {
+            return Recreation::Possible;
+        };
+        let nodes = &self.cluster.snapshot.completeness;
+        match self.cluster.by_name(Resource::Nodes, "", name) {
+            Some(node) if self.is_kept(node) => {
+                let record = self.cluster.snapshot.record_at(node as usize);
+                let taints = record
+                    .as_ref()
+                    .and_then(Record::node)
+                    .and_then(|node| node.taints.known());
+                match taints.is_some_and(Vec::is_empty) {
+                    true => Recreation::Certain,
+                    false => Recreation::Possible,
+                }
+            }
+            Some(_) => Recreation::Possible,
+            None if nodes.of("", Resource::Nodes.kind()).is_complete() => Recreation::Never,
+            None => Recreation::Possible,
+        }
+    }
+
+    /// A Deployment creates the ReplicaSet of its template when the earlier one is gone, unless it is paused,
+    /// and no other.
+    ///
+    /// # Upstream
+    /// [`getNewReplicaSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go).
+    fn replica_set_of_deployment(
+        &self,
+        deployment: &Deployment,
+        position: u32,
+        fate: &ObjectFate,
+    ) -> Recreation {
+        if deployment.is_paused.known() == Some(&true) {
+            return Recreation::Never;
+        }
+        let record = self.cluster.snapshot.record_at(position as usize);
+        let set = record.as_ref().and_then(Record::replica_set);
+        let template = set.and_then(|set| set.template_digest.known());
+        let is_gone = matches!(fate.fate, Fate::Deleted { .. });
+        match (deployment.template_digest.known(), template) {
+            (Some(wanted), Some(template)) if wanted != template => Recreation::Never,
+            (Some(_), Some(_)) if is_gone && deployment.is_paused.known().is_some() => Recreation::Certain,
+            _ => Recreation::Possible,
+        }
+    }
+}
+
+/// A StatefulSet creates the pods of its ordinals, each when the earlier one is gone.
+///
+/// # Upstream
+/// [`updateStatefulSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go).
+fn pod_of_stateful_set(meta: &ObjectMeta, set: &StatefulSet, fate: &ObjectFate) -> Recreation {
+    let ordinal = fate.object.name.strip_prefix(&*meta.name);
+    let ordinal = ordinal.and_then(|rest| rest.strip_prefix('-')?.parse::<i64>().ok());
+    let Some(ordinal) = ordinal else {
+        return Recreation::Never;
+    };
+    let (Some(&replicas), Some(&first)) = (set.replicas.known(), set.first_ordinal.known()) else {
+        return Recreation::Possible;
+    };
+    let first = i64::from(first);
+    match (first..first + i64::from(replicas)).contains(&ordinal) {
+        true if matches!(fate.fate, Fate::Deleted { .. }) => Recreation::Certain,
+        true => Recreation::Possible,
+        false => Recreation::Never,
+    }
+}

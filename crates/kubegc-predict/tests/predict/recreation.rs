@@ -1,0 +1,177 @@
+//! Deleted objects that their controllers create again.
+
+use kubegc_core::DeleteOptions;
+use kubegc_predict::{Finding, Intent};
+use serde_json::{Value, json};
+
+use crate::common;
+
+const CERTAIN: Option<bool> = Some(true);
+const POSSIBLE: Option<bool> = Some(false);
+const NEVER: Option<bool> = None;
+
+/// An object in the namespace shop, except nodes.
+fn object(api_version: &str, kind: &str, name: &str, fields: Value) -> Value {
+    let mut object =
+        json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name, "uid": name } });
+    if kind != "Node" {
+        object["metadata"]["namespace"] = "shop".into();
+    }
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        object[key] = value.clone();
+    }
+    object
+}
+
+/// The same with a controller.
+fn of(owner: &Value, mut object: Value) -> Value {
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": true,
+        "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+    }]);
+    object
+}
+
+fn pod(name: &str, phase: &str) -> Value {
+    object(
+        "v1",
+        "Pod",
+        name,
+        json!({ "spec": { "nodeName": "n1" }, "status": { "phase": phase } }),
+    )
+}
+
+fn replica_set(name: &str, replicas: i32, image: &str) -> Value {
+    let labels = json!({ "app": "web" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "c", "image": image }] } });
+    let selector = json!({ "matchLabels": labels });
+    let spec = json!({ "replicas": replicas, "selector": selector, "template": template });
+    object("apps/v1", "ReplicaSet", name, json!({ "spec": spec }))
+}
+
+/// Whether the finding about an object of the items says that it is created again, after a request deletes it.
+fn recreation(items: &[Value], deleted: &str) -> Option<bool> {
+    let cluster = common::complete(items);
+    let target = deleted.parse().expect("a name");
+    let forecast = cluster.predict(&[Intent::delete(target, DeleteOptions::default())]);
+    let findings = forecast.expect("it exists").findings;
+    findings.iter().find_map(|finding| match finding {
+        Finding::CreatedAgain {
+            object, is_certain, ..
+        } if deleted.ends_with(&*object.name) => Some(*is_certain),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_replica_set_replaces_the_pods_that_it_lacks() {
+    for (replicas, other, expected) in [
+        (2, "Running", CERTAIN),
+        (1, "Running", NEVER),
+        (1, "Failed", CERTAIN),
+        (0, "Running", NEVER),
+    ] {
+        let set = replica_set("web", replicas, "a");
+        let pods = [of(&set, pod("web-a", "Running")), of(&set, pod("web-b", other))];
+        let items = [&[set, common::node()], &pods[..]].concat();
+        let found = recreation(&items, "shop/Pod/web-a");
+        assert_eq!(found, expected, "{replicas} replicas, the other pod is {other}");
+    }
+}
+
+#[test]
+fn a_controller_whose_fields_were_not_read_may_create_a_pod_again() {
+    let read = replica_set("web", 1, "a");
+    let mut unread = read.clone();
+    unread["spec"] = Value::Null;
+    for (set, expected) in [(read, CERTAIN), (unread, POSSIBLE)] {
+        let items = [set.clone(), of(&set, pod("web-a", "Running")), common::node()];
+        assert_eq!(recreation(&items, "shop/Pod/web-a"), expected, "{set}");
+    }
+}
+
+#[test]
+fn a_deployment_creates_the_replica_set_of_its_template_only() {
+    let deployment = |is_paused: bool| {
+        let mut spec = replica_set("web", 2, "new")["spec"].clone();
+        spec["paused"] = is_paused.into();
+        object("apps/v1", "Deployment", "web", json!({ "spec": spec }))
+    };
+    for (is_paused, image, expected) in [
+        (false, "new", CERTAIN),
+        (false, "old", NEVER),
+        (true, "new", NEVER),
+    ] {
+        let deployment = deployment(is_paused);
+        let items = [
+            deployment.clone(),
+            of(&deployment, replica_set("web-1", 0, image)),
+        ];
+        let found = recreation(&items, "shop/ReplicaSet/web-1");
+        assert_eq!(found, expected, "paused {is_paused}, image {image}");
+    }
+}
+
+#[test]
+fn a_stateful_set_creates_the_pods_of_its_ordinals() {
+    let spec = json!({ "replicas": 2, "ordinals": { "start": 1 }, "serviceName": "db" });
+    let set = object("apps/v1", "StatefulSet", "db", json!({ "spec": spec }));
+    for (name, expected) in [
+        ("db-0", NEVER),
+        ("db-1", CERTAIN),
+        ("db-2", CERTAIN),
+        ("db-3", NEVER),
+    ] {
+        let items = [set.clone(), of(&set, pod(name, "Running")), common::node()];
+        assert_eq!(
+            recreation(&items, &format!("shop/Pod/{name}")),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_daemon_set_has_pods_on_nodes_that_exist() {
+    let set = object("apps/v1", "DaemonSet", "agent", json!({ "spec": {} }));
+    let node = |taints: Value| object("v1", "Node", "n1", json!({ "spec": { "taints": taints } }));
+    let tainted = json!([{ "key": "dedicated", "effect": "NoExecute" }]);
+    for (node, expected) in [
+        (Some(node(json!([]))), CERTAIN),
+        (Some(node(tainted)), POSSIBLE),
+        (None, NEVER),
+    ] {
+        let mut items = vec![set.clone(), of(&set, pod("agent-a", "Running"))];
+        items.extend(node);
+        assert_eq!(recreation(&items, "shop/Pod/agent-a"), expected, "{items:?}");
+    }
+}
+
+#[test]
+fn finished_jobs_and_cron_jobs_create_nothing_again() {
+    let job = |conditions: Value| {
+        object(
+            "batch/v1",
+            "Job",
+            "sum",
+            json!({ "spec": {}, "status": { "conditions": conditions } }),
+        )
+    };
+    let complete = json!([{ "type": "Complete", "status": "True" }]);
+    for (conditions, expected) in [(complete, NEVER), (json!([]), POSSIBLE)] {
+        let job = job(conditions);
+        let items = [job.clone(), of(&job, pod("sum-a", "Running")), common::node()];
+        assert_eq!(recreation(&items, "shop/Pod/sum-a"), expected, "{items:?}");
+    }
+    let cron_job = object("batch/v1", "CronJob", "sums", json!({ "spec": {} }));
+    let items = [cron_job.clone(), of(&cron_job, job(json!([])))];
+    assert_eq!(recreation(&items, "shop/Job/sum"), NEVER);
+}
+
+#[test]
+fn a_controller_of_another_kind_may_create_anything_again() {
+    let widget = object("example.com/v1", "Widget", "w", json!({}));
+    let config_map = of(&widget, object("v1", "ConfigMap", "settings", json!({})));
+    let items = [widget, common::widget_definition(), config_map];
+    assert_eq!(recreation(&items, "shop/ConfigMap/settings"), POSSIBLE);
+}

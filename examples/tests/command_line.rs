@@ -1,0 +1,101 @@
+//! Closed pipes, colours and progress of command line tools.
+
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+/// The example `predict`, which `cargo test` builds unless it is told to build one test only. Without a dump it reads the
+/// bundled one.
+fn predict() -> PathBuf {
+    let tests = env::current_exe().expect("a test has a path");
+    let target = tests.parent().and_then(Path::parent);
+    let path = target
+        .expect("tests are in target/PROFILE/deps")
+        .join("examples/predict");
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build --examples`",
+        path.display()
+    );
+    path
+}
+
+const QUESTION: [&str; 3] = ["deployment/storefront", "-n", "shop"];
+
+/// Runs a command on a terminal; `None` where there is no `script`, which has one.
+fn on_a_terminal(command: &str, no_color: &str) -> Option<Output> {
+    let mut script = Command::new("script");
+    let output = script
+        .args(["--quiet", "--return", "--command", command, "/dev/null"])
+        .env("NO_COLOR", no_color)
+        .stdin(Stdio::null())
+        .output();
+    if output.is_err() {
+        assert!(env::var_os("CI").is_none_or(|ci| ci.is_empty()), "no `script`");
+        eprintln!("SKIPPED: `script` is not installed");
+    }
+    output.ok()
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_no_error() {
+    let mut command = Command::new(predict());
+    command.args(QUESTION);
+    let whole = command.output().expect("it runs");
+    assert!(
+        whole.status.success(),
+        "{}",
+        String::from_utf8_lossy(&whole.stderr)
+    );
+    assert!(!whole.stdout.is_empty());
+
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && errors.is_empty(),
+        "{}: {errors}",
+        output.status
+    );
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let piped = Command::new(predict()).args(QUESTION).output();
+    assert!(!piped.expect("it runs").stdout.contains(&b'\x1b'));
+    let command = format!("{} {}", predict().display(), QUESTION.join(" "));
+    for (no_color, is_coloured) in [("", true), ("1", false)] {
+        let Some(output) = on_a_terminal(&command, no_color) else {
+            return;
+        };
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(
+            output.stdout.contains(&b'\x1b'),
+            is_coloured,
+            "NO_COLOR={no_color}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_read_shows_its_progress_on_stderr() {
+    let items = r#"printf '{"kind":"List","apiVersion":"v1","items":['; sleep 1.2; head -c 20000000 /dev/zero | tr '\0' ' '; printf ']}'"#;
+    let slow = format!("({items})");
+    let predict = format!("{} - --pending", predict().display());
+    let Some(output) = on_a_terminal(&format!("{slow} | {predict} >/dev/null"), "1") else {
+        return;
+    };
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && shown.contains(" MB "), "{output:?}");
+    let Some(output) = on_a_terminal(&format!("{slow} | {predict} 2>/dev/null"), "1") else {
+        return;
+    };
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !shown.contains("MB"), "{output:?}");
+}
