@@ -15,3 +15,8 @@ mod predict;
 pub mod runner;
 
 pub use failure::Failure;
+
+/// The code in the README of the repository, compiled and run. Packages do not contain that file.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

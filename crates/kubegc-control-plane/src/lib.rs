@@ -34,3 +34,7 @@ pub use plane::{ControlPlane, Idle, Settings, Turn};
 pub use reconcile::{add_cloud_answers, list_resource};
 pub use simulation::{QUIET, Simulation};
 pub use trace::{Act, Actor, Change, Outcome, Step, Why};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -115,3 +115,7 @@ pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
 pub use volumeattachment::VolumeAttachments;
 pub use volumeattributesclass::VolumeAttributesClassProtection;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -39,3 +39,7 @@ pub use selector::{LabelRequirement, LabelSelector};
 pub use store::{ObjectStore, PatchType, WatchStream};
 pub use time::Timestamp;
 pub use version::{Behavior, KubernetesVersion};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -173,3 +173,7 @@ pub use kubegc_tokio::TokioClock;
 pub use logs::HostLogs;
 pub use options::Options;
 pub use status::{Condition, RuntimeStatus};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

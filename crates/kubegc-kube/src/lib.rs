@@ -159,3 +159,7 @@ pub async fn version(client: &Client) -> Result<KubernetesVersion, Error> {
         source,
     })
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

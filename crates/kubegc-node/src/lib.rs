@@ -55,3 +55,7 @@ pub use inventory::{Inventory, Listing, Unlisted};
 pub use order::Order;
 pub use policy::{Policy, PolicySpec};
 pub use semantics::Semantics;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -27,3 +27,7 @@ pub use collector::Collector;
 pub use graph::{Graph, GraphKind, NodeId};
 pub use semantics::Semantics;
 pub use settings::{Hardening, Settings};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

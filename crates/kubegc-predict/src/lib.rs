@@ -58,3 +58,7 @@ pub use question::Question;
 pub use report::{Detail, document};
 pub use selection::Selection;
 pub use wait::{Remaining, Wait};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -45,3 +45,7 @@ pub use selector::{Selector, label_selector};
 pub use shared::SharedApiServer;
 pub use status::{Cause, Details, Status};
 pub use types::has_type;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

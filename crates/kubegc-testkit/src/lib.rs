@@ -165,3 +165,7 @@ pub use nodes::{Exit, Process};
 pub use nodes::{Log, NodeError, Nodes};
 #[cfg(feature = "client")]
 pub use service::ClusterService;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

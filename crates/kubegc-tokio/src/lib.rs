@@ -91,3 +91,7 @@ impl Clock for TokioClock {
         }
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

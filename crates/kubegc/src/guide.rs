@@ -7,6 +7,9 @@
 //! - [`cleaning_up`]: jobs, pods, volumes, nodes, tokens: what goes by itself, when, and how to run that.
 //! - [`clusters`]: a simulated cluster in a test, a live one beside it.
 //! - [`versions`]: how behaviour follows a Kubernetes version.
+//! - [`support`]: supported versions of Rust, Kubernetes, kube and CRI.
+//! - [`security`]: treatment of untrusted input, and reports of vulnerabilities.
+//! - [`changelog`]: the releases of kubegc.
 
 pub mod architecture {
     //! The rooms of the house, and what is deliberately absent from each.
@@ -523,3 +526,97 @@ pub mod versions {
     //! | 1.32 | one kind that cannot be listed does not keep the collector from starting | nothing is collected |
     //! | 1.34 | a delete expects the version that was read | an object that got a new owner in between is deleted |
 }
+
+pub mod support {
+    //! Supported versions of Rust, Kubernetes, kube and CRI.
+    //!
+    //! # Rust
+    //!
+    //! Rust 1.89 or newer. `rust-version` in the manifest of every crate makes cargo refuse older compilers.
+    //!
+    //! # Kubernetes
+    //!
+    //! [`KubernetesVersion`](crate::core::KubernetesVersion) accepts the releases 1.13 to 1.37. Another
+    //! release is an error, because its behavior is not known:
+    //!
+    //! ```
+    //! use kubegc::core::KubernetesVersion;
+    //!
+    //! assert_eq!((KubernetesVersion::MINOR_MIN, KubernetesVersion::MINOR_MAX), (13, 37));
+    //! let error = "1.38.0".parse::<KubernetesVersion>().unwrap_err();
+    //! assert!(error.to_string().contains("kubegc knows 1.13 to 1.37"));
+    //! ```
+    //!
+    //! Recordings of the real programs exist for some of these releases. In the others, kubegc follows
+    //! upstream's source by rule. The table "What is covered" in the README of the repository has both for
+    //! each part. [`Behavior::is_certain`](crate::core::Behavior::is_certain) tells whether the first release
+    //! of a behavior is known exactly.
+    //!
+    //! # kube
+    //!
+    //! | crate | version of kube |
+    //! |---|---|
+    //! | `kubegc-kube`; `kubegc-testkit` with the feature `kube` | kube 5 |
+    //! | `kubegc-testkit` with the feature `client` only | kube 1 to 5: a cluster is a `tower::Service` over `http` 1 |
+    //!
+    //! Tests of the repository run the second with each of these versions. The program chooses the version of
+    //! the API types with a feature of `k8s-openapi`.
+    //!
+    //! # Container runtimes
+    //!
+    //! `kubegc-cri` requires a runtime that serves CRI v1 on a unix socket. A test of the repository runs it
+    //! against containerd.
+}
+
+pub mod security {
+    //! Treatment of untrusted input, and reports of vulnerabilities.
+    //!
+    //! Dumps, responses of API servers and container runtimes, and requests to a simulated cluster are
+    //! untrusted.
+    //!
+    //! # Input
+    //!
+    //! - **No unsafe code.** The lints of the workspace forbid it, and a test checks that every crate uses
+    //!   these lints. Dependencies have their own rules.
+    //! - **No panics on input.** Input that cannot be read is an error, or a finding that names the document,
+    //!   the object and the field. Fuzz targets cover the readers of dumps and of crictl's output, the
+    //!   collector, the planners of a node, patches, the owner graph in DOT, and HTTP requests to a simulated
+    //!   cluster.
+    //! - **Reading a dump writes no files.** Archives are unpacked in memory, as a stream. No path of an
+    //!   archive is used as a path of the machine, and links to folders are not followed.
+    //! - **Names cannot control a terminal.** Reports escape control characters and characters that change
+    //!   the writing direction, with [`printable`](crate::core::printable).
+    //! - **No recursion over owner references.** A test forecasts the deletion of a chain of 100,000 owners
+    //!   on a stack of 512 KiB.
+    //!
+    //! Input beyond one of these limits is an error:
+    //!
+    //! | input | limit |
+    //! |---|---|
+    //! | one object of a dump | 64 MiB ([`OBJECT_BYTES_MAX`](crate::snapshot::OBJECT_BYTES_MAX)) |
+    //! | a compressed file or an archive, unpacked | 16 GiB ([`UNPACKED_BYTES_MAX`](crate::snapshot::UNPACKED_BYTES_MAX)) |
+    //! | members of the archives of one input | 1,000,000 |
+    //! | compressions and archives within each other | 4 |
+    //! | folders within folders | 64 |
+    //! | a response of an API server | 1 GiB; one line of a watch: 256 MiB |
+    //! | a response of a container runtime | 16 MiB (`kubegc_cri::Options::message_bytes_max`) |
+    //! | the body of a request to a simulated cluster | 3 MiB |
+    //!
+    //! A reader keeps what controllers need of each object, so memory grows with the number of objects in a
+    //! dump.
+    //!
+    //! # Writes
+    //!
+    //! By default ([`Hardening::Strict`](crate::objects::Hardening),
+    //! [`Wire::Strict`](crate::controllers::Wire)) every delete request to an API server carries the uid and
+    //! the resourceVersion on which it was decided, each if it is known. Missing knowledge never leads to a
+    //! delete. `kubegc_kube::rbac` has the minimal RBAC rules of each use.
+    //!
+    //! # Reporting a vulnerability
+    //!
+    //! Report it by the private vulnerability reporting of the repository, not in a public issue. Name the
+    //! version of kubegc, and attach the smallest input that shows the problem.
+}
+
+#[doc = include_str!("../CHANGELOG.md")]
+pub mod changelog {}

@@ -24,7 +24,6 @@ pub use kubegc_snapshot as snapshot;
 
 pub mod guide;
 
-/// The code in the README, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct ReadmeDoctests;
+#[doc = include_str!("../README.md")]
+struct Readme;

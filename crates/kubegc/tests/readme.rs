@@ -24,12 +24,38 @@ fn the_readme_shows_what_the_example_prints() {
 }
 
 #[test]
-fn the_readme_names_the_versions_that_the_manifest_has() {
+fn each_readme_and_the_guide_name_the_versions_that_the_manifest_has() {
     let manifest = read("Cargo.toml");
-    let rust = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("rust-version = \""))
-        .expect("a rust-version");
-    let rust = rust.trim_end_matches('"');
-    assert!(read("README.md").contains(&format!("Rust {rust} or newer")));
+    let version = |key: &str| {
+        let line = manifest
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.split('"').nth(1));
+        line.unwrap_or_else(|| panic!("the manifest has no {key}"))
+    };
+    let rust = format!("Rust {} or newer", version("rust-version = "));
+    let kube = version("kube = ").trim_end_matches(".0");
+
+    let guide = read("crates/kubegc/src/guide.rs");
+    assert!(guide.contains(&rust), "the guide has another version of Rust");
+    assert!(
+        guide.contains(&format!("with the feature `kube` | kube {kube} |")),
+        "the guide has another version of kube"
+    );
+    assert!(
+        read("README.md").contains(&rust),
+        "README.md has another version of Rust"
+    );
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for package in fs::read_dir(crates).expect("the folder of this crate is in it") {
+        let folder = package.expect("it can be read").path();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("each folder is a package");
+        if !manifest.contains("publish = false") {
+            let readme = fs::read_to_string(folder.join("README.md")).expect("each package has a README");
+            assert!(
+                readme.replace('\n', " ").contains(&rust),
+                "{}: another version of Rust",
+                folder.display()
+            );
+        }
+    }
 }
