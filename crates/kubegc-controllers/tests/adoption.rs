@@ -1,7 +1,6 @@
 //! Adoption by label selectors, surplus pods, and old ReplicaSets that are scaled down.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{
     Change as CacheChange, Controller, DaemonSetHistory, DeploymentHistory, Key, ReplicaSetPods,
 };
@@ -12,7 +11,6 @@ use kubegc_core::{
         Record, ReplicaSet, Resource,
     },
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 type Object = (Resource, Record);
 
@@ -416,7 +414,7 @@ fn daemon_sets_adopted_revisions_of_all_namespaces_before_1_23() {
         let mut known = cache(&controller, objects.clone());
         let mut keys = Vec::new();
         controller.keys(&known, &mut keys);
-        let requests = support::run_keys(&controller, &mut known, secs(0), &keys);
+        let requests = crate::support::run_keys(&controller, &mut known, secs(0), &keys);
         assert_eq!(short(requests), expected, "1.{minor}");
         assert_cautious(&controller, &objects, secs(0));
         // Only a revision of its own namespace brings about a sync.

@@ -1,10 +1,8 @@
 //! Nodes that are shut down or no longer exist in the cloud.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{at, cache, from_cache, key, lines, play};
+use crate::common::{at, cache, from_cache, key, lines, play};
 use kubegc_controllers::{
     Cache, Cloud, CloudAnswer, CloudNodeLifecycle, Context, Controller as _, Deadlines, Decision, Input,
     Manager, Output, Request, Response, Wire,
@@ -253,7 +251,7 @@ fn a_taint_is_written_to_the_node_that_is_found() {
     let found = |change: fn(&mut Value)| {
         let mut object = node(None, vec![taint(SHUTDOWN, "NoSchedule")]);
         change(&mut object);
-        let (_, record) = common::record(object);
+        let (_, record) = crate::common::record(object);
         let response = Response::Object(Box::new(record));
         play(&steps, |_| response.clone())[1].clone()
     };
@@ -293,7 +291,7 @@ fn nothing_is_decided_on_what_was_not_read() {
 fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
     let seconds = |seconds: u64| at(NOW).saturating_add(Duration::from_secs(seconds));
     let mut manager = Manager::new(vec![std::sync::Arc::new(latest())], Wire::Strict, at(NOW));
-    let (_, record) = common::record(node(None, vec![]));
+    let (_, record) = crate::common::record(node(None, vec![]));
     let records = Ok(vec![record.clone()]);
     manager.handle(
         at(NOW),
@@ -325,7 +323,7 @@ fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
         };
         assert_eq!(until, Some(seconds(5 * (pass + 1))));
     }
-    let (_, ready) = common::record(node(Some("True"), vec![]));
+    let (_, ready) = crate::common::record(node(Some("True"), vec![]));
     let record = Box::new(ready);
     manager.handle(
         seconds(11),

@@ -1,8 +1,6 @@
 //! History limits of CronJobs.
 
-mod common;
-
-use common::{cache, from_cache, key, play, reconcile, record};
+use crate::common::{cache, from_cache, key, play, reconcile, record};
 use kubegc_controllers::{
     Cache, Change, Controller, CronJobHistory, Decision, Request, Response, Step, Wire,
 };

@@ -1,8 +1,6 @@
 //! CertificateSigningRequests: each rule on both sides of its deadline.
 
-mod common;
-
-use common::{at, cache, lines, play, reconcile, record};
+use crate::common::{at, cache, lines, play, reconcile, record};
 use kubegc_controllers::{Cache, CsrCleaner, Key, Response};
 use kubegc_core::{
     KubernetesVersion, StoreError, Timestamp,

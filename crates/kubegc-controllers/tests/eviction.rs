@@ -1,7 +1,6 @@
 //! Pods on tainted nodes, VolumeAttachments and API server Leases.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{
     ApiServerLeases, BatchPlanner, Context, Controller as _, Deadlines, Key, TaintEviction,
     VolumeAttachments, Wire,
@@ -13,7 +12,6 @@ use kubegc_core::{
         PodVolume, Record, Resource, Taint, Toleration, VolumeAttachment, VolumeSource,
     },
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 fn taint(key: &str, effect: &str, added: Option<i64>) -> Taint {
     Taint {

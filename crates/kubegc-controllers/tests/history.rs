@@ -1,12 +1,10 @@
 //! Old ReplicaSets and ControllerRevisions.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{DaemonSetHistory, DeploymentHistory, StatefulSetHistory};
 use kubegc_core::record::{
     Body, ControllerRevision, DaemonSet, Deployment, Field, Pod, Record, ReplicaSet, Resource, StatefulSet,
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 fn deployment(limit: i32) -> Deployment {
     Deployment {

@@ -1,13 +1,11 @@
 //! The Job controller: tracking finalizers and active pods.
 
-mod support;
-
+use crate::support::{Change as _, cache, object, plan, run, secs, version};
 use kubegc_controllers::{Cache, JobTracking, job::TRACKING_FINALIZER};
 use kubegc_core::{
     StoreError, Uid,
     record::{Body, Condition, Field, Job, JobCounts, Pod, Record, Resource},
 };
-use support::{Change as _, cache, object, plan, run, secs, version};
 
 fn job(job: Job) -> (Resource, Record) {
     (Resource::Jobs, object("shop", "j", Body::Job(job)))
@@ -289,7 +287,7 @@ fn what_is_not_known_is_not_decided() {
             pod("c", "Succeeded"),
             pod("d", "").terminating(1),
         ];
-        support::assert_cautious(&controller, &with(self::job(job), of), secs(1));
+        crate::support::assert_cautious(&controller, &with(self::job(job), of), secs(1));
     }
 }
 

@@ -1,10 +1,8 @@
 //! Unused legacy tokens of ServiceAccounts.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{at, cache, from_cache, key, line, lines, play, reconcile, reconcile_all, record};
+use crate::common::{at, cache, from_cache, key, line, lines, play, reconcile, reconcile_all, record};
 use kubegc_controllers::{BatchPlanner, Cache, Change, Controller, LegacyTokenCleaner, Response, Wire};
 use kubegc_core::{
     KubernetesVersion, Planner, StoreError, Timestamp,

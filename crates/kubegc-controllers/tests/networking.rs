@@ -1,7 +1,6 @@
 //! Endpoints, mirrored slices and ServiceCIDRs.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{
     EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices, ServiceCidrs,
 };
@@ -9,7 +8,6 @@ use kubegc_core::{
     OwnerReference, StoreError,
     record::{Body, Endpoints, Record, Resource, Service, ServiceCidr},
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 fn endpoints(name: &str, leader: bool) -> (Resource, Record) {
     let body = Endpoints {

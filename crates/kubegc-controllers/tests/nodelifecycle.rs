@@ -1,13 +1,11 @@
 //! `NoExecute` taints by the condition `Ready`.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{Change as CacheChange, Controller as _, Key, NodeLifecycle};
 use kubegc_core::{
     StoreError,
     record::{Body, Condition, Field, Node, Record, Resource, Taint},
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 type Object = (Resource, Record);
 

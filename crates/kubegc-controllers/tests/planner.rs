@@ -1,10 +1,8 @@
 //! Wrapped planners, plans as text, and their execution.
 
-mod common;
-
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 
-use common::{at, cache};
+use crate::common::{at, cache};
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
     BatchPlanner, Cache, End, TtlAfterFinished,

@@ -1,8 +1,6 @@
 //! PodCertificateRequests, which are deleted by their age.
 
-mod common;
-
-use common::{at, cache, lines, reconcile};
+use crate::common::{at, cache, lines, reconcile};
 use kubegc_controllers::{Controller as _, PodCertificateRequestCleaner};
 use kubegc_core::KubernetesVersion;
 use serde_json::{Value, json};
@@ -93,7 +91,7 @@ fn l4_9_not_found_is_a_success_since_1_35() {
     ] {
         let cache = cache(&controller, std::slice::from_ref(&object));
         let action = reconcile(&controller, &cache, "shop/r", now).actions.remove(0);
-        let lines = common::play(&action.into_steps(true), |_| Response::Failed(error.clone()));
+        let lines = crate::common::play(&action.into_steps(true), |_| Response::Failed(error.clone()));
         assert_eq!(lines.last().map(String::as_str), Some(end));
     }
 }

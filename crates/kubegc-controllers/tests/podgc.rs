@@ -1,10 +1,8 @@
 //! The four parts of a sync, the quarantine, and undetermined pods.
 
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
-use common::{at, cache, line, lines, play, record};
+use crate::common::{at, cache, line, lines, play, record};
 use kubegc_controllers::{
     BatchPlanner, Cache, Change, Context, Controller as _, Deadlines, Decision, End, Input, Key, Manager,
     Output, PodGc, Request, Response, Wire,
@@ -87,7 +85,7 @@ impl Passes {
     }
 
     fn remove(&mut self, resource: Resource, key: &str) {
-        self.cache.put(resource, &common::key(key), None);
+        self.cache.put(resource, &crate::common::key(key), None);
     }
 
     fn decide(&self, now: Timestamp) -> Decision {
@@ -269,7 +267,7 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
                 record.meta.uid = "".into();
                 passes
                     .cache
-                    .put(resource, &common::key("shop/hidden"), Some(record));
+                    .put(resource, &crate::common::key("shop/hidden"), Some(record));
             }
             let decision = passes.decide(second(0));
             let names = |name: &Arc<str>| name.to_string();

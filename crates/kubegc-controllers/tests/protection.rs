@@ -1,7 +1,6 @@
 //! Finalizers of PodGroups, VolumeAttributesClasses and ResourceClaims.
 
-mod support;
-
+use crate::support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{PodGroupProtection, ResourceClaims, VolumeAttributesClassProtection};
 use kubegc_core::{
     Uid,
@@ -9,7 +8,6 @@ use kubegc_core::{
         Body, Consumer, Field, PersistentVolume, PersistentVolumeClaim, Pod, Record, Resource, ResourceClaim,
     },
 };
-use support::{Change as _, assert_cautious, cache, object, plan, run, secs, version};
 
 #[test]
 fn a_pod_group_waits_for_its_active_pods() {

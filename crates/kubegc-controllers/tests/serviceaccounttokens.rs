@@ -1,10 +1,8 @@
 //! Token Secrets of ServiceAccounts.
 
-mod support;
-
+use crate::support::{assert_cautious, cache, object, plan, run, secs, version};
 use kubegc_controllers::{Cache, Change, Controller as _, Key, ServiceAccountTokens};
 use kubegc_core::record::{Body, Field, Record, Resource, Secret, ServiceAccount};
-use support::{assert_cautious, cache, object, plan, run, secs, version};
 
 fn account(name: &str, secrets: &[&str]) -> (Resource, Record) {
     let account = ServiceAccount {
@@ -82,7 +80,7 @@ fn references_to_deleted_tokens_are_removed() {
     };
     controller.affected(&known, &change, &mut keys);
     assert_eq!(keys, [Key::new("shop", "live/t-1")]);
-    let requests = support::run_keys(&controller, &mut known, secs(0), &keys);
+    let requests = crate::support::run_keys(&controller, &mut known, secs(0), &keys);
     assert_eq!(
         requests,
         ["update serviceaccount/live -n shop RemoveSecretReference(\"t-1\")"]
@@ -95,5 +93,5 @@ fn references_to_deleted_tokens_are_removed() {
     };
     assert_eq!(secrets(&known, "live"), Some(vec!["t-2".into()]));
     assert_eq!(secrets(&known, "other"), Some(vec!["t-1".into()]));
-    assert!(support::run_keys(&controller, &mut known, secs(0), &keys).is_empty());
+    assert!(crate::support::run_keys(&controller, &mut known, secs(0), &keys).is_empty());
 }

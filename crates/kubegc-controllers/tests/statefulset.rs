@@ -1,8 +1,6 @@
 //! Owners of the claims of StatefulSets.
 
-mod common;
-
-use common::{cache, from_cache, key, play, reconcile, record};
+use crate::common::{cache, from_cache, key, play, reconcile, record};
 use kubegc_controllers::{
     BatchPlanner, Cache, Change, Context, Controller, Deadlines, FieldChange, Request, Response,
     StatefulSetClaims, Step, Wire,
@@ -664,7 +662,7 @@ proptest! {
         let lines = outcome(&controller, &cache);
         let mut turned = objects.clone();
         turned.reverse();
-        prop_assert_eq!(&outcome(&controller, &common::cache(&controller, &turned)), &lines);
+        prop_assert_eq!(&outcome(&controller, &crate::common::cache(&controller, &turned)), &lines);
 
         // References to other owners keep their order, and after all writes nothing else is written.
         let mut after = cache.clone();

@@ -1,8 +1,6 @@
 //! Expired bootstrap tokens.
 
-mod common;
-
-use common::{at, cache, line, lines, play, reconcile, reconcile_all, record};
+use crate::common::{at, cache, line, lines, play, reconcile, reconcile_all, record};
 use kubegc_controllers::{BatchPlanner, Cache, Controller, Response, TokenCleaner, Wire};
 use kubegc_core::{
     KubernetesVersion, Planner, StoreError, Timestamp,

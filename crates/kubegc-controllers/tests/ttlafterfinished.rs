@@ -1,8 +1,6 @@
 //! Jobs with a time to live.
 
-mod common;
-
-use common::{at, cache, from_cache, line, lines, play, reconcile, reconcile_all, record};
+use crate::common::{at, cache, from_cache, line, lines, play, reconcile, reconcile_all, record};
 use kubegc_controllers::{BatchPlanner, Cache, Response, TtlAfterFinished};
 use kubegc_core::{
     KubernetesVersion, Planner, StoreError, Timestamp,

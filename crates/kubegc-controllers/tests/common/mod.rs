@@ -1,7 +1,5 @@
 //! Builds caches from JSON, runs controllers, and prints their decisions.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use kubegc_controllers::{
     Cache, Context, Controller, Deadlines, Decision, Documents, End, Key, Request, Response, Step, Steps,
     Wire,

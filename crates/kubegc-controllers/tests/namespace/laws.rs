@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use crate::server::{Server, broken, conflict, object, pod, refused, running};
+use super::server::{Server, broken, conflict, object, pod, refused, running};
 
 const RESOURCES: &[&str] = &[
     "configmaps",

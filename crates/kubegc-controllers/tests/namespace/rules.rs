@@ -11,7 +11,7 @@ use kubegc_core::{
     record::{Body, Condition, Field, Namespace, Pod, Resource},
 };
 
-use crate::server::{
+use super::server::{
     DELETED_AT, Server, at, broken, conflict, controller, object, pod, reconcile, refused, running,
 };
 

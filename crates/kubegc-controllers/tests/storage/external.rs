@@ -10,7 +10,7 @@ use kubegc_core::{
     record::{Field, Record},
 };
 
-use crate::support::{DRIVER, Edit, IN_TREE, annotate, cache, play, reconcile, volume};
+use super::support::{DRIVER, Edit, IN_TREE, annotate, cache, play, reconcile, volume};
 
 const REMOVAL: &str = "patch -external-provisioner.volume.kubernetes.io/finalizer";
 

@@ -16,7 +16,7 @@ use kubegc_core::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use crate::support::{DRIVER, IN_TREE, cache, reconcile, release, short};
+use super::support::{DRIVER, IN_TREE, cache, reconcile, release, short};
 
 fn meta(namespace: &str, name: &str, uid: &str) -> ObjectMeta {
     let mut meta = ObjectMeta::new(namespace, name, uid);

@@ -11,7 +11,7 @@ use kubegc_core::{
     record::{Field, Record, Resource, VolumeSource},
 };
 
-use crate::support::{DRIVER, Edit, annotate, binder, cache, claim, dynamic, edit_pod, pod, volume};
+use super::support::{DRIVER, Edit, annotate, binder, cache, claim, dynamic, edit_pod, pod, volume};
 
 struct Run {
     manager: Manager,

@@ -9,7 +9,7 @@ use kubegc_core::{
     record::{Field, Pod, Record, Resource, VolumeSource},
 };
 
-use crate::support::{Edit, cache, claim, edit_pod, plan, plan_cache, play, pod, reconcile, release, volume};
+use super::support::{Edit, cache, claim, edit_pod, plan, plan_cache, play, pod, reconcile, release, volume};
 
 const REMOVED: &str = "update -kubernetes.io/pvc-protection";
 const ADDED: &str = "update +kubernetes.io/pvc-protection";

@@ -11,7 +11,7 @@ use kubegc_core::{
     record::{Body, Field, PersistentVolumeSource, Record, Resource, VolumeSource},
 };
 
-use crate::support::{
+use super::support::{
     DRIVER, Edit, IN_TREE, annotate, binder, binder_of, cache, claim, claim_ref, dynamic, edit_pod, plan,
     plan_cache, pod, reconcile, release, volume,
 };

@@ -8,7 +8,7 @@ use kubegc_core::{
     record::{Field, PersistentVolume, Record},
 };
 
-use crate::support::{Edit, annotate, binder, cache, claim, claim_ref, dynamic, play, reconcile, volume};
+use super::support::{Edit, annotate, binder, cache, claim, claim_ref, dynamic, play, reconcile, volume};
 
 const SAME: Edit = |_, _| {};
 const RELEASED: Edit = |_, volume| volume.phase = Field::Known("Released".into());

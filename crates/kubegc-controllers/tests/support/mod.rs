@@ -1,8 +1,6 @@
 //! A cluster in a cache: plans, and runs of a controller until it requests nothing.
 
 #![expect(clippy::expect_used, reason = "tests")]
-#![allow(dead_code, reason = "not every test uses every helper")]
-
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_controllers::{

@@ -1,0 +1,24 @@
+//! Tests of the controllers, in one binary.
+
+mod adoption;
+mod cloudnodelifecycle;
+mod common;
+mod cronjob;
+mod csrcleaner;
+mod eviction;
+mod history;
+mod job;
+mod legacytokens;
+mod namespace;
+mod networking;
+mod nodelifecycle;
+mod planner;
+mod podcertificaterequests;
+mod podgc;
+mod protection;
+mod serviceaccounttokens;
+mod statefulset;
+mod storage;
+mod support;
+mod tokencleaner;
+mod ttlafterfinished;
