@@ -1,5 +1,6 @@
-//! How long it takes to forecast what a large cluster cleans up in a day: each controller with all that follows, each controller by itself, each as a batch
-//! plan, all together; and to read the dump.
+//! Forecasts of what a large cluster cleans up in a day.
+//!
+//! Each controller in a forecast, each controller alone, each as a batch plan, all together, and the read of the dump.
 
 use std::sync::Arc;
 
@@ -16,15 +17,15 @@ use kubegc::{
     predict::Cluster,
 };
 use kubegc_benches::{
+    cleanup_fixture::{CleanupFixture, NOW},
     sizes,
-    town::{NOW, Town},
 };
 
 const PODS: [usize; 2] = [4_000, 200_000];
 
-/// The controllers of a frame without the namespace controller, which is part of every forecast.
-fn controllers_of(town: Town) -> Vec<Arc<dyn Controller>> {
-    let mut controllers = town.question().controllers;
+/// The controllers of the question without the namespace controller, which is part of every forecast.
+fn controllers_of(fixture: CleanupFixture) -> Vec<Arc<dyn Controller>> {
+    let mut controllers = fixture.question().controllers;
     controllers.retain(|controller| controller.info().name != "namespace-controller");
     controllers
 }
@@ -33,17 +34,17 @@ fn forecasts(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cleanup/forecast");
     group.sample_size(10);
     for pods in sizes(&PODS) {
-        let town = Town::new(pods);
-        let cluster = Town::cluster(&town.documents());
-        group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
-        for controller in controllers_of(town) {
+        let fixture = CleanupFixture::new(pods);
+        let cluster = CleanupFixture::cluster(&fixture.documents());
+        group.throughput(Throughput::Elements((fixture.pods + fixture.jobs) as u64));
+        for controller in controllers_of(fixture) {
             let name = controller.info().name;
-            let question = town.question().only(&[name]);
+            let question = fixture.question().only(&[name]);
             group.bench_function(BenchmarkId::new(name, pods), |bencher| {
                 bencher.iter_with_large_drop(|| cluster.forecast(&question));
             });
         }
-        let question = town.question();
+        let question = fixture.question();
         group.bench_function(BenchmarkId::new("all", pods), |bencher| {
             bencher.iter_with_large_drop(|| cluster.forecast(&question));
         });
@@ -62,16 +63,16 @@ fn lists(cluster: &Cluster, controller: &dyn Controller) -> Vec<(Resource, Vec<R
     controller.info().resources.iter().copied().map(list).collect()
 }
 
-/// What each controller does in a day: by itself, without a server on which anything follows from it.
+/// A day of each controller alone, without an API server.
 fn managers(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cleanup/controller");
     group.sample_size(10);
     for pods in sizes(&PODS) {
-        let town = Town::new(pods);
-        let cluster = Town::cluster(&town.documents());
-        let until = NOW.saturating_add(town.question().horizon.unwrap_or_default());
-        group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
-        for controller in controllers_of(town) {
+        let fixture = CleanupFixture::new(pods);
+        let cluster = CleanupFixture::cluster(&fixture.documents());
+        let until = NOW.saturating_add(fixture.question().horizon.unwrap_or_default());
+        group.throughput(Throughput::Elements((fixture.pods + fixture.jobs) as u64));
+        for controller in controllers_of(fixture) {
             let lists = lists(&cluster, &*controller);
             group.bench_function(BenchmarkId::new(controller.info().name, pods), |bencher| {
                 let begin = || {
@@ -115,7 +116,7 @@ fn tasks(manager: &mut Manager, until: Timestamp) -> usize {
     }
 }
 
-/// The objects that a task deletes, where nothing is found and every write succeeds.
+/// The objects that a task deletes if every GET responds with 404 and every write succeeds.
 fn deletions(task: Task) -> Vec<ObjectId> {
     if let Work::Action(action) = task.work {
         let object = action.is_deletion().then_some(action.object);
@@ -140,10 +141,10 @@ fn planners(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cleanup/planner");
     group.sample_size(10);
     for pods in sizes(&PODS) {
-        let town = Town::new(pods);
-        let cluster = Town::cluster(&town.documents());
-        group.throughput(Throughput::Elements((town.pods + town.jobs) as u64));
-        for controller in controllers_of(town) {
+        let fixture = CleanupFixture::new(pods);
+        let cluster = CleanupFixture::cluster(&fixture.documents());
+        group.throughput(Throughput::Elements((fixture.pods + fixture.jobs) as u64));
+        for controller in controllers_of(fixture) {
             let resources = controller.info().resources.iter().copied();
             let mut cache = Cache::new(resources, controller.indexes().iter().copied());
             for (resource, records) in lists(&cluster, &*controller) {
@@ -164,12 +165,12 @@ fn reading(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cleanup/snapshot");
     group.sample_size(10);
     for pods in sizes(&PODS) {
-        let documents = Town::new(pods).documents();
+        let documents = CleanupFixture::new(pods).documents();
         group.throughput(Throughput::Bytes(
             documents.iter().map(Vec::len).sum::<usize>() as u64
         ));
         group.bench_function(BenchmarkId::new("read", pods), |bencher| {
-            bencher.iter_with_large_drop(|| Town::cluster(&documents));
+            bencher.iter_with_large_drop(|| CleanupFixture::cluster(&documents));
         });
     }
     group.finish();

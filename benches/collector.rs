@@ -1,4 +1,6 @@
-//! A cascade to its end: an owner goes, and each of its dependents is looked up, classified and deleted, and its delete event processed.
+//! A cascade to its end.
+//!
+//! An owner is deleted. Each of its dependents is looked up, classified and deleted, and its delete event is processed.
 
 use std::sync::Arc;
 
@@ -80,7 +82,7 @@ fn tell(collector: &mut Collector, input: Input) {
         .expect("inputs in their order");
 }
 
-/// Performs calls from memory until there are no more.
+/// Responds to calls from memory until there are no more.
 fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<ObjectMeta>]) -> usize {
     let mut deleted = 0;
     while let Output::Call(call) = collector.poll_output() {

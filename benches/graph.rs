@@ -1,4 +1,4 @@
-//! How long it takes the owner graph to take a cluster in, and to queue the dependents of an owner that goes.
+//! Ingest of a cluster into the owner graph, and queueing of the dependents of a deleted owner.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn semantics() -> Semantics {
     Semantics::of("1.20.2".parse().expect("a version"))
 }
 
-/// Takes everything in; effects are dropped unless a queue is given.
+/// Applies all events. Effects are dropped unless there is a queue.
 fn ingest(
     graph: &mut Graph,
     events: &[(GraphKind, Arc<ObjectMeta>)],

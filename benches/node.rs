@@ -1,4 +1,4 @@
-//! How long it takes to choose the dead containers and the images of a node that go, one item of the listing at a time.
+//! Plans of dead containers and images of a node. Times are per item of the listing.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 

@@ -1,4 +1,6 @@
-//! Questions to a large cluster: the closure of a delete, the forecast of one small delete, of a namespace and of a chain of owners.
+//! Questions about a large cluster.
+//!
+//! The closure of a delete, and forecasts of one small delete, of a namespace and of a chain of owners.
 
 use std::{collections::VecDeque, fmt::Write as _, io::BufReader};
 
@@ -48,7 +50,7 @@ fn namespace(objects: usize, is_chain: bool) -> String {
     text
 }
 
-/// Owners and dependents as plain arrays: what a search costs that knows nothing of Kubernetes.
+/// Owners and dependents as plain arrays: the lower limit for any search.
 struct Arrays {
     starts: Vec<u32>,
     dependents: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What requests cost on the simulated API server, for kinds with a type, with types switched off, and for kinds without one.
+//! Requests to the simulated API server: kinds with types, the same without types, and kinds that have no type.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kubegc::{
@@ -8,7 +8,7 @@ use kubegc::{
 use kubegc_benches::sizes;
 use serde_json::{Value, json};
 
-/// API version, kind and an object without name. A ResourceClaim has no type here.
+/// API version, kind and an object without name. A ResourceClaim has no type in the simulator.
 fn samples() -> [(&'static str, &'static str, Value); 4] {
     let pod = json!({"containers": [{"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "100m"}}}]});
     let deployment = json!({

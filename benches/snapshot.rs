@@ -1,4 +1,4 @@
-//! Reading a large dump down to its metadata, beside serde_json reading the same bytes into nothing.
+//! Reading of a large dump, beside serde_json with `IgnoredAny` on the same bytes.
 
 use std::io::BufReader;
 

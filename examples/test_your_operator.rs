@@ -1,54 +1,93 @@
-//! How do I test my operator with real deletion and garbage collection? Run it, unchanged, against a cluster in memory.
+//! How do I test my operator with real deletion and garbage collection?
 //!
-//! `cargo run -p kubegc-examples --features kube --example test_your_operator`
+//! Run it, unchanged, against a cluster in memory. The operator here has a finalizer and an owned ConfigMap.
+//! Prints `expected/test_your_operator.txt`.
 //!
-//! The operator is a small but real one: a `kube::runtime::Controller` with a finalizer, owned objects and a status. It is shared with the test suite of
-//! `kubegc-testkit`, which runs it through bad weather as well. Prints `expected/test_your_operator.txt`.
+//! ```sh
+//! cargo run -p kubegc-examples --features kube --example test_your_operator
+//! ```
 #![expect(clippy::print_stdout, reason = "an example")]
 
-#[path = "../crates/kubegc-testkit/tests/operator/website.rs"]
-mod website;
+use std::{sync::Arc, time::Duration};
 
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api,
+    Api, Client, CustomResource, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
+    runtime::{
+        Controller,
+        controller::Action,
+        finalizer::{Error, Event, finalizer},
+        watcher,
+    },
 };
 use kubegc_testkit::Cluster;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use website::{FINALIZER, NAMES, NAMES_NAMESPACE, OPERATOR, Website, WebsiteSpec};
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-fn main() -> Outcome {
-    // In a test: #[tokio::test(start_paused = true)], and requeues happen in no time.
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_time().build()?.block_on(life_of_a_website())
+/// The desired state of a website.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
+struct WebsiteSpec {
+    html: String,
 }
 
-async fn life_of_a_website() -> Outcome {
-    let mut names = ConfigMap::default();
-    names.metadata.name = Some(NAMES.to_owned());
-    names.metadata.namespace = Some(NAMES_NAMESPACE.to_owned());
-    let cluster = Cluster::builder()
-        .custom_resource::<Website>()
-        .namespace(NAMES_NAMESPACE)
-        .object(&names)
-        .build()?;
-    let operator = tokio::spawn(website::run(cluster.client_as(OPERATOR)));
+async fn operator(client: Client) {
+    let sites = Api::<Website>::all(client.clone());
+    let content = Api::<ConfigMap>::all(client.clone());
+    Controller::new(sites, watcher::Config::default())
+        .owns(content, watcher::Config::default())
+        .run(
+            reconcile,
+            |_, _, _| Action::requeue(Duration::from_secs(5)),
+            Arc::new(client),
+        )
+        .for_each(|_| std::future::ready(()))
+        .await;
+}
 
-    println!("# A user creates a website. Somebody else holds it by a finalizer.");
+async fn reconcile(site: Arc<Website>, client: Arc<Client>) -> Result<Action, Error<kube::Error>> {
+    let namespace = site.namespace().unwrap_or_default();
+    let sites: Api<Website> = Api::namespaced(Client::clone(&client), &namespace);
+    let contents: Api<ConfigMap> = Api::namespaced(Client::clone(&client), &namespace);
+    finalizer(&sites, "example.com/dns", site, |event| async move {
+        if let Event::Apply(site) = event {
+            let content = json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": { "ownerReferences": [site.controller_owner_ref(&())] },
+                "data": { "index.html": site.spec.html },
+            });
+            let params = PatchParams::apply("website-operator").force();
+            contents
+                .patch(&site.name_any(), &params, &Patch::Apply(content))
+                .await?;
+        }
+        Ok(Action::await_change())
+    })
+    .await
+}
+
+/// In a test: `#[tokio::test(start_paused = true)]`, and a requeue after hours costs no time.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let cluster = Cluster::builder().custom_resource::<Website>().build()?;
+    let operator = tokio::spawn(operator(cluster.client_as("website-operator")));
+
+    println!("# A user creates a website. A backup tool has a finalizer on it.");
     let sites: Api<Website> = Api::default_namespaced(cluster.client_as("user"));
     let html = "<p>hello".to_owned();
     let mut site = Website::new("blog", WebsiteSpec { html });
-    site.metadata.finalizers = Some(vec!["example.com/backup".to_owned()]);
+    site.finalizers_mut().push("example.com/backup".to_owned());
     let site = sites.create(&PostParams::default(), &site).await?;
     println!("{}", cluster.settle().await?);
     let content = cluster.object::<ConfigMap>("default", "blog");
     cluster.assert_survives(&content);
 
-    println!("# Somebody deletes the website's content: it comes back, and is another object.");
-    let contents: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("vandal"));
+    println!("# Another client deletes the ConfigMap. The operator creates a new one.");
+    let contents: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("another-client"));
     contents.delete("blog", &DeleteParams::default()).await?;
     println!("{}", cluster.settle().await?);
     cluster.assert_collected(&content);
@@ -59,17 +98,14 @@ async fn life_of_a_website() -> Outcome {
     println!("{}", cluster.settle().await?);
     cluster.assert_collected(&content);
     cluster.assert_stuck(&site);
-    println!("# Why is it still there?");
+    println!("# Why does it still exist?");
     println!("{}\n", cluster.fate(&site));
 
-    println!("# The backup is done.");
-    let held = sites.get("blog").await?.metadata.finalizers.unwrap_or_default();
-    assert!(
-        !held.iter().any(|one| one == FINALIZER),
-        "the operator has done its part"
-    );
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    sites.patch("blog", &PatchParams::default(), &free).await?;
+    println!("# The backup tool removes its finalizer.");
+    let without_finalizers = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    sites
+        .patch("blog", &PatchParams::default(), &without_finalizers)
+        .await?;
     println!("{}", cluster.settle().await?);
     cluster.assert_collected(&site);
     operator.abort();

@@ -1,4 +1,6 @@
-//! A cluster with much to clean up: pods, jobs and all that the other mechanisms look at, as `kubectl get -o json` prints them, from a fixed seed.
+//! A cluster with many finished objects, as `kubectl get -o json` prints them.
+//!
+//! Pods, Jobs and the other objects that controllers delete, from a fixed seed.
 
 use std::{fmt::Display, time::Duration};
 
@@ -11,7 +13,7 @@ use kubegc::{
 
 use crate::shapes::{Kind, Random};
 
-/// When the dump is taken.
+/// The time of the dump.
 pub const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 /// The version of the cluster.
@@ -20,24 +22,26 @@ pub const VERSION: KubernetesVersion = KubernetesVersion::LATEST;
 const DAY_SECONDS: u64 = 86_400;
 const NODES: usize = 100;
 
-/// How much of everything there is.
+/// The number of objects.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
-pub struct Town {
-    /// Pods. Of 200, 10 have succeeded and belong to jobs, 7.5 have failed or were evicted, and one stands on a node that is gone.
+pub struct CleanupFixture {
+    /// Pods. Of 200, 10 have succeeded and belong to Jobs, 7.5 have failed or were evicted, and one is on a node
+    /// that no longer exists.
     pub pods: usize,
-    /// Jobs, a quarter as many. Of 10, 4 expire within a day, 5 later, and one belongs to a cron job that keeps 3 of 5.
+    /// Jobs, a quarter as many. Of 10, 4 expire within a day, 5 later, and one belongs to a CronJob that keeps 3
+    /// of 5.
     pub jobs: usize,
 }
 
-impl Town {
-    /// A cluster with so many pods.
+impl CleanupFixture {
+    /// A cluster with this number of pods.
     #[must_use]
     pub const fn new(pods: usize) -> Self {
         Self { pods, jobs: pods / 4 }
     }
 
-    /// The question: a day, where a fortieth of the pods has ended beyond what may stay.
+    /// A question about one day. A fortieth of the pods exceeds the threshold of terminated pods.
     #[must_use]
     pub fn question(self) -> Question {
         let mut podgc = PodGc::new(VERSION);
@@ -257,17 +261,17 @@ impl Town {
     }
 }
 
-impl Town {
-    /// Reads documents into a snapshot, and makes a cluster of it.
+impl CleanupFixture {
+    /// Reads documents into a cluster.
     ///
     /// # Panics
-    /// The documents are not those of a town.
+    /// The documents are not those of this fixture.
     #[must_use]
     pub fn cluster(documents: &[Vec<u8>]) -> Cluster {
         let mut reader = Reader::new(VERSION).complete("all");
         for (at, document) in documents.iter().enumerate() {
             reader
-                .read(&format!("town-{at}.json"), &**document)
+                .read(&format!("dump-{at}.json"), &**document)
                 .expect("a list");
         }
         Cluster::new(
@@ -282,7 +286,7 @@ fn namespace(object: usize) -> String {
     format!("team-{:03}", object % 200)
 }
 
-/// A reference to an object of a town: its uid is made of its kind and name.
+/// A reference to an object of this fixture. Its uid consists of its kind and name.
 fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> String {
     let controller = if is_controller {
         r#","controller":true,"blockOwnerDeletion":true"#
@@ -294,7 +298,7 @@ fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> Stri
     )
 }
 
-/// Documents in the making.
+/// A builder of documents.
 struct Documents {
     finished: Vec<Vec<u8>>,
     current: Vec<u8>,
@@ -318,7 +322,7 @@ impl Documents {
         NOW.saturating_sub(Duration::from_secs(self.random.below(seconds_max)))
     }
 
-    /// An object that was created within so many seconds.
+    /// An object that was created within this number of seconds.
     fn item(
         &mut self,
         kind: Kind,

@@ -1,4 +1,4 @@
-//! A dump of the cluster shape as `kubectl get -o json` prints it, made as it is read: no large file, no large string.
+//! A dump of the cluster shape as `kubectl get -o json` prints it, generated while it is read.
 
 use std::{
     io::{self, Read, Write},

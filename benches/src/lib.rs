@@ -1,11 +1,11 @@
-//! The inputs that benchmarks measure on, and the sizes that they take.
+//! Inputs of the benchmarks.
 
+pub mod cleanup_fixture;
 pub mod dump;
 pub mod nodes;
 pub mod shapes;
-pub mod town;
 
-/// The sizes to measure with: the smallest only where benches are run as tests.
+/// The sizes to measure. With `--test`, only the smallest.
 #[must_use]
 pub fn sizes(all: &[usize]) -> Vec<usize> {
     let test = std::env::args().any(|argument| argument == "--test");

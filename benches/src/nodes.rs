@@ -1,4 +1,4 @@
-//! The nodes that upstream's own figures were taken with, made from a fixed seed.
+//! The nodes on which upstream's figures were measured, from a fixed seed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,10 +17,11 @@ use kubegc::{
 
 use crate::shapes::Random;
 
-/// When the nodes are looked at.
+/// The time of the plans.
 pub const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// So many dead containers, ten a pod: two names, five attempts each; ages of 1 to 25 hours, shuffled; every tenth pod is gone.
+/// Dead containers, ten per pod: two names, five attempts each. Ages are 1 to 25 hours, shuffled. Every tenth pod
+/// no longer exists.
 #[must_use]
 pub fn containers(count: usize) -> Inventory {
     let mut random = Random::new(count as u64);
@@ -59,8 +60,8 @@ pub fn containers(count: usize) -> Inventory {
     }
 }
 
-/// So many images of random sizes, a tenth in use by pods of one container, after five detections between which use changed; a disk twice as large as
-/// all images, and full.
+/// Images of random sizes, a tenth of them in use by pods with one container. Five detections with changing use
+/// precede. The disk has twice the size of all images and is full.
 #[must_use]
 pub fn images(count: usize, policy: Policy) -> Inventory {
     let mut random = Random::new(count as u64);

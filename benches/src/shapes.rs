@@ -1,4 +1,4 @@
-//! The clusters that upstream's own figures were taken with, made from a fixed seed.
+//! The clusters on which upstream's figures were measured, from a fixed seed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kubegc::core::{ObjectMeta, OwnerReference, Uid};
 pub struct Random(u64);
 
 impl Random {
-    /// Begins with a seed.
+    /// A generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15)
@@ -34,7 +34,7 @@ impl Random {
         Uid::from_uuid(bits.to_be_bytes())
     }
 
-    /// Puts a slice into random order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at as u64 + 1) as usize);
@@ -69,8 +69,8 @@ pub fn controlled_by(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
 
 /// The cluster shape: units of 20 objects, owners first.
 ///
-/// A unit is a Deployment, its ReplicaSet, 7 ConfigMaps and 11 Pods of the ReplicaSet; every tenth pod of all is also owned by the unit's last
-/// ConfigMap.
+/// A unit is a Deployment, its ReplicaSet, 7 ConfigMaps and 11 Pods of the ReplicaSet. Every tenth pod overall is
+/// also owned by the last ConfigMap of its unit.
 #[must_use]
 pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
     let mut random = Random::new(1);
