@@ -5,15 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, replay};
+use kubegc_conformance::runner::FileReport;
 use serde_json::Value;
+
+use crate::replay_file;
 
 fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/api")
-}
-
-fn replay_file(path: &Path) -> FileReport {
-    replay(path, &Options::default()).expect("the vectors can be read")
 }
 
 #[test]

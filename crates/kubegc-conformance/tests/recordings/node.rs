@@ -6,15 +6,13 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
+use kubegc_conformance::runner::{FileReport, recordings};
 use serde_json::{Value, json};
+
+use crate::replay_file;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/node")
-}
-
-fn replay_file(path: &Path) -> FileReport {
-    replay(path, &Options::default()).expect("the vectors can be read")
 }
 
 fn assert_matches(path: &Path) -> usize {

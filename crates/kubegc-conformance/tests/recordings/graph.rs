@@ -5,15 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
+use kubegc_conformance::runner::recordings;
+
+use crate::replay_file;
 
 fn vectors(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(folder);
     recordings(&[folder]).expect("the vectors are in the repository")
-}
-
-fn replay_file(path: &Path) -> FileReport {
-    replay(path, &Options::default()).expect("the vectors can be read")
 }
 
 #[test]

@@ -5,16 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, replay};
+use crate::replay_file;
 
 fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("vectors/objects")
         .join(name)
-}
-
-fn replay_file(path: &Path) -> FileReport {
-    replay(path, &Options::default()).expect("the vectors can be read")
 }
 
 fn assert_matches(name: &str, cases_min: usize) {
