@@ -23,13 +23,17 @@ use crate::types::convert;
 /// `body` contains the top-level fields of the JSON form, except `apiVersion`, `kind` and the metadata in
 /// [`ObjectMeta`]. The rest of `metadata` (annotations, `generateName`) is under the key `metadata`. `None`
 /// means that only metadata is known.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The metadata that deletion depends on.
     pub meta: ObjectMeta,
     /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
+    /// The fields as they were decoded, if their normal form differs; never stored.
+    pub(crate) decoded: Option<Arc<Map<String, Value>>>,
+    /// Whether empty bytes of its data were written as nil: its storage form differs from that of an object
+    /// that was decoded from JSON.
+    pub(crate) has_nil_bytes: bool,
 }
 
 /// The fields of an object other than its metadata, shared between copies of the object.
@@ -131,7 +135,7 @@ pub struct Manifest {
 
 impl From<ObjectMeta> for StoredObject {
     fn from(meta: ObjectMeta) -> Self {
-        Self { meta, body: None }
+        Self::new(meta, None)
     }
 }
 
@@ -173,12 +177,34 @@ impl Manifest {
         Ok(Self {
             api_version,
             kind,
-            object: StoredObject { meta, body },
+            object: StoredObject::new(meta, body),
         })
     }
 }
 
 impl StoredObject {
+    /// An object of metadata and other fields.
+    #[must_use]
+    pub const fn new(meta: ObjectMeta, body: Option<Body>) -> Self {
+        Self {
+            meta,
+            body,
+            decoded: None,
+            has_nil_bytes: false,
+        }
+    }
+
+    /// Marks an object that was converted from its unstructured form: its empty bytes are nil.
+    pub(crate) fn convert_from_unstructured(&mut self, resource: &ApiResource) {
+        let field = match (&*resource.group, &*resource.kind) {
+            ("", "Secret") => "data",
+            ("", "ConfigMap") => "binaryData",
+            _ => return,
+        };
+        let entries = self.at(&[field]).and_then(Value::as_object);
+        self.has_nil_bytes = entries.is_some_and(|entries| entries.values().any(|value| *value == ""));
+    }
+
     /// The object in its JSON form, in the API version of `resource`.
     #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
@@ -251,8 +277,9 @@ impl StoredObject {
         }
     }
 
-    /// Removes empty containers, so that equal contents are equal values.
+    /// Removes empty containers and what is not stored, so that equal contents are equal values.
     pub(crate) fn tidy(&mut self) {
+        self.decoded = None;
         // A body that was never read has no empty parts.
         let Some(body) = self.body.as_mut().filter(|body| body.is_built()) else {
             return;

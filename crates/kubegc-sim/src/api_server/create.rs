@@ -132,13 +132,19 @@ impl ApiServer {
         if self.is_shaped(kind) {
             return self.decode_custom(kind, object);
         }
-        let object = match self.schema(kind) {
-            Some(id) => types::decode(object, self.resource(kind), id, self.version)?,
+        let resource = self.resource(kind);
+        let (object, differs) = match self.schema(kind) {
+            Some(id) => types::decode(object, resource, id, self.version)?,
             None if self.is_decoded(kind) => return self.decode_definition(kind, object),
-            None => object,
+            None => (object, false),
         };
         let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
-        Ok(manifest.object)
+        let mut object = manifest.object;
+        if differs {
+            object.decoded = object.body.as_deref().cloned().map(Arc::new);
+            types::normalize(&mut object, resource, self.version)?;
+        }
+        Ok(object)
     }
 
     /// Decodes a custom resource that was sent to its kind's URL.

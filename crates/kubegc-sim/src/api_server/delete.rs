@@ -318,10 +318,7 @@ impl ApiServer {
         if meta == existing.meta {
             return existing;
         }
-        let object = StoredObject {
-            meta,
-            body: existing.body.clone(),
-        };
+        let object = StoredObject::new(meta, existing.body.clone());
         if dry_run {
             return Arc::new(object);
         }

@@ -247,7 +247,6 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        let is_applied = matches!(author, Author::Applier(_));
         let managers = match (author, early) {
             (Author::Applier(managers), _) => Some(managers),
             (Author::Writer, Some(early)) => early,
@@ -303,7 +302,7 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
-        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored, is_applied) {
+        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored) {
             return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
@@ -336,13 +335,11 @@ impl ApiServer {
             (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = take_field(new, "status");
-                *new = StoredObject {
-                    meta: ObjectMeta {
-                        resource_version: new.meta.resource_version.clone(),
-                        ..existing.meta.clone()
-                    },
-                    body: existing.body.clone(),
+                let meta = ObjectMeta {
+                    resource_version: new.meta.resource_version.clone(),
+                    ..existing.meta.clone()
                 };
+                *new = StoredObject::new(meta, existing.body.clone());
                 put_field(new, "status", status);
             }
             (Part::Status, special) => {

@@ -46,6 +46,22 @@ pub(super) struct Dialect {
     pub(super) references_are_atomic: bool,
     /// Whether the ports of services default their protocol.
     pub(super) services_have_protocols: bool,
+    /// Whether owned fields follow the schema: a map or list that is owned as one value, but has parts by its
+    /// type, is owned with the parts that it has.
+    pub(super) follows_schema: bool,
+    /// Whether that includes maps without a schema.
+    pub(super) splits_untyped_maps: bool,
+}
+
+/// How values at a position are owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// Part by part.
+    Parts,
+    /// As one map or list.
+    Whole,
+    /// As a scalar, or unknown.
+    Scalar,
 }
 
 impl Dialect {
@@ -58,6 +74,8 @@ impl Dialect {
             prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
             references_are_atomic: since(22, "kubernetes #97989"),
             services_have_protocols: since(21, "the default is a part of the schema"),
+            follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
+            splits_untyped_maps: !since(21, "structured-merge-diff 4.1"),
         }
     }
 }
@@ -200,6 +218,40 @@ impl<'a> Types<'a> {
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// How values at this position are owned, by their type.
+    pub(super) fn ownership(self, dialect: Dialect) -> Ownership {
+        let by = |is_whole: bool| {
+            if is_whole {
+                Ownership::Whole
+            } else {
+                Ownership::Parts
+            }
+        };
+        match self {
+            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) => Ownership::Parts,
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(_) | Type::Map(_) => by(self.is_atomic_map(dialect)),
+                Type::List(_) => by(self.list() == ListType::Atomic),
+                _ => Ownership::Scalar,
+            },
+            Self::Schema(schema) => match schema.get("type").and_then(Value::as_str) {
+                Some("object") => by(self.is_atomic_map(dialect)),
+                Some("array") => by(self.list() == ListType::Atomic),
+                _ => Ownership::Scalar,
+            },
+            Self::Free if dialect.splits_untyped_maps => Ownership::Parts,
+            Self::Definition(_) | Self::Free => Ownership::Scalar,
+        }
+    }
+
+    /// The type information below a step of a path.
+    pub(super) fn at(self, element: &'a Element) -> Self {
+        match element {
+            Element::Field(name) => self.field(name),
+            Element::Key(_) | Element::Value(_) => self.item(),
         }
     }
 

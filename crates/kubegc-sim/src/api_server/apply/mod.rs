@@ -246,7 +246,9 @@ impl ApiServer {
         if self.is_shaped(kind) {
             self.completed_custom(kind, object)
         } else {
-            self.decoded(kind, object)
+            let mut object = self.decoded(kind, object)?;
+            object.convert_from_unstructured(self.resource(kind));
+            Ok(object)
         }
     }
 
@@ -366,6 +368,7 @@ fn merged(
     let mut fields = set_of(applied, types, dialect).map_err(Problem::Malformed)?;
     managed::strip(&mut fields);
     let mut merged = merge::merge(live.clone(), applied, types, dialect);
+    managers.follow_schema(live, types, dialect);
     let last = managers.put(&request.manager, fields.clone());
     let owned = managers.owned();
     if dialect.prunes_by_sets {

@@ -49,6 +49,9 @@ impl ApiServer {
         let resource = self.resource(kind);
         let nothing = serde_json::json!({});
         let before = existing.map_or(nothing, |existing| existing.to_json(resource));
+        if existing.is_some() {
+            managers.follow_schema(&before, self.types(kind), self.dialect());
+        }
         let mut comparison = compare(&before, &sent.to_json(resource), self.types(kind), self.dialect());
         strip_all(&mut comparison);
         if !comparison.is_empty() {

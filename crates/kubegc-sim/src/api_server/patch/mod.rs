@@ -189,7 +189,9 @@ impl ApiServer {
                 if let Some(problem) = unconvertible(&patched) {
                     return Err(status::invalid_patch(&shown, &problem));
                 }
-                self.reread(kind, patched, existing).map_err(unreadable)
+                let mut object = self.reread(kind, patched, existing).map_err(unreadable)?;
+                object.convert_from_unstructured(resource);
+                Ok(object)
             }
             PatchType::Json => {
                 let operations = Operations::read(patch)?;
