@@ -16,12 +16,13 @@ use kubegc_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::types::convert;
+use crate::{api_server::ManagedFields, types::convert};
 
 /// One object in its stored form.
 ///
 /// `body` contains the top-level fields of the JSON form, except `apiVersion`, `kind` and the metadata in
-/// [`ObjectMeta`]. The rest of `metadata` (annotations, `generateName`) is under the key `metadata`. `None`
+/// [`ObjectMeta`], and `managedFields`. The rest of `metadata` (annotations, `generateName`) is under the key
+/// `metadata`. `None`
 /// means that only metadata is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
@@ -29,6 +30,8 @@ pub struct StoredObject {
     pub meta: ObjectMeta,
     /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
+    /// The managers of its fields, if it has any.
+    pub(crate) managers: ManagedFields,
     /// The fields as they were decoded, if their normal form differs; never stored.
     pub(crate) decoded: Option<Arc<Map<String, Value>>>,
     /// Whether empty bytes of its data were written as nil: its storage form differs from that of an object
@@ -57,8 +60,7 @@ struct Fields {
 }
 
 impl Body {
-    /// A body that `build` creates when a field is first read. It contains no `metadata.managedFields` and no
-    /// empty `metadata`.
+    /// A body that `build` creates when a field is first read. It contains no empty `metadata`.
     #[must_use]
     pub fn lazy(build: impl Fn() -> Map<String, Value> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Fields {
@@ -170,6 +172,7 @@ impl Manifest {
             Some(other) => return Err(wrong("metadata", &other, "an object")),
         };
         let meta = take_meta(&mut rest)?;
+        let managers = ManagedFields::of(rest.remove("managedFields").unwrap_or_default());
         if !rest.is_empty() {
             fields.insert("metadata".to_owned(), Value::Object(rest));
         }
@@ -177,7 +180,10 @@ impl Manifest {
         Ok(Self {
             api_version,
             kind,
-            object: StoredObject::new(meta, body),
+            object: StoredObject {
+                managers,
+                ..StoredObject::new(meta, body)
+            },
         })
     }
 }
@@ -189,6 +195,7 @@ impl StoredObject {
         Self {
             meta,
             body,
+            managers: ManagedFields::NONE,
             decoded: None,
             has_nil_bytes: false,
         }
@@ -208,6 +215,15 @@ impl StoredObject {
     /// The object in its JSON form, in the API version of `resource`.
     #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
+        let mut object = self.to_json_without_managers(resource);
+        if let Some(list) = self.managers.list() {
+            object["metadata"]["managedFields"] = list.clone();
+        }
+        object
+    }
+
+    /// The JSON form without `managedFields`, which are then not computed.
+    pub(crate) fn to_json_without_managers(&self, resource: &ApiResource) -> Value {
         let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
         let mut metadata = match fields.remove("metadata") {
             Some(Value::Object(rest)) => rest,
@@ -221,8 +237,8 @@ impl StoredObject {
         Value::Object(fields)
     }
 
-    /// The fields of the JSON form except `apiVersion`, `kind` and the typed metadata, in the API version of
-    /// `resource`; empty where only metadata is known.
+    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in the
+    /// API version of `resource`; empty where only metadata is known.
     #[must_use]
     pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
         match &self.body {
@@ -295,19 +311,21 @@ impl StoredObject {
 
     /// Whether all stored fields of two objects are equal, except resourceVersions.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        self.body == other.body && {
-            let (a, b) = (&self.meta, &other.meta);
-            a.finalizers == b.finalizers
-                && a.owner_references == b.owner_references
-                && a.deletion_timestamp == b.deletion_timestamp
-                && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
-                && a.labels == b.labels
-                && a.generation == b.generation
-                && a.uid == b.uid
-                && a.creation_timestamp == b.creation_timestamp
-                && a.name == b.name
-                && a.namespace == b.namespace
-        }
+        self.body == other.body
+            && {
+                let (a, b) = (&self.meta, &other.meta);
+                a.finalizers == b.finalizers
+                    && a.owner_references == b.owner_references
+                    && a.deletion_timestamp == b.deletion_timestamp
+                    && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
+                    && a.labels == b.labels
+                    && a.generation == b.generation
+                    && a.uid == b.uid
+                    && a.creation_timestamp == b.creation_timestamp
+                    && a.name == b.name
+                    && a.namespace == b.namespace
+            }
+            && self.managers == other.managers
     }
 }
 

@@ -318,7 +318,11 @@ impl ApiServer {
         if meta == existing.meta {
             return existing;
         }
-        let object = StoredObject::new(meta, existing.body.clone());
+        let object = StoredObject {
+            meta,
+            has_nil_bytes: false,
+            ..StoredObject::clone(&existing)
+        };
         if dry_run {
             return Arc::new(object);
         }

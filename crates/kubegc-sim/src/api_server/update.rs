@@ -8,7 +8,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
+    ApiServer, EventType, PendingRemoval, Response, Special, apply::ManagedFields, crd,
     create::drop_ignored_metadata, hooks, namespace, subresource, validate,
 };
 use crate::{
@@ -72,7 +72,7 @@ pub(super) enum Author {
     /// The server's current field manager.
     Writer,
     /// A manager that applies: these are the resulting `managedFields`.
-    Applier(Value),
+    Applier(ManagedFields),
 }
 
 /// The result of a write.
@@ -150,7 +150,7 @@ impl ApiServer {
                 return Err(status::conflict(self.resource(kind), name, &why));
             }
             Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
-                return self.try_create(kind, &namespace, object, None, None);
+                return self.try_create(kind, &namespace, object, None, Author::Writer);
             }
             existing => existing?,
         };
@@ -247,14 +247,10 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        let managers = match (author, early) {
-            (Author::Applier(managers), _) => Some(managers),
-            (Author::Writer, Some(early)) => early,
+        new.managers = match (author, early) {
+            (Author::Applier(managers), _) | (Author::Writer, Some(managers)) => managers,
             (Author::Writer, None) => tracked(&new),
         };
-        if let Some(managers) = managers {
-            set_managers(&mut new, managers);
-        }
         drop_ignored_metadata(&mut new);
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
         causes.extend(self.kind_problems(kind, &new, Some(existing), part));

@@ -11,13 +11,17 @@
 
 use std::sync::LazyLock;
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value};
 
 use super::field_set::{Element, scalar};
-use crate::types::{
-    StructId,
-    schema::{Field, ListKind, Type},
+use crate::{
+    StoredObject,
+    api_server::{Special, crd},
+    types::{
+        StructId,
+        schema::{Field, ListKind, Type},
+    },
 };
 
 /// The identity of the items of a list.
@@ -100,6 +104,18 @@ pub(super) enum Types<'a> {
 }
 
 impl<'a> Types<'a> {
+    /// The type information for a kind. `definition`: that of a custom resource.
+    pub(super) fn of(resource: &ApiResource, special: Special, definition: Option<&'a StoredObject>) -> Self {
+        if special == Special::CustomResourceDefinition {
+            return Self::Definition("");
+        }
+        if !resource.custom {
+            let id = StructId::of(resource).or_else(|| StructId::named("UnknownKind"));
+            return id.map_or(Self::Free, Self::Kind);
+        }
+        Self::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+    }
+
     /// The type information for a field of the object at this position.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
