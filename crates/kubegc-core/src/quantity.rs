@@ -154,6 +154,33 @@ impl Quantity {
         })
     }
 
+    /// The integer and the power of ten that upstream's parser reads, and whether it keeps the text. `None`
+    /// where the text is not a quantity, or not one of 64 bits.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::Quantity;
+    /// assert_eq!(Quantity::parsed_parts("1.5"), Some((15, -1, false)));
+    /// assert_eq!(Quantity::parsed_parts("500m"), Some((500, -3, true)));
+    /// ```
+    #[must_use]
+    pub fn parsed_parts(text: &str) -> Option<(i64, i32, bool)> {
+        let parts = Parts::of(text)?;
+        let (format, exponent) = parts.unit()?;
+        let digits: i64 = format!("{}{}", parts.whole, parts.fraction).parse().ok()?;
+        let places = i32::try_from(parts.fraction.len()).ok()?;
+        let (value, scale) = match format {
+            QuantityFormat::BinarySi if places == 0 => {
+                let unit = 1_i64.checked_shl(u32::try_from(exponent).ok()?)?;
+                (digits.checked_mul(unit)?, 0)
+            }
+            QuantityFormat::BinarySi => (Self::parse(text)?.as_i64()?.abs(), 0),
+            _ => (digits, exponent.checked_sub(places)?),
+        };
+        let value = if parts.is_negative { -value } else { value };
+        Some((value, scale, Self::parse(text)?.keeps(text)))
+    }
+
     /// Whether the parser treats the text as canonical. Upstream's check differs from its function that
     /// writes the canonical form.
     ///
@@ -202,12 +229,6 @@ impl Quantity {
             scale,
             format,
         }
-    }
-
-    /// The mantissa without trailing zeros, and the exponent of ten.
-    #[must_use]
-    pub const fn parts(self) -> (i128, i32) {
-        (self.mantissa, self.scale)
     }
 
     /// The suffixes of its canonical form.

@@ -381,10 +381,7 @@ fn server(
     let mut server = cluster.empty_server.clone();
     for (position, object) in objects {
         let Some(kind) = object.kind_id else { continue };
-        let mut stored = StoredObject {
-            meta: object.meta.clone(),
-            body: body(object),
-        };
+        let mut stored = StoredObject::new(object.meta.clone(), body(object));
         // An object that is only read keeps the owners that are in scope.
         if scope.members[position] == Member::Context {
             let owners: Vec<Owner> = cluster.edges.owners(*position).collect();

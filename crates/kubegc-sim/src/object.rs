@@ -16,20 +16,27 @@ use kubegc_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::types::convert;
+use crate::{api_server::ManagedFields, types::convert};
 
 /// One object in its stored form.
 ///
 /// `body` contains the top-level fields of the JSON form, except `apiVersion`, `kind` and the metadata in
-/// [`ObjectMeta`]. The rest of `metadata` (annotations, `generateName`) is under the key `metadata`. `None`
+/// [`ObjectMeta`], and `managedFields`. The rest of `metadata` (annotations, `generateName`) is under the key
+/// `metadata`. `None`
 /// means that only metadata is known.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The metadata that deletion depends on.
     pub meta: ObjectMeta,
     /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
+    /// The managers of its fields, if it has any.
+    pub(crate) managers: ManagedFields,
+    /// The fields as they were decoded, if their normal form differs; never stored.
+    pub(crate) decoded: Option<Arc<Map<String, Value>>>,
+    /// Whether empty bytes of its data were written as nil: its storage form differs from that of an object
+    /// that was decoded from JSON.
+    pub(crate) has_nil_bytes: bool,
 }
 
 /// The fields of an object other than its metadata, shared between copies of the object.
@@ -53,8 +60,7 @@ struct Fields {
 }
 
 impl Body {
-    /// A body that `build` creates when a field is first read. It contains no `metadata.managedFields` and no
-    /// empty `metadata`.
+    /// A body that `build` creates when a field is first read. It contains no empty `metadata`.
     #[must_use]
     pub fn lazy(build: impl Fn() -> Map<String, Value> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Fields {
@@ -131,7 +137,7 @@ pub struct Manifest {
 
 impl From<ObjectMeta> for StoredObject {
     fn from(meta: ObjectMeta) -> Self {
-        Self { meta, body: None }
+        Self::new(meta, None)
     }
 }
 
@@ -166,6 +172,7 @@ impl Manifest {
             Some(other) => return Err(wrong("metadata", &other, "an object")),
         };
         let meta = take_meta(&mut rest)?;
+        let managers = ManagedFields::of(rest.remove("managedFields").unwrap_or_default());
         if !rest.is_empty() {
             fields.insert("metadata".to_owned(), Value::Object(rest));
         }
@@ -173,15 +180,50 @@ impl Manifest {
         Ok(Self {
             api_version,
             kind,
-            object: StoredObject { meta, body },
+            object: StoredObject {
+                managers,
+                ..StoredObject::new(meta, body)
+            },
         })
     }
 }
 
 impl StoredObject {
+    /// An object of metadata and other fields.
+    #[must_use]
+    pub const fn new(meta: ObjectMeta, body: Option<Body>) -> Self {
+        Self {
+            meta,
+            body,
+            managers: ManagedFields::NONE,
+            decoded: None,
+            has_nil_bytes: false,
+        }
+    }
+
+    /// Marks an object that was converted from its unstructured form: its empty bytes are nil.
+    pub(crate) fn convert_from_unstructured(&mut self, resource: &ApiResource) {
+        let field = match (&*resource.group, &*resource.kind) {
+            ("", "Secret") => "data",
+            ("", "ConfigMap") => "binaryData",
+            _ => return,
+        };
+        let entries = self.at(&[field]).and_then(Value::as_object);
+        self.has_nil_bytes = entries.is_some_and(|entries| entries.values().any(|value| *value == ""));
+    }
+
     /// The object in its JSON form, in the API version of `resource`.
     #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
+        let mut object = self.to_json_without_managers(resource);
+        if let Some(list) = self.managers.list() {
+            object["metadata"]["managedFields"] = list.clone();
+        }
+        object
+    }
+
+    /// The JSON form without `managedFields`, which are then not computed.
+    pub(crate) fn to_json_without_managers(&self, resource: &ApiResource) -> Value {
         let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
         let mut metadata = match fields.remove("metadata") {
             Some(Value::Object(rest)) => rest,
@@ -195,8 +237,8 @@ impl StoredObject {
         Value::Object(fields)
     }
 
-    /// The fields of the JSON form except `apiVersion`, `kind` and the typed metadata, in the API version of
-    /// `resource`; empty where only metadata is known.
+    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in the
+    /// API version of `resource`; empty where only metadata is known.
     #[must_use]
     pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
         match &self.body {
@@ -251,8 +293,9 @@ impl StoredObject {
         }
     }
 
-    /// Removes empty containers, so that equal contents are equal values.
+    /// Removes empty containers and what is not stored, so that equal contents are equal values.
     pub(crate) fn tidy(&mut self) {
+        self.decoded = None;
         // A body that was never read has no empty parts.
         let Some(body) = self.body.as_mut().filter(|body| body.is_built()) else {
             return;
@@ -268,19 +311,21 @@ impl StoredObject {
 
     /// Whether all stored fields of two objects are equal, except resourceVersions.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        self.body == other.body && {
-            let (a, b) = (&self.meta, &other.meta);
-            a.finalizers == b.finalizers
-                && a.owner_references == b.owner_references
-                && a.deletion_timestamp == b.deletion_timestamp
-                && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
-                && a.labels == b.labels
-                && a.generation == b.generation
-                && a.uid == b.uid
-                && a.creation_timestamp == b.creation_timestamp
-                && a.name == b.name
-                && a.namespace == b.namespace
-        }
+        self.body == other.body
+            && {
+                let (a, b) = (&self.meta, &other.meta);
+                a.finalizers == b.finalizers
+                    && a.owner_references == b.owner_references
+                    && a.deletion_timestamp == b.deletion_timestamp
+                    && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
+                    && a.labels == b.labels
+                    && a.generation == b.generation
+                    && a.uid == b.uid
+                    && a.creation_timestamp == b.creation_timestamp
+                    && a.name == b.name
+                    && a.namespace == b.namespace
+            }
+            && self.managers == other.managers
     }
 }
 

@@ -300,10 +300,7 @@ pub(super) fn with(object: &StoredObject, path: &[&str], value: Value) -> Stored
         Value::Object(body) => Some(body.into()),
         _ => None,
     };
-    StoredObject {
-        meta: object.meta.clone(),
-        body,
-    }
+    StoredObject::new(object.meta.clone(), body)
 }
 
 /// An integer field of the body.

@@ -6,10 +6,8 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, Special,
-    apply::set_managers,
-    crd, hooks, namespace,
-    update::{Moment, Part, without_equal_references},
+    ApiServer, EventType, Response, Special, crd, hooks, namespace,
+    update::{Author, Moment, Part, without_equal_references},
     validate,
 };
 use crate::{
@@ -35,7 +33,7 @@ impl ApiServer {
     /// `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None, None))
+            .and_then(|object| self.try_create(kind, namespace, object, None, Author::Writer))
             .into()
     }
 
@@ -57,7 +55,7 @@ impl ApiServer {
         uid: Uid,
     ) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, Some(uid), None))
+            .and_then(|object| self.try_create(kind, namespace, object, Some(uid), Author::Writer))
             .into()
     }
 
@@ -65,7 +63,7 @@ impl ApiServer {
     /// match.
     pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
         self.manifest(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None, None))
+            .and_then(|object| self.try_create(kind, namespace, object, None, Author::Writer))
             .into()
     }
 
@@ -132,13 +130,19 @@ impl ApiServer {
         if self.is_shaped(kind) {
             return self.decode_custom(kind, object);
         }
-        let object = match self.schema(kind) {
-            Some(id) => types::decode(object, self.resource(kind), id, self.version)?,
+        let resource = self.resource(kind);
+        let (object, differs) = match self.schema(kind) {
+            Some(id) => types::decode(object, resource, id, self.version)?,
             None if self.is_decoded(kind) => return self.decode_definition(kind, object),
-            None => object,
+            None => (object, false),
         };
         let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
-        Ok(manifest.object)
+        let mut object = manifest.object;
+        if differs {
+            object.decoded = object.body.as_deref().cloned().map(Arc::new);
+            types::normalize(&mut object, resource, self.version)?;
+        }
+        Ok(object)
     }
 
     /// Decodes a custom resource that was sent to its kind's URL.
@@ -167,14 +171,14 @@ impl ApiServer {
         self.decode_custom(kind, object).map_err(refuse)
     }
 
-    /// Creates an object. `author`: the managers of its fields, if it was applied.
+    /// Creates an object.
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
         namespace: &str,
         mut object: StoredObject,
         uid: Option<Uid>,
-        author: Option<Value>,
+        author: Author,
     ) -> Result<Response, Refusal> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, "create")?;
@@ -183,14 +187,12 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
-        if self.settings.types
-            && author.is_none()
-            && let Some(managers) = self.tracked(kind, None, &object, Part::Whole)
-        {
-            set_managers(&mut object, managers);
-        }
-        if let Some(managers) = author {
-            set_managers(&mut object, managers);
+        match author {
+            Author::Applier(managers) => object.managers = managers,
+            Author::Writer if self.settings.types => {
+                object.managers = self.tracked(kind, None, &object, Part::Whole);
+            }
+            Author::Writer => {}
         }
         drop_ignored_metadata(&mut object);
         let typed = self.schema(kind).is_some();

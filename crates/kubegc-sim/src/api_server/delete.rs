@@ -320,7 +320,8 @@ impl ApiServer {
         }
         let object = StoredObject {
             meta,
-            body: existing.body.clone(),
+            has_nil_bytes: false,
+            ..StoredObject::clone(&existing)
         };
         if dry_run {
             return Arc::new(object);

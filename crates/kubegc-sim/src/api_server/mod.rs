@@ -34,6 +34,7 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, T
 
 pub use admission::AdmissionWebhook;
 pub use apply::ApplyOptions;
+pub(crate) use apply::ManagedFields;
 pub use crd::{
     Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
     version_priority,

@@ -57,29 +57,22 @@ impl ApiServer {
     }
 
     /// Whether a write that changes nothing is stored anyway: the first update of a volume or claim, an
-    /// update of an Event that another API group created, and an apply of a Secret with empty bytes. `old` is
-    /// the stored object.
-    pub(super) fn stores_unchanged(
-        &self,
-        kind: KindId,
-        object: &StoredObject,
-        old: &StoredObject,
-        is_applied: bool,
-    ) -> bool {
+    /// update of an Event that another API group created, and a write of a Secret or ConfigMap whose empty
+    /// bytes are or were nil. `old` is the stored object.
+    ///
+    /// # Upstream
+    /// `fromUnstructured` in `apimachinery/pkg/runtime/converter.go`, and the comparison with the cached object
+    /// in `GuaranteedUpdate` of `apiserver/pkg/storage/etcd3/store.go`, 1.20.2.
+    pub(super) fn stores_unchanged(&self, kind: KindId, object: &StoredObject, old: &StoredObject) -> bool {
         let resource = self.resource(kind);
         if self.schema(kind).is_none() {
             return false;
         }
         match &*resource.kind {
-            "Secret" if is_applied => {
-                let data = object.at(&["data"]).and_then(Value::as_object);
-                data.is_some_and(|data| data.values().any(|value| *value == ""))
-            }
+            "Secret" | "ConfigMap" => object.has_nil_bytes || old.has_nil_bytes,
             "Event" => {
                 let version = resource.api_version();
-                let managers = object
-                    .at(&["metadata", "managedFields"])
-                    .and_then(Value::as_array);
+                let managers = object.managers.list().and_then(Value::as_array);
                 managers
                     .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
             }

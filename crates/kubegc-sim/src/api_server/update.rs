@@ -8,7 +8,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
+    ApiServer, EventType, PendingRemoval, Response, Special, apply::ManagedFields, crd,
     create::drop_ignored_metadata, hooks, namespace, subresource, validate,
 };
 use crate::{
@@ -72,7 +72,7 @@ pub(super) enum Author {
     /// The server's current field manager.
     Writer,
     /// A manager that applies: these are the resulting `managedFields`.
-    Applier(Value),
+    Applier(ManagedFields),
 }
 
 /// The result of a write.
@@ -150,7 +150,7 @@ impl ApiServer {
                 return Err(status::conflict(self.resource(kind), name, &why));
             }
             Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
-                return self.try_create(kind, &namespace, object, None, None);
+                return self.try_create(kind, &namespace, object, None, Author::Writer);
             }
             existing => existing?,
         };
@@ -247,15 +247,10 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        let is_applied = matches!(author, Author::Applier(_));
-        let managers = match (author, early) {
-            (Author::Applier(managers), _) => Some(managers),
-            (Author::Writer, Some(early)) => early,
+        new.managers = match (author, early) {
+            (Author::Applier(managers), _) | (Author::Writer, Some(managers)) => managers,
             (Author::Writer, None) => tracked(&new),
         };
-        if let Some(managers) = managers {
-            set_managers(&mut new, managers);
-        }
         drop_ignored_metadata(&mut new);
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
         causes.extend(self.kind_problems(kind, &new, Some(existing), part));
@@ -303,7 +298,7 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
-        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored, is_applied) {
+        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored) {
             return Ok(Written::stored(Arc::clone(stored)));
         }
         let written = self.commit(kind, new, EventType::Modified);
@@ -336,13 +331,11 @@ impl ApiServer {
             (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = take_field(new, "status");
-                *new = StoredObject {
-                    meta: ObjectMeta {
-                        resource_version: new.meta.resource_version.clone(),
-                        ..existing.meta.clone()
-                    },
-                    body: existing.body.clone(),
+                let meta = ObjectMeta {
+                    resource_version: new.meta.resource_version.clone(),
+                    ..existing.meta.clone()
                 };
+                *new = StoredObject::new(meta, existing.body.clone());
                 put_field(new, "status", status);
             }
             (Part::Status, special) => {

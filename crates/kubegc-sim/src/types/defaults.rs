@@ -61,6 +61,7 @@ fn is_unset(object: &Object, field: &Field) -> bool {
         Some(Value::Number(number)) => {
             number.as_i64() == Some(0) && matches!(field.ty, Type::Int32 | Type::Int64)
         }
+        Some(Value::Array(items)) => items.is_empty(),
         Some(_) => false,
     }
 }
@@ -77,6 +78,21 @@ pub(super) fn is_nil(object: &Object, key: &str) -> bool {
 
 fn set_nil(object: &mut Object, key: &str, value: impl Into<Value>) {
     if is_nil(object, key) {
+        object.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Whether a field has no items or entries.
+fn is_empty(object: &Object, key: &str) -> bool {
+    object.get(key).is_none_or(|value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        other => other.is_null(),
+    })
+}
+
+fn set_empty(object: &mut Object, key: &str, value: impl Into<Value>) {
+    if is_empty(object, key) {
         object.insert(key.to_owned(), value.into());
     }
 }
@@ -143,7 +159,7 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             if let Some(labels) = &labels
                 && let Some(spec) = object_mut(object, "spec")
             {
-                set_nil(spec, "selector", labels.clone());
+                set_empty(spec, "selector", labels.clone());
             }
             label(object, labels);
         }
@@ -215,12 +231,12 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             }
         }
         "NetworkPolicySpec" => {
-            let types = if is_nil(object, "egress") {
+            let types = if is_empty(object, "egress") {
                 json!(["Ingress"])
             } else {
                 json!(["Ingress", "Egress"])
             };
-            set_nil(object, "policyTypes", types);
+            set_empty(object, "policyTypes", types);
         }
         "NodeStatus" => {
             if let Some(capacity) = object.get("capacity").cloned() {
@@ -251,7 +267,7 @@ fn template_labels(object: &Object) -> Option<Value> {
 /// Labels an object that has no labels.
 fn label(object: &mut Object, labels: Option<Value>) {
     if let (Some(labels), Some(metadata)) = (labels, object_mut(object, "metadata")) {
-        set_nil(metadata, "labels", labels);
+        set_empty(metadata, "labels", labels);
     }
 }
 
@@ -383,7 +399,7 @@ fn metrics(spec: &mut Object, variant: &str) {
         "autoscaling.v2beta1" => json!({"name": "cpu", "targetAverageUtilization": CPU_PERCENT}),
         _ => json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": CPU_PERCENT}}),
     };
-    set_nil(
+    set_empty(
         spec,
         "metrics",
         json!([{"type": "Resource", "resource": resource}]),

@@ -3,7 +3,7 @@
 //! # Upstream
 //! [`field.Error`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go).
 
-use std::{fmt, rc::Rc};
+use std::{fmt, rc::Rc, sync::Arc};
 
 use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
@@ -20,13 +20,16 @@ static NULL: Value = Value::Null;
 pub(crate) struct Check {
     pub(crate) version: KubernetesVersion,
     pub(crate) causes: Vec<Cause>,
+    /// The object before it got its normal form, if that differs.
+    decoded: Option<Arc<Map<String, Value>>>,
 }
 
 impl Check {
-    pub(crate) const fn new(version: KubernetesVersion) -> Self {
+    pub(crate) const fn new(version: KubernetesVersion, decoded: Option<Arc<Map<String, Value>>>) -> Self {
         Self {
             version,
             causes: Vec::new(),
+            decoded,
         }
     }
 
@@ -50,6 +53,16 @@ enum Step {
 impl Path {
     fn with(&self, step: Step) -> Self {
         Self(Some(Rc::new((self.clone(), step))))
+    }
+
+    /// The value at this path of an object.
+    fn find<'v>(&self, object: &'v Map<String, Value>) -> Option<&'v Value> {
+        let (parent, step) = &**self.0.as_ref()?;
+        match step {
+            Step::Field(name) if parent.0.is_none() => object.get(&**name),
+            Step::Field(name) | Step::Key(name) => parent.find(object)?.get(&**name),
+            Step::Index(index) => parent.find(object)?.get(index),
+        }
     }
 }
 
@@ -123,6 +136,13 @@ impl<'v> At<'v> {
             let path = path.with(Step::Key(key.as_str().into()));
             (key.as_str(), Self { value, path })
         })
+    }
+
+    /// The value before it got its normal form: empty lists are not null, and quantities have the text that
+    /// was sent.
+    pub(crate) fn decoded<'a>(&'a self, c: &'a Check) -> &'a Value {
+        let decoded = c.decoded.as_deref().and_then(|object| self.path.find(object));
+        decoded.unwrap_or(self.value)
     }
 
     pub(crate) fn is_set(&self) -> bool {

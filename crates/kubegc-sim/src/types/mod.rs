@@ -25,10 +25,10 @@ use serde_json::{Map, Value};
 
 use crate::StoredObject;
 pub(crate) use schema::StructId;
-use value::Mismatch;
+use value::{Form, Mismatch};
 
 /// Decodes an object by its version: pruned, with defaults, in the stored shape. `apiVersion` and `kind` are
-/// dropped.
+/// dropped. Returns it and whether it differs from its normal form.
 ///
 /// # Errors
 /// The decoder's message for a value of the wrong type.
@@ -37,7 +37,7 @@ pub(crate) fn decode(
     resource: &ApiResource,
     id: StructId,
     version: KubernetesVersion,
-) -> Result<Value, String> {
+) -> Result<(Value, bool), String> {
     let Value::Object(mut sent) = sent else {
         return Err(format!(
             "v1.{}: expects {{ or n, but found another value",
@@ -48,14 +48,15 @@ pub(crate) fn decode(
     let metadata = sent.remove("metadata").unwrap_or_default();
     let metadata_type = StructId::named("ObjectMeta").map(schema::Type::Struct);
     let metadata = match metadata_type {
-        Some(ty) => value::normalized(metadata, &ty, version).map_err(named)?,
+        Some(ty) => value::normalized(metadata, &ty, &Form::normal(version)).map_err(named)?,
         None => metadata,
     };
-    let mut object = value::fields(sent, id, version).map_err(named)?;
+    let form = Form::decoded(version);
+    let mut object = value::fields(sent, id, &form).map_err(named)?;
     object.insert("metadata".to_owned(), metadata);
     defaults::fill(&mut object, id, version);
     convert::to_stored(resource, &mut object);
-    Ok(Value::Object(object))
+    Ok((Value::Object(object), form.differs()))
 }
 
 /// Whether the objects of a built-in kind have a type here. With [`Settings::types`](crate::Settings::types)
@@ -90,7 +91,8 @@ pub(crate) fn normalize(
     let body = std::mem::take(object.body_mut());
     let mut body = body;
     let metadata = body.remove("metadata");
-    let mut normal = value::fields(body, id, version).map_err(|error| error.text(&resource.kind))?;
+    let mut normal =
+        value::fields(body, id, &Form::normal(version)).map_err(|error| error.text(&resource.kind))?;
     if let Some(Value::Object(mut rest)) = metadata {
         rest.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
         if !rest.is_empty() {

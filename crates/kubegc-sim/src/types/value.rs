@@ -1,9 +1,12 @@
 //! Normalizes a JSON value as a typed round trip does: drops unknown fields, gives each value one form, and
-//! writes or omits empty values by type.
+//! writes or omits empty values by type. A value that is only decoded retains empty lists and maps, and the
+//! texts of quantities.
 //!
 //! # Upstream
 //! Decoding and encoding of the versioned types, and the protobuf form in between, in which an empty list or
 //! map is absent.
+
+use std::cell::Cell;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubegc_core::{KubernetesVersion, Quantity, Timestamp};
@@ -43,19 +46,61 @@ impl Mismatch {
     }
 }
 
-/// The fields of a struct in normal form.
+/// The form that values get.
+pub(crate) struct Form {
+    pub(crate) version: KubernetesVersion,
+    /// Whether the values are only decoded: defaults and the texts of refusals distinguish an empty list from
+    /// a missing one.
+    is_decoded: bool,
+    /// Whether a decoded value differs from its normal form.
+    differs: Cell<bool>,
+}
+
+impl Form {
+    pub(crate) const fn normal(version: KubernetesVersion) -> Self {
+        Self {
+            version,
+            is_decoded: false,
+            differs: Cell::new(false),
+        }
+    }
+
+    pub(crate) const fn decoded(version: KubernetesVersion) -> Self {
+        Self {
+            version,
+            is_decoded: true,
+            differs: Cell::new(false),
+        }
+    }
+
+    /// Whether a value was decoded that differs from its normal form.
+    pub(crate) const fn differs(&self) -> bool {
+        self.differs.get()
+    }
+
+    /// A decoded value, or its normal form.
+    fn either(&self, decoded: Value, normal: Value) -> Value {
+        if self.is_decoded && decoded != normal {
+            self.differs.set(true);
+            return decoded;
+        }
+        normal
+    }
+}
+
+/// The fields of a struct in this form.
 ///
 /// # Errors
 /// The first value of the wrong type.
 pub(crate) fn fields(
     mut sent: Map<String, Value>,
     id: StructId,
-    version: KubernetesVersion,
+    form: &Form,
 ) -> Result<Map<String, Value>, Mismatch> {
     let mut normal = Map::new();
-    for field in id.fields().iter().filter(|field| field.is_in(version)) {
+    for field in id.fields().iter().filter(|field| field.is_in(form.version)) {
         let value = sent.remove(field.name).unwrap_or(Value::Null);
-        let value = normalized(value, &field.ty, version).map_err(|error| error.within(field.name))?;
+        let value = normalized(value, &field.ty, form).map_err(|error| error.within(field.name))?;
         if !field.omit_empty || !is_empty(&value, &field.ty) {
             normal.insert(field.name.to_owned(), value);
         }
@@ -75,8 +120,8 @@ fn is_empty(value: &Value, ty: &Type) -> bool {
     }
 }
 
-/// A value in the normal form of its type.
-pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) -> Result<Value, Mismatch> {
+/// A value in this form, by its type.
+pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, Mismatch> {
     let refused = |value: &Value, expected: &str| {
         let found = value.to_string();
         Err(Mismatch::new(format!("expects {expected}, but found {found}")))
@@ -85,26 +130,26 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
         (Type::Any, value) => value,
         (Type::Pointer(target), value) => match value {
             Value::Null => Value::Null,
-            value => normalized(value, target, version)?,
+            value => normalized(value, target, form)?,
         },
-        (Type::Struct(id), Value::Null) => Value::Object(fields(Map::new(), *id, version)?),
-        (Type::Struct(id), Value::Object(sent)) => Value::Object(fields(sent, *id, version)?),
+        (Type::Struct(id), Value::Null) => Value::Object(fields(Map::new(), *id, form)?),
+        (Type::Struct(id), Value::Object(sent)) => Value::Object(fields(sent, *id, form)?),
         (Type::Struct(_), other) => return refused(&other, "{ or n"),
         (Type::List(_) | Type::Map(_) | Type::Bytes | Type::Time | Type::MicroTime, Value::Null) => {
             Value::Null
         }
         (Type::List(item), Value::Array(items)) if !items.is_empty() => {
             let items = items.into_iter().enumerate().map(|(index, value)| {
-                normalized(value, item, version).map_err(|error| error.within(format!("[{index}]")))
+                normalized(value, item, form).map_err(|error| error.within(format!("[{index}]")))
             });
             Value::Array(items.collect::<Result<_, _>>()?)
         }
-        (Type::List(_), Value::Array(_)) => Value::Null,
+        (Type::List(_), empty @ Value::Array(_)) => form.either(empty, Value::Null),
         (Type::List(_), other) => return refused(&other, "[ or n"),
         (Type::Map(of), Value::Object(entries)) if !entries.is_empty() => {
             let mut normal = Map::new();
             for (key, value) in entries {
-                let value = normalized(value, of, version).map_err(|error| error.within(key.as_str()))?;
+                let value = normalized(value, of, form).map_err(|error| error.within(key.as_str()))?;
                 let value = match **of {
                     Type::Quantity => rounded(value),
                     Type::Bytes if value.is_null() => "".into(),
@@ -114,7 +159,7 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
             }
             Value::Object(normal)
         }
-        (Type::Map(_), Value::Object(_)) => Value::Null,
+        (Type::Map(_), empty @ Value::Object(_)) => form.either(empty, Value::Null),
         (Type::Map(_), other) => return refused(&other, "{ or n"),
         (Type::String, Value::Null) => "".into(),
         (Type::String, value @ Value::String(_)) => value,
@@ -139,7 +184,7 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
             Some(Ok(number)) => number.into(),
             _ => return refused(&value, "a whole number of 32 bits or a string"),
         },
-        (Type::Quantity, value) => quantity(&value)?,
+        (Type::Quantity, value) => quantity(&value, form)?,
         (Type::Bytes, Value::String(text)) => {
             let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
             match BASE64_STANDARD.decode(text) {
@@ -165,17 +210,17 @@ pub(crate) fn normalized(value: Value, ty: &Type, version: KubernetesVersion) ->
     })
 }
 
-fn quantity(value: &Value) -> Result<Value, Mismatch> {
-    let shown = match value {
+fn quantity(value: &Value, form: &Form) -> Result<Value, Mismatch> {
+    let sent = match value {
         Value::Null => Some("0".to_owned()),
-        Value::String(text) => Quantity::shown(text.trim()),
-        Value::Number(number) => Quantity::shown(&number.to_string()),
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
     let problem =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    shown
-        .map(Value::from)
+    sent.and_then(|sent| Some((Quantity::shown(&sent)?, sent)))
+        .map(|(shown, sent)| form.either(sent.into(), shown.into()))
         .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
 }
 

@@ -1,10 +1,14 @@
 //! Request bodies: JSON or YAML, within size limits.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use kubegc_sim::{json_kind, json_syntax_error};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::Value;
 
 use super::{
@@ -99,7 +103,101 @@ fn excerpt(body: &[u8]) -> String {
 /// aliases.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let read = serde_saphyr::from_str_with_options::<Yaml>(text, options);
+    let problem = |error: serde_saphyr::Error| {
+        format!(
+            "error converting YAML to JSON: yaml: {}",
+            go_yaml_error(text, &error.to_string())
+        )
+    };
+    read.map(|yaml| yaml.0).map_err(problem)
+}
+
+/// The error of Go's reader, which finds an unclosed flow collection at the end of the text. Other errors are
+/// those of the reader used here.
+fn go_yaml_error(text: &str, error: &str) -> String {
+    let unclosed = [("unclosed bracket '['", ']'), ("unclosed bracket '{'", '}')];
+    match unclosed.into_iter().find(|(problem, _)| error.contains(problem)) {
+        Some((_, end)) => format!(
+            "line {}: did not find expected ',' or '{end}'",
+            text.lines().count()
+        ),
+        None => error.lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// A document that is read as YAML 1.1, whose keys are scalars of any type: the key `y` is `true`.
+///
+/// # Upstream
+/// `convertToJSONableObject` in [`sigs.k8s.io/yaml`](https://github.com/kubernetes-sigs/yaml/blob/v1.2.0/yaml.go).
+struct Yaml(Value);
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(YamlVisitor)
+    }
+}
+
+struct YamlVisitor;
+
+impl<'de> Visitor<'de> for YamlVisitor {
+    type Value = Yaml;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Yaml(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Yaml(Value::Array(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
+        let mut fields = serde_json::Map::new();
+        while let Some((Yaml(key), Yaml(value))) = entries.next_entry()? {
+            let key = match key {
+                Value::String(key) => key,
+                Value::Bool(_) | Value::Number(_) => key.to_string(),
+                other => {
+                    return Err(de::Error::custom(format!("unsupported map key {other}")));
+                }
+            };
+            fields.insert(key, value);
+        }
+        Ok(Yaml(Value::Object(fields)))
+    }
 }
 
 /// The media type of the body, without parameters; empty if the header is missing.

@@ -196,12 +196,27 @@ impl ListMeta {
     }
 }
 
-/// The metadata of an object, as an object of its own.
+/// An annotation that the API version adds from a field of the internal type.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// The metadata of an object, as an object of its own: that of the internal type, before it is converted to a
+/// version.
 pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: MetaVersion) -> Value {
-    let mut whole = object.to_json(resource);
+    let mut metadata = object.to_json(resource)["metadata"].take();
+    if &*resource.kind == "DaemonSet"
+        && !resource.custom
+        && let Some(annotations) = metadata["annotations"].as_object_mut()
+    {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": whole["metadata"].take(),
+        "metadata": metadata,
     })
 }

@@ -126,6 +126,9 @@ impl Walk {
         new: Option<&'v Value>,
         types: Types<'v>,
     ) {
+        if old.is_some() && old == new {
+            return;
+        }
         let counts = |value: &&Value| self.dialect.nulls_are_values || !value.is_null();
         let (old, new) = (old.filter(counts), new.filter(counts));
         let is_map =

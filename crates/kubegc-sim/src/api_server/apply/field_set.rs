@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
+use super::list_types::{Dialect, Ownership, Types};
 use crate::status::quoted;
 
 /// One step of a path into an object.
@@ -164,6 +165,51 @@ impl FieldSet {
                 None => Self::default(),
             }),
         }
+    }
+
+    /// This set at a path, changed to the ownership that the types have there, with the parts of the live
+    /// object. `None` where nothing changes.
+    pub(super) fn following_schema<'s, 'p>(
+        &'s self,
+        path: &mut Vec<&'s Element>,
+        parts: &dyn Fn() -> &'p Self,
+        types: Types<'s>,
+        dialect: Dialect,
+    ) -> Option<Self> {
+        let mut changed: Option<Self> = None;
+        for element in &self.members {
+            if self.children.contains_key(element) || types.at(element).ownership(dialect) != Ownership::Parts
+            {
+                continue;
+            }
+            let live = path.iter().copied().chain([element]);
+            let live = live.fold(Some(parts()), |set, element| set?.below(element));
+            if let Some(live) = live.filter(|live| !live.is_empty()) {
+                changed
+                    .get_or_insert_with(|| self.clone())
+                    .insert_below(element.clone(), live.clone());
+            }
+        }
+        for (element, below) in &self.children {
+            let types = types.at(element);
+            match types.ownership(dialect) {
+                Ownership::Whole => {
+                    let changed = changed.get_or_insert_with(|| self.clone());
+                    changed.children.remove(element);
+                    changed.insert_member(element.clone());
+                }
+                Ownership::Parts => {
+                    path.push(element);
+                    if let Some(below) = below.following_schema(path, parts, types, dialect) {
+                        let changed = changed.get_or_insert_with(|| self.clone());
+                        changed.children.insert(element.clone(), below);
+                    }
+                    path.pop();
+                }
+                Ownership::Scalar => {}
+            }
+        }
+        changed
     }
 
     fn children(&self, of: impl Fn(&Element, &Self) -> Self) -> BTreeMap<Element, Self> {

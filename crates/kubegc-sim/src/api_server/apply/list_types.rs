@@ -11,13 +11,17 @@
 
 use std::sync::LazyLock;
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value};
 
 use super::field_set::{Element, scalar};
-use crate::types::{
-    StructId,
-    schema::{Field, ListKind, Type},
+use crate::{
+    StoredObject,
+    api_server::{Special, crd},
+    types::{
+        StructId,
+        schema::{Field, ListKind, Type},
+    },
 };
 
 /// The identity of the items of a list.
@@ -46,6 +50,22 @@ pub(super) struct Dialect {
     pub(super) references_are_atomic: bool,
     /// Whether the ports of services default their protocol.
     pub(super) services_have_protocols: bool,
+    /// Whether owned fields follow the schema: a map or list that is owned as one value, but has parts by its
+    /// type, is owned with the parts that it has.
+    pub(super) follows_schema: bool,
+    /// Whether that includes maps without a schema.
+    pub(super) splits_untyped_maps: bool,
+}
+
+/// How values at a position are owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// Part by part.
+    Parts,
+    /// As one map or list.
+    Whole,
+    /// As a scalar, or unknown.
+    Scalar,
 }
 
 impl Dialect {
@@ -58,6 +78,8 @@ impl Dialect {
             prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
             references_are_atomic: since(22, "kubernetes #97989"),
             services_have_protocols: since(21, "the default is a part of the schema"),
+            follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
+            splits_untyped_maps: !since(21, "structured-merge-diff 4.1"),
         }
     }
 }
@@ -82,6 +104,18 @@ pub(super) enum Types<'a> {
 }
 
 impl<'a> Types<'a> {
+    /// The type information for a kind. `definition`: that of a custom resource.
+    pub(super) fn of(resource: &ApiResource, special: Special, definition: Option<&'a StoredObject>) -> Self {
+        if special == Special::CustomResourceDefinition {
+            return Self::Definition("");
+        }
+        if !resource.custom {
+            let id = StructId::of(resource).or_else(|| StructId::named("UnknownKind"));
+            return id.map_or(Self::Free, Self::Kind);
+        }
+        Self::Custom(definition.and_then(|definition| crd::schema(definition, &resource.version)))
+    }
+
     /// The type information for a field of the object at this position.
     pub(super) fn field(self, name: &'a str) -> Self {
         match self {
@@ -200,6 +234,40 @@ impl<'a> Types<'a> {
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// How values at this position are owned, by their type.
+    pub(super) fn ownership(self, dialect: Dialect) -> Ownership {
+        let by = |is_whole: bool| {
+            if is_whole {
+                Ownership::Whole
+            } else {
+                Ownership::Parts
+            }
+        };
+        match self {
+            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) => Ownership::Parts,
+            Self::Typed(ty, _) => match ty.target() {
+                Type::Struct(_) | Type::Map(_) => by(self.is_atomic_map(dialect)),
+                Type::List(_) => by(self.list() == ListType::Atomic),
+                _ => Ownership::Scalar,
+            },
+            Self::Schema(schema) => match schema.get("type").and_then(Value::as_str) {
+                Some("object") => by(self.is_atomic_map(dialect)),
+                Some("array") => by(self.list() == ListType::Atomic),
+                _ => Ownership::Scalar,
+            },
+            Self::Free if dialect.splits_untyped_maps => Ownership::Parts,
+            Self::Definition(_) | Self::Free => Ownership::Scalar,
+        }
+    }
+
+    /// The type information below a step of a path.
+    pub(super) fn at(self, element: &'a Element) -> Self {
+        match element {
+            Element::Field(name) => self.field(name),
+            Element::Key(_) | Element::Value(_) => self.item(),
         }
     }
 

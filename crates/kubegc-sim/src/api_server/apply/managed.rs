@@ -1,11 +1,14 @@
 //! Owners of fields: reads, changes and writes `metadata.managedFields`.
 
+use std::cell::OnceCell;
+
 use serde_json::{Map, Value, json};
 
 use super::{
-    compare::Comparison,
+    compare::{Comparison, set_of},
     conflict::Conflict,
     field_set::{Element, FieldSet},
+    list_types::{Dialect, Types},
 };
 
 /// The operation by which a manager got its fields.
@@ -121,6 +124,31 @@ impl Managers {
                     fields,
                 });
                 FieldSet::default()
+            }
+        }
+    }
+
+    /// Changes the owned fields as the types have changed since they were written: what became atomic is owned
+    /// as a whole, and what became a map or list of parts is owned with the parts that the live object has.
+    /// Managers of other API versions are skipped.
+    ///
+    /// # Upstream
+    /// [`ReconcileFieldSetWithSchema`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v4.0.2/typed/reconcile_schema.go).
+    pub(super) fn follow_schema(&mut self, live: &Value, types: Types<'_>, dialect: Dialect) {
+        let version = live.get("apiVersion").and_then(Value::as_str);
+        let (Some(version), true) = (version, dialect.follows_schema) else {
+            return;
+        };
+        let parts = OnceCell::new();
+        // Fields of an object whose lists have no usable keys are retained.
+        let parts = || parts.get_or_init(|| set_of(live, types, dialect).unwrap_or_default());
+        let is_of_version = |entry: &&mut Entry| entry.manager.api_version == version;
+        for entry in self.0.iter_mut().filter(is_of_version) {
+            if let Some(fields) = entry
+                .fields
+                .following_schema(&mut Vec::new(), &parts, types, dialect)
+            {
+                entry.fields = fields;
             }
         }
     }

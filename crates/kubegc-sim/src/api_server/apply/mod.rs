@@ -22,20 +22,19 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ApiServer, Response, Special, crd,
+    ApiServer, Response,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::{
     StoredObject,
     status::{self, Refusal},
-    types::StructId,
 };
 use compare::{compare, set_of};
 use config::validate;
 use list_types::{Dialect, Types};
 use managed::{Manager, Managers, Operation};
-pub(super) use track::set_managers;
+pub(crate) use track::ManagedFields;
 use track::{strip_all, take_managers};
 
 /// Options of an apply request.
@@ -158,7 +157,7 @@ impl ApiServer {
                 name: options.field_manager.clone(),
                 operation: Operation::Apply,
                 api_version: resource.api_version(),
-                subresource: self.told(part).to_owned(),
+                subresource: self.subresource_of_manager(part).to_owned(),
             },
             force: options.force,
             time: self.now.truncate_to_secs(),
@@ -185,7 +184,7 @@ impl ApiServer {
         keep_precision(&mut object.meta, &existing.meta);
         check_names(&object.meta, &namespace, name)?;
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
-        let author = Author::Applier(managers.to_json());
+        let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
         self.finish(&written);
         Ok(Response::ok(written.object).with(warnings))
@@ -210,7 +209,8 @@ impl ApiServer {
             );
             return Err(status::conflict(self.resource(kind), name, &why));
         }
-        self.try_create(kind, namespace, object, None, Some(managers.to_json()))
+        let managers = ManagedFields::of(managers.to_json());
+        self.try_create(kind, namespace, object, None, Author::Applier(managers))
     }
 
     /// The dialect of structured merges in this release.
@@ -220,17 +220,9 @@ impl ApiServer {
 
     /// The type information for a kind.
     fn types(&self, kind: KindId) -> Types<'_> {
-        let resource = self.resource(kind);
-        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
-            return Types::Definition("");
-        }
-        if !resource.custom {
-            let id = StructId::of(resource).or_else(|| StructId::named("UnknownKind"));
-            return id.map_or(Types::Free, Types::Kind);
-        }
-        let definition = self.definition(kind);
-        let schema = definition.and_then(|definition| crd::schema(definition, &resource.version));
-        Types::Custom(schema)
+        let special = self.shape.kinds[kind.index()].special;
+        let definition = self.definition(kind).map(std::sync::Arc::as_ref);
+        Types::of(self.resource(kind), special, definition)
     }
 }
 
@@ -246,7 +238,9 @@ impl ApiServer {
         if self.is_shaped(kind) {
             self.completed_custom(kind, object)
         } else {
-            self.decoded(kind, object)
+            let mut object = self.decoded(kind, object)?;
+            object.convert_from_unstructured(self.resource(kind));
+            Ok(object)
         }
     }
 
@@ -366,6 +360,7 @@ fn merged(
     let mut fields = set_of(applied, types, dialect).map_err(Problem::Malformed)?;
     managed::strip(&mut fields);
     let mut merged = merge::merge(live.clone(), applied, types, dialect);
+    managers.follow_schema(live, types, dialect);
     let last = managers.put(&request.manager, fields.clone());
     let owned = managers.owned();
     if dialect.prunes_by_sets {

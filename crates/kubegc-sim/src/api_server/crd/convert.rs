@@ -93,7 +93,7 @@ impl ApiServer {
         };
         fields.insert("metadata".to_owned(), restored(&sent, metadata));
         let read = Manifest::read(Value::Object(fields)).map_err(|why| invalid(&why.to_string()))?;
-        let StoredObject { meta, body } = read.object;
+        let StoredObject { meta, body, .. } = read.object;
         // Only labels and annotations may change; annotations are in the body.
         object.meta.labels = meta.labels;
         object.body = body;

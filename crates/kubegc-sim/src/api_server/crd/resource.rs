@@ -15,7 +15,7 @@ use super::cel;
 use super::{decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
-    api_server::{ApiServer, EventType, apply::set_managers, update::Part},
+    api_server::{ApiServer, EventType, update::Part},
     go,
     status::{self, Cause, Refusal, Status},
 };
@@ -278,9 +278,7 @@ impl ApiServer {
         object.tidy();
         if !object.equals(stored) {
             let former = std::mem::replace(&mut self.field_manager, "kube-apiserver".into());
-            if let Some(managers) = self.tracked(kind, Some(stored), &object, Part::Status) {
-                set_managers(&mut object, managers);
-            }
+            object.managers = self.tracked(kind, Some(stored), &object, Part::Status);
             self.field_manager = former;
             self.commit(kind, object, EventType::Modified);
         }

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    StoredObject, go,
+    StoredObject,
+    api_server::ManagedFields,
+    go,
     object::{TYPED, set_field},
 };
 
@@ -55,6 +57,7 @@ fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), 
                     }
                 }
             }
+            ("managedFields", list) => object.managers = ManagedFields::of(list),
             (key, value) if TYPED.contains(&key) => {
                 set_field(&mut object.meta, key, &value).map_err(|error| error.to_string())?;
             }

@@ -170,39 +170,52 @@ impl ApiServer {
         let patch = read(format, body)?;
         let unreadable =
             |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
+        let shown = || {
+            if may_edit_managers(format, body) {
+                existing.to_json(resource)
+            } else {
+                existing.to_json_without_managers(resource)
+            }
+        };
         match format {
             PatchType::Merge if self.is_decoded(kind) => {
-                let patched = merge::apply_to_value(existing.to_json(resource), patch);
+                let patched = merge::apply_to_value(shown(), patch);
                 let patched = patched.map_err(unreadable)?;
                 self.reread(kind, patched, existing).map_err(unreadable)
             }
             PatchType::Merge => merge::apply(existing, patch).map_err(unreadable),
             PatchType::Strategic => {
                 let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-                let shown = go::printed(&patch);
-                let patched = strategic::apply(
-                    existing.to_json(resource),
-                    patch,
-                    Place::of(resource),
-                    drop_directives,
-                )?;
+                let printed = go::printed(&patch);
+                let patched = strategic::apply(shown(), patch, Place::of(resource), drop_directives)?;
                 if let Some(problem) = unconvertible(&patched) {
-                    return Err(status::invalid_patch(&shown, &problem));
+                    return Err(status::invalid_patch(&printed, &problem));
                 }
-                self.reread(kind, patched, existing).map_err(unreadable)
+                let mut object = self.reread(kind, patched, existing).map_err(unreadable)?;
+                object.convert_from_unstructured(resource);
+                Ok(object)
             }
             PatchType::Json => {
                 let operations = Operations::read(patch)?;
                 let patched = operations
-                    .apply(
-                        existing.to_json(resource),
-                        self.version.has(ABSENT_IS_NOT_REPLACED),
-                    )
+                    .apply(shown(), self.version.has(ABSENT_IS_NOT_REPLACED))
                     .map_err(|_| status::rejected_patch())?;
                 self.reread(kind, patched, existing).map_err(unreadable)
             }
         }
     }
+}
+
+/// Whether a patch may read or change `managedFields`. Without them, the stored ones remain.
+fn may_edit_managers(format: PatchType, body: &[u8]) -> bool {
+    let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
+    has(b"managedFields")
+        || has(b"\\")
+        || match format {
+            PatchType::Merge => false,
+            PatchType::Strategic => has(b"$"),
+            PatchType::Json => has(b"\"/metadata\"") || has(b"\"\""),
+        }
 }
 
 /// Reads the body of a patch.

@@ -221,7 +221,8 @@ fn metric_target(target: &At<'_>, c: &mut Check) {
         if let Some(value) = Quantity::parse(amount.text())
             && (value.is_negative() || value.is_zero())
         {
-            amount.invalid_as(c, &go_syntax::quantity(value), "must be positive");
+            let shown = go_syntax::quantity(amount.decoded(c));
+            amount.invalid_as(c, &shown, "must be positive");
         }
     }
     let utilization = target.get("averageUtilization");

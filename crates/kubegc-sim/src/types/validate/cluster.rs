@@ -200,8 +200,9 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     let (default, request) = (amount("default"), amount("defaultRequest"));
     let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
         // The API server formatted the quantity before, so the dump of it contains the text.
-        let shown = shown.map(go_syntax::quantity).unwrap_or_default();
-        limit.get(list).key(name).invalid_as(c, &shown, &problem);
+        let field = limit.get(list).key(name);
+        let shown = go_syntax::formatted_quantity(&shown.unwrap_or_default());
+        field.invalid_as(c, &shown, &problem);
     };
     let (min, max) = (("min value", min), ("max value", max));
     let request = ("default request value", request);
@@ -297,8 +298,8 @@ fn fits_scope(scope: &str, name: &str) -> bool {
     }
 }
 
-fn scopes_shown(at: &At<'_>) -> String {
-    go_syntax::value(at.value, "[]core.ResourceQuotaScope")
+fn scopes_shown(at: &At<'_>, c: &Check) -> String {
+    go_syntax::value(at.decoded(c), "[]core.ResourceQuotaScope")
 }
 
 /// `ValidateResourceQuota`.
@@ -310,11 +311,15 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
     let given: Vec<&str> = scopes.items().map(|scope| scope.text()).collect();
     for scope in &given {
         if !is_scope(scope, c) {
-            scopes.invalid_as(c, &scopes_shown(&scopes), "unsupported scope");
+            scopes.invalid_as(c, &scopes_shown(&scopes, c), "unsupported scope");
         }
         for name in &names {
             if is_quota_resource(name) && !fits_scope(scope, name) {
-                scopes.invalid_as(c, &scopes_shown(&scopes), "unsupported scope applied to resource");
+                scopes.invalid_as(
+                    c,
+                    &scopes_shown(&scopes, c),
+                    "unsupported scope applied to resource",
+                );
             }
         }
     }
@@ -386,7 +391,7 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
 fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
         if pair.iter().all(|scope| given.contains(scope)) {
-            at.invalid_as(c, &scopes_shown(at), "conflicting scopes");
+            at.invalid_as(c, &scopes_shown(at, c), "conflicting scopes");
         }
     }
 }
@@ -400,7 +405,7 @@ pub(super) fn quota_updated(body: &Object, old: &Object, c: &mut Check) {
             .collect::<BTreeSet<_>>()
     };
     if set(&scopes) != set(&At::root(old, "spec").get("scopes")) {
-        scopes.invalid_as(c, &scopes_shown(&scopes), "field is immutable");
+        scopes.invalid_as(c, &scopes_shown(&scopes, c), "field is immutable");
     }
 }
 

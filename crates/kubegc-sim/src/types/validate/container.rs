@@ -493,7 +493,8 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
             | "services.loadbalancers"
     ) || !is_native(name);
     if is_integer && !value.is_whole() {
-        amount.invalid_as(c, &go_syntax::quantity(value), "must be an integer");
+        let shown = go_syntax::quantity(amount.decoded(c));
+        amount.invalid_as(c, &shown, "must be an integer");
     }
 }
 

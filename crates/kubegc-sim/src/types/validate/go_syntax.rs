@@ -1,12 +1,14 @@
 //! Values as Go's `%#v` prints them, for the structs in upstream's error messages.
 
+use std::collections::BTreeMap;
+
 use kubegc_core::{Quantity, QuantityFormat};
 use serde_json::Value;
 
 use crate::status::{POINTER, quoted};
 
 /// Structs by their Go name: each field as `jsonName GoName type`.
-const STRUCTS: [(&str, &str); 19] = [
+const STRUCTS: [(&str, &str); 37] = [
     (
         "v1.LabelSelector",
         "matchLabels MatchLabels map[string]string;matchExpressions MatchExpressions []v1.LabelSelectorRequirement",
@@ -87,11 +89,126 @@ const STRUCTS: [(&str, &str); 19] = [
         "core.NodeSelector",
         "nodeSelectorTerms NodeSelectorTerms []core.NodeSelectorTerm",
     ),
+    (
+        "core.PodTemplateSpec",
+        "metadata ObjectMeta v1.ObjectMeta;spec Spec core.PodSpec",
+    ),
+    (
+        "v1.ObjectMeta",
+        "name Name string;generateName GenerateName string;namespace Namespace string;selfLink SelfLink string;\
+         uid UID string;resourceVersion ResourceVersion string;generation Generation int64;\
+         creationTimestamp CreationTimestamp time;deletionTimestamp DeletionTimestamp *time;\
+         deletionGracePeriodSeconds DeletionGracePeriodSeconds *int64;labels Labels map[string]string;\
+         annotations Annotations map[string]string;ownerReferences OwnerReferences []v1.OwnerReference;\
+         finalizers Finalizers []string;clusterName ClusterName string;\
+         managedFields ManagedFields []v1.ManagedFieldsEntry",
+    ),
+    (
+        "v1.OwnerReference",
+        "apiVersion APIVersion string;kind Kind string;name Name string;uid UID string;controller Controller *bool;\
+         blockOwnerDeletion BlockOwnerDeletion *bool",
+    ),
+    (
+        "core.PodSpec",
+        "volumes Volumes []core.Volume;initContainers InitContainers []core.Container;\
+         containers Containers []core.Container;\
+         ephemeralContainers EphemeralContainers []core.EphemeralContainer;restartPolicy RestartPolicy string;\
+         terminationGracePeriodSeconds TerminationGracePeriodSeconds *int64;\
+         activeDeadlineSeconds ActiveDeadlineSeconds *int64;dnsPolicy DNSPolicy string;\
+         nodeSelector NodeSelector map[string]string;serviceAccountName ServiceAccountName string;\
+         automountServiceAccountToken AutomountServiceAccountToken *bool;nodeName NodeName string;\
+         securityContext SecurityContext *core.PodSecurityContext;\
+         imagePullSecrets ImagePullSecrets []core.LocalObjectReference;hostname Hostname string;\
+         subdomain Subdomain string;setHostnameAsFQDN SetHostnameAsFQDN *bool;affinity Affinity *core.Affinity;\
+         schedulerName SchedulerName string;tolerations Tolerations []core.Toleration;\
+         hostAliases HostAliases []core.HostAlias;priorityClassName PriorityClassName string;\
+         priority Priority *int32;preemptionPolicy PreemptionPolicy *core.PreemptionPolicy;\
+         dnsConfig DNSConfig *core.PodDNSConfig;readinessGates ReadinessGates []core.PodReadinessGate;\
+         runtimeClassName RuntimeClassName *string;overhead Overhead core.ResourceList;\
+         enableServiceLinks EnableServiceLinks *bool;\
+         topologySpreadConstraints TopologySpreadConstraints []core.TopologySpreadConstraint",
+    ),
+    ("core.Container", CONTAINER),
+    (
+        "core.EphemeralContainer",
+        " EphemeralContainerCommon core.EphemeralContainerCommon;targetContainerName TargetContainerName string",
+    ),
+    ("core.EphemeralContainerCommon", CONTAINER),
+    (
+        "core.ContainerPort",
+        "name Name string;hostPort HostPort int32;containerPort ContainerPort int32;protocol Protocol string;\
+         hostIP HostIP string",
+    ),
+    (
+        "core.EnvFromSource",
+        "prefix Prefix string;configMapRef ConfigMapRef *core.ConfigMapEnvSource;\
+         secretRef SecretRef *core.SecretEnvSource",
+    ),
+    (
+        "core.EnvVar",
+        "name Name string;value Value string;valueFrom ValueFrom *core.EnvVarSource",
+    ),
+    (
+        "core.ResourceRequirements",
+        "limits Limits core.ResourceList;requests Requests core.ResourceList",
+    ),
+    (
+        "core.VolumeMount",
+        "name Name string;readOnly ReadOnly bool;mountPath MountPath string;subPath SubPath string;\
+         mountPropagation MountPropagation *core.MountPropagationMode;subPathExpr SubPathExpr string",
+    ),
+    (
+        "core.VolumeDevice",
+        "name Name string;devicePath DevicePath string",
+    ),
+    ("core.HostAlias", "ip IP string;hostnames Hostnames []string"),
+    ("core.PodReadinessGate", "conditionType ConditionType string"),
+    (
+        "core.TopologySpreadConstraint",
+        "maxSkew MaxSkew int32;topologyKey TopologyKey string;whenUnsatisfiable WhenUnsatisfiable string;\
+         labelSelector LabelSelector *v1.LabelSelector",
+    ),
+    ("core.Volume", "name Name string; VolumeSource core.VolumeSource"),
+    (
+        "core.VolumeSource",
+        "hostPath HostPath *core.HostPathVolumeSource;emptyDir EmptyDir *core.EmptyDirVolumeSource;\
+         gcePersistentDisk GCEPersistentDisk *core.GCEPersistentDiskVolumeSource;\
+         awsElasticBlockStore AWSElasticBlockStore *core.AWSElasticBlockStoreVolumeSource;\
+         gitRepo GitRepo *core.GitRepoVolumeSource;secret Secret *core.SecretVolumeSource;\
+         nfs NFS *core.NFSVolumeSource;iscsi ISCSI *core.ISCSIVolumeSource;\
+         glusterfs Glusterfs *core.GlusterfsVolumeSource;\
+         persistentVolumeClaim PersistentVolumeClaim *core.PersistentVolumeClaimVolumeSource;\
+         rbd RBD *core.RBDVolumeSource;quobyte Quobyte *core.QuobyteVolumeSource;\
+         flexVolume FlexVolume *core.FlexVolumeSource;cinder Cinder *core.CinderVolumeSource;\
+         cephfs CephFS *core.CephFSVolumeSource;flocker Flocker *core.FlockerVolumeSource;\
+         downwardAPI DownwardAPI *core.DownwardAPIVolumeSource;fc FC *core.FCVolumeSource;\
+         azureFile AzureFile *core.AzureFileVolumeSource;configMap ConfigMap *core.ConfigMapVolumeSource;\
+         vsphereVolume VsphereVolume *core.VsphereVirtualDiskVolumeSource;\
+         azureDisk AzureDisk *core.AzureDiskVolumeSource;\
+         photonPersistentDisk PhotonPersistentDisk *core.PhotonPersistentDiskVolumeSource;\
+         projected Projected *core.ProjectedVolumeSource;portworxVolume PortworxVolume *core.PortworxVolumeSource;\
+         scaleIO ScaleIO *core.ScaleIOVolumeSource;storageos StorageOS *core.StorageOSVolumeSource;\
+         csi CSI *core.CSIVolumeSource;ephemeral Ephemeral *core.EphemeralVolumeSource",
+    ),
 ];
+
+/// The fields of a container.
+const CONTAINER: &str = "name Name string;image Image string;command Command []string;args Args []string;\
+     workingDir WorkingDir string;ports Ports []core.ContainerPort;envFrom EnvFrom []core.EnvFromSource;\
+     env Env []core.EnvVar;resources Resources core.ResourceRequirements;\
+     volumeMounts VolumeMounts []core.VolumeMount;volumeDevices VolumeDevices []core.VolumeDevice;\
+     livenessProbe LivenessProbe *core.Probe;readinessProbe ReadinessProbe *core.Probe;\
+     startupProbe StartupProbe *core.Probe;lifecycle Lifecycle *core.Lifecycle;\
+     terminationMessagePath TerminationMessagePath string;\
+     terminationMessagePolicy TerminationMessagePolicy string;imagePullPolicy ImagePullPolicy string;\
+     securityContext SecurityContext *core.SecurityContext;stdin Stdin bool;stdinOnce StdinOnce bool;tty TTY bool";
 
 /// A value of this Go type.
 pub(super) fn value(value: &Value, ty: &str) -> String {
-    if let Some(target) = ty.strip_prefix('*') {
+    if ty == "*time" && value.is_null() {
+        return "<nil>".to_owned();
+    }
+    if let Some(target) = ty.strip_prefix('*').filter(|target| *target != "time") {
         let shown = if value.is_null() { "nil" } else { POINTER };
         return format!("(*{target})({shown})");
     }
@@ -100,6 +217,8 @@ pub(super) fn value(value: &Value, ty: &str) -> String {
     }
     match ty {
         "bool" => value.as_bool().unwrap_or(false).to_string(),
+        "time" | "*time" => time(value.as_str().unwrap_or_default()),
+        "core.ResourceList" => amounts(value),
         "int32" | "int64" => value.as_i64().unwrap_or(0).to_string(),
         "intstr.IntOrString" => match value {
             Value::String(text) => format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{}}}", quoted(text)),
@@ -116,25 +235,72 @@ pub(super) fn value(value: &Value, ty: &str) -> String {
     }
 }
 
-/// A quantity whose string form is already cached.
-pub(super) fn quantity(of: Quantity) -> String {
-    let (mantissa, scale) = of.parts();
-    let (value, scale) = if scale >= 0 {
-        let factor = 10_i128.saturating_pow(scale.unsigned_abs());
-        (mantissa.saturating_mul(factor), 0)
-    } else {
-        let shift = scale.rem_euclid(3);
-        (mantissa * 10_i128.pow(shift.unsigned_abs()), scale - shift)
-    };
-    let format = match of.format() {
+/// A quantity as it was decoded from this text.
+pub(super) fn quantity(text: &Value) -> String {
+    let text = text.as_str().unwrap_or_default();
+    let is_kept = Quantity::parsed_parts(text).is_some_and(|(_, _, is_kept)| is_kept);
+    quantity_with(text, if is_kept { text } else { "" })
+}
+
+/// A quantity that was formatted before it is printed: it holds its text.
+pub(super) fn formatted_quantity(of: &Quantity) -> String {
+    let text = of.to_string();
+    quantity_with(&text, &text)
+}
+
+fn quantity_with(text: &str, cached: &str) -> String {
+    let (value, scale, _) = Quantity::parsed_parts(text).unwrap_or_default();
+    let format = match Quantity::parse(text).unwrap_or_default().format() {
+        _ if text == "0" => "",
         QuantityFormat::DecimalSi => "DecimalSI",
         QuantityFormat::BinarySi => "BinarySI",
         QuantityFormat::DecimalExponent => "DecimalExponent",
     };
     format!(
         "resource.Quantity{{i:resource.int64Amount{{value:{value}, scale:{scale}}}, \
-         d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}}, s:\"{of}\", Format:\"{format}\"}}"
+         d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}}, s:\"{cached}\", Format:\"{format}\"}}"
     )
+}
+
+fn amounts(of: &Value) -> String {
+    let Some(amounts) = of.as_object() else {
+        return "core.ResourceList(nil)".to_owned();
+    };
+    let sorted: BTreeMap<&String, &Value> = amounts.iter().collect();
+    let shown: Vec<String> = sorted
+        .into_iter()
+        .map(|(name, amount)| format!("{}:{}", quoted(name), quantity(amount)))
+        .collect();
+    format!("core.ResourceList{{{}}}", shown.join(", "))
+}
+
+/// A time in UTC; decoded times are in the server's zone, which is UTC here.
+fn time(text: &str) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let mut numbers = text
+        .split(['-', 'T', ':', 'Z'])
+        .map(|part| part.parse::<usize>().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    let (year, month, day, hour, minute, second) = (next(), next(), next(), next(), next(), next());
+    match MONTHS.get(month.wrapping_sub(1)) {
+        Some(month) => {
+            format!("time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, 0, time.Local)")
+        }
+        None => "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)".to_owned(),
+    }
 }
 
 fn list(of: &Value, ty: &str) -> String {
@@ -143,6 +309,8 @@ fn list(of: &Value, ty: &str) -> String {
         Value::Array(items) => items.iter().map(|item| value(item, inner)).collect(),
         Value::Object(entries) => entries
             .iter()
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
             .map(|(key, entry)| format!("{}:{}", quoted(key), value(entry, inner)))
             .collect(),
         _ => return format!("{ty}(nil)"),

@@ -47,7 +47,7 @@ pub(crate) fn created(
     object: &StoredObject,
     version: KubernetesVersion,
 ) -> Vec<Cause> {
-    let mut c = Check::new(version);
+    let mut c = Check::new(version, object.decoded.clone());
     let body = body(object);
     if &*resource.kind == "Pod" {
         pod::created(&body, &mut c);
@@ -68,7 +68,7 @@ pub(crate) fn updated(
     subresource: &str,
     version: KubernetesVersion,
 ) -> Vec<Cause> {
-    let mut c = Check::new(version);
+    let mut c = Check::new(version, new.decoded.clone());
     let (body, old_body) = (body(new), body(old));
     match subresource {
         "" => {
@@ -206,7 +206,7 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
 
 /// Validates a service after its addresses and ports were allocated.
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
-    let mut c = Check::new(version);
+    let mut c = Check::new(version, None);
     services::traffic_fields(&body(service), &mut c);
     c.causes
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{go_strings, selector::label_selector, workloads::pinned};
+use super::{go_strings, go_syntax, selector::label_selector, workloads::pinned};
 use crate::formats;
 
 type Object = Map<String, Value>;
@@ -21,7 +21,8 @@ pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
     let backend_name = if is_beta { "backend" } else { "defaultBackend" };
     if rules.is_empty() && !backend.is_set() {
         let problem = format!("either `{backend_name}` or `rules` must be specified");
-        spec.invalid_as(c, "[]networking.IngressRule(nil)", &problem);
+        let shown = go_syntax::value(rules.decoded(c), "[]networking.IngressRule");
+        spec.invalid_as(c, &shown, &problem);
     }
     if backend.is_set() {
         let backend = At {
@@ -33,7 +34,7 @@ pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
     let allows_wildcards = is_beta
         || old.is_some_and(|old| {
             At::root(old, "spec").get("rules").items().any(|rule| {
-                let mut inner = Check::new(c.version);
+                let mut inner = Check::new(c.version, None);
                 http(&rule, false, &mut inner);
                 rule.get("host").text().contains('*') && !inner.causes.is_empty()
             })

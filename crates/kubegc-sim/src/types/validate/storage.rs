@@ -91,26 +91,8 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
         capacity.required(c, "");
     }
     if !capacity.key("storage").is_set() || capacity.len() > 1 {
-        let before = c.causes.len();
-        let amounts = capacity.value.as_object().map(|amounts| {
-            let amount = |amount: &Value| amount.as_str().and_then(Quantity::parse).map(go_syntax::quantity);
-            let amounts = amounts
-                .iter()
-                .map(|(name, value)| format!("{}:{}", quoted(name), amount(value).unwrap_or_default()));
-            amounts.collect::<Vec<_>>().join(", ")
-        });
-        let shown = match amounts {
-            None => "core.ResourceList(nil)".to_owned(),
-            Some(amounts) => format!("core.ResourceList{{{amounts}}}"),
-        };
+        let shown = go_syntax::value(capacity.decoded(c), "core.ResourceList");
         capacity.unsupported_as(c, &shown, &["storage"]);
-        let (plain, shown) = (
-            capacity.shown(),
-            go_syntax::value(capacity.value, "core.ResourceList"),
-        );
-        if let Some(cause) = c.causes.get_mut(before) {
-            cause.message = cause.message.replacen(&plain, &shown, 1);
-        }
     }
     for (_, amount) in capacity.entries() {
         let value = Quantity::parse(amount.text());

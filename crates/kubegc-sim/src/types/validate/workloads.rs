@@ -352,10 +352,9 @@ pub(super) fn pinned_selector(body: &Object, old: &Object, c: &mut Check) {
 pub(super) fn pinned(new: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Check) {
     let (new, old) = (new.get(key), old.get(key));
     if new.value != old.value {
-        let shown = if new.is_set() {
-            go_syntax::value(new.value, ty)
-        } else {
-            "\"null\"".to_owned()
+        let shown = match new.decoded(c) {
+            Value::Null => "\"null\"".to_owned(),
+            value => go_syntax::value(value, ty),
         };
         new.invalid_as(c, &shown, "field is immutable");
     }
