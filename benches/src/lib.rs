@@ -1,5 +1,6 @@
 //! The inputs that benchmarks measure on, and the sizes that they take.
 
+pub mod cascade;
 pub mod dump;
 pub mod nodes;
 pub mod shapes;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
+    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, SharedMeta, Timestamp, Uid,
     metadata::OwnerReferences,
 };
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ use crate::types::convert;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The metadata that deletion depends on.
-    pub meta: ObjectMeta,
+    pub meta: SharedMeta,
     /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
 }
@@ -131,6 +131,12 @@ pub struct Manifest {
 
 impl From<ObjectMeta> for StoredObject {
     fn from(meta: ObjectMeta) -> Self {
+        SharedMeta::from(meta).into()
+    }
+}
+
+impl From<SharedMeta> for StoredObject {
+    fn from(meta: SharedMeta) -> Self {
         Self { meta, body: None }
     }
 }
@@ -173,7 +179,10 @@ impl Manifest {
         Ok(Self {
             api_version,
             kind,
-            object: StoredObject { meta, body },
+            object: StoredObject {
+                meta: meta.into(),
+                body,
+            },
         })
     }
 }

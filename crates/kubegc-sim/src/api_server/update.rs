@@ -336,11 +336,10 @@ impl ApiServer {
             (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = take_field(new, "status");
+                let mut meta = existing.meta.clone();
+                meta.resource_version = new.meta.resource_version.clone();
                 *new = StoredObject {
-                    meta: ObjectMeta {
-                        resource_version: new.meta.resource_version.clone(),
-                        ..existing.meta.clone()
-                    },
+                    meta,
                     body: existing.body.clone(),
                 };
                 put_field(new, "status", status);
