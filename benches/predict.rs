@@ -2,7 +2,7 @@
 //!
 //! The closure of a delete, and forecasts of one small delete, of a namespace and of a chain of owners.
 
-use std::{collections::VecDeque, fmt::Write as _, io::BufReader};
+use std::{collections::VecDeque, io::BufReader};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -11,7 +11,7 @@ use kubegc::{
     predict::{Assumptions, Cluster, Intent},
     snapshot::Reader,
 };
-use kubegc_benches::{dump::Dump, sizes};
+use kubegc_benches::{cascade::Cascade, dump::Dump, sizes};
 
 fn cluster(dump: impl std::io::Read) -> Cluster {
     let version = "1.36".parse().expect("a version");
@@ -24,30 +24,6 @@ fn cluster(dump: impl std::io::Read) -> Cluster {
         reader.finish().expect("a snapshot"),
         Assumptions::default(),
     )
-}
-
-/// A namespace with ConfigMaps. In a chain, each owns the next one.
-fn namespace(objects: usize, is_chain: bool) -> String {
-    let created = r#""resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z""#;
-    let mut text = format!(
-        r#"{{"apiVersion":"v1","kind":"List","items":[{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"x","uid":"x",{created}}},"spec":{{"finalizers":["kubernetes"]}},"status":{{"phase":"Active"}}}}"#
-    );
-    for at in 0..objects {
-        let owner = match at.checked_sub(1).filter(|_| is_chain) {
-            Some(owner) => format!(
-                r#","ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"c-{owner}","uid":"u-{owner}"}}]"#
-            ),
-            None => String::new(),
-        };
-        let metadata = format!(r#""name":"c-{at}","namespace":"x","uid":"u-{at}",{created}{owner}"#);
-        write!(
-            text,
-            r#",{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{{metadata}}}}}"#
-        )
-        .expect("a String takes all");
-    }
-    text.push_str("]}");
-    text
 }
 
 /// Owners and dependents as plain arrays: the lower limit for any search.
@@ -140,7 +116,7 @@ fn cascades(criterion: &mut Criterion) {
         ("chain", "x/ConfigMap/c-0", true, &[1_000, 100_000, 1_000_000][..]),
     ] {
         for size in sizes(all) {
-            let cluster = cluster(namespace(size, is_chain).as_bytes());
+            let cluster = cluster(Cascade::new(size, is_chain));
             let intents = delete(target, PropagationPolicy::Background);
             group.throughput(Throughput::Elements(size as u64));
             group.bench_function(BenchmarkId::new(name, size), |bencher| {

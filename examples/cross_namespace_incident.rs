@@ -100,7 +100,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
                     let objects = server.objects(kind, None);
                     let objects = objects
                         .iter()
-                        .map(|object| WatchEvent::InitApply(Arc::new(object.meta.clone())));
+                        .map(|object| WatchEvent::InitApply(object.meta.clone().into()));
                     for event in [WatchEvent::Init]
                         .into_iter()
                         .chain(objects)
@@ -120,7 +120,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
             // The collector did what it wanted, and sees it. All that ever happens here are deletions.
             Output::Wait(_) if server.revision() > seen => {
                 for change in server.changes_since(seen) {
-                    let event = WatchEvent::Delete(Arc::new(change.event.object.meta.clone()));
+                    let event = WatchEvent::Delete(change.event.object.meta.clone().into());
                     collector.handle(
                         now,
                         Input::Watch {
@@ -167,7 +167,7 @@ fn perform(server: &mut ApiServer, ask: &Ask) -> Answer {
     match (response.code, response.object()) {
         (404, _) => Answer::NotFound,
         (409, _) => Answer::Conflict,
-        (200, Some(object)) if !ask.request.is_write() => Answer::Found(Arc::new(object.meta.clone())),
+        (200, Some(object)) if !ask.request.is_write() => Answer::Found(object.meta.clone().into()),
         (200, _) => Answer::Applied(None),
         _ => Answer::Unknown,
     }

@@ -89,7 +89,7 @@ fn filter(arguments: &Arguments, snapshot: &Snapshot) -> Result<DotFilter, Strin
             .objects()
             .find(|object| object.object_ref().short() == *wanted);
         let object = found.ok_or_else(|| format!("no object {wanted} was read"))?;
-        uids.push(object.meta.uid);
+        uids.push(object.meta.uid.clone());
     }
     Ok(if uids.is_empty() {
         DotFilter::All

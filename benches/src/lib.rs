@@ -1,5 +1,6 @@
 //! Inputs of the benchmarks.
 
+pub mod cascade;
 pub mod cleanup_fixture;
 pub mod dump;
 pub mod nodes;

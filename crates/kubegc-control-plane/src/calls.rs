@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{
     KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
+    identity::split_api_version,
 };
 use kubegc_objects::call::{Answer, Ask, Request};
 use kubegc_sim::{ApiServer, Response, StoredObject};
@@ -50,7 +51,7 @@ impl ControlPlane {
         let write = Recorded {
             actor: Actor::GarbageCollector,
             act,
-            object: ask.target.clone(),
+            object: Arc::new(ask.target.clone()),
             code: code_of(&response),
             why: Why::Collector(ask.reason.clone()),
         };
@@ -75,7 +76,7 @@ impl ControlPlane {
         let write = Recorded {
             actor: Actor::Client,
             act: Act::Delete { propagation },
-            object,
+            object: Arc::new(object),
             code: code_of(&response),
             why: Why::Intent(intent),
         };
@@ -89,6 +90,16 @@ impl ControlPlane {
 #[must_use]
 pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
     identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
+}
+
+/// Whether an object is a stored one, in the version of this kind.
+pub(crate) fn is_identity(server: &ApiServer, kind: KindId, meta: &ObjectMeta, object: &ObjectRef) -> bool {
+    let resource = &server.catalog()[kind];
+    object.uid == meta.uid
+        && object.name == meta.name
+        && object.namespace == meta.namespace
+        && object.kind == resource.kind
+        && split_api_version(&object.api_version) == (&*resource.group, &*resource.version)
 }
 
 /// The identity of an object of a kind.
@@ -116,7 +127,7 @@ fn get(server: &ApiServer, kind: KindId, namespace: &str, name: &str) -> Answer 
         return Answer::NotFound;
     }
     match server.object(kind, namespace, name) {
-        Some(object) => Answer::Found(Arc::new(object.meta.clone())),
+        Some(object) => Answer::Found(object.meta.clone().into()),
         None => Answer::NotFound,
     }
 }
@@ -141,7 +152,7 @@ fn put(
 
 fn answer(response: &Response) -> Answer {
     match response.error() {
-        None => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
+        None => Answer::Applied(response.object().map(|object| object.meta.clone().into())),
         Some(error) => error.into(),
     }
 }

@@ -33,7 +33,7 @@ pub use outside::kubelet_runs;
 pub use plane::{ControlPlane, Idle, Settings, Turn};
 pub use reconcile::{add_cloud_answers, list_resource};
 pub use simulation::{QUIET, Simulation};
-pub use trace::{Act, Actor, Change, Outcome, Step, Why};
+pub use trace::{Act, Actor, Change, Outcome, Step, Trace, Why};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

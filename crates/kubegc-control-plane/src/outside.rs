@@ -207,7 +207,7 @@ impl Outside {
             let write = Recorded {
                 actor,
                 act,
-                object,
+                object: Arc::new(object),
                 code,
                 why,
             };

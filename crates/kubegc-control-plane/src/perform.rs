@@ -122,11 +122,11 @@ impl ControlPlane {
             }
         }
         if object == *stored {
-            return Ok(Response::Written(Some(Box::new(object.meta))));
+            return Ok(Response::Written(Some(object.meta)));
         }
         let response = server.update_part(kind, namespace, name, subresource, object);
         failed(&response)?;
-        let written = response.object().map(|object| Box::new(object.meta.clone()));
+        let written = response.object().map(|object| object.meta.clone());
         Ok(Response::Written(written))
     }
 

@@ -24,7 +24,7 @@ use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
-    calls::object_ref,
+    calls::{is_identity, object_ref},
     outside::{Kubelets, Outside},
     trace::{Recorded, Trace},
     workloads::{self, Player, Workloads},
@@ -312,10 +312,16 @@ impl ControlPlane {
         self.trace.was_terminating(uid)
     }
 
-    /// Removes and returns the writes and the warnings.
+    /// The writes so far, with an index.
     #[must_use]
-    pub fn into_trace(self) -> (Vec<Step>, Vec<InvalidNamespace>) {
-        (self.trace.steps, self.warnings)
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The writes and the warnings. Everything else is freed.
+    #[must_use]
+    pub fn into_trace(self) -> (Trace, Vec<InvalidNamespace>) {
+        (self.trace, self.warnings)
     }
 
     /// The garbage collector's warnings so far.
@@ -397,6 +403,15 @@ impl ControlPlane {
         if self.trace.steps.len() == self.observed_steps {
             return;
         }
+        if let Some(step) = self.trace.steps.last_mut()
+            && let Some(change) = server.changes_since(self.observed).next()
+            && is_identity(server, change.kind, &change.event.object.meta, &step.object)
+            && let Some(object) = Arc::get_mut(&mut step.object)
+        {
+            // The garbage collector has names of its own.
+            object.name = Arc::clone(&change.event.object.meta.name);
+        }
+        let requested = self.trace.steps.last().map(|step| Arc::clone(&step.object));
         self.trace
             .add_changes(server.changes_since(self.observed).map(|change| {
                 let event = &change.event;
@@ -408,7 +423,10 @@ impl ControlPlane {
                     EventType::Modified => Outcome::Changed,
                 };
                 let before = event.previous.as_ref().unwrap_or(&event.object);
-                let object = object_ref(server, change.kind, meta);
+                let object = match &requested {
+                    Some(object) if is_identity(server, change.kind, meta, object) => Arc::clone(object),
+                    _ => Arc::new(object_ref(server, change.kind, meta)),
+                };
                 let change = Change { object, outcome };
                 (change, &*before.meta.owner_references, &*meta.owner_references)
             }));
@@ -480,7 +498,7 @@ impl ControlPlane {
         self.monitors.insert(kind, monitor);
         let events = std::iter::once(WatchEvent::Init);
         let objects = server.objects(kind, None).into_iter();
-        let events = events.chain(objects.map(|object| WatchEvent::InitApply(Arc::new(object.meta.clone()))));
+        let events = events.chain(objects.map(|object| WatchEvent::InitApply(object.meta.clone().into())));
         for event in events.chain([WatchEvent::InitDone]) {
             self.tell(Input::Watch { monitor, event });
         }
@@ -581,7 +599,7 @@ impl ControlPlane {
         let Some(&monitor) = self.monitors.get(&kind) else {
             return;
         };
-        let meta = Arc::new(object.meta.clone());
+        let meta = object.meta.clone().into();
         let event = match event_type {
             EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
             EventType::Deleted => WatchEvent::Delete(meta),

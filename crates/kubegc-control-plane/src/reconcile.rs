@@ -135,7 +135,7 @@ impl ControlPlane {
                     let write = Recorded {
                         actor: Actor::Controller(info.name),
                         act,
-                        object,
+                        object: Arc::new(object),
                         code,
                         why: Why::Controller(Box::new(reason)),
                     };

@@ -1,6 +1,6 @@
 //! The writes of a simulation, each with its actor, response, effects, reason and causes.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -8,6 +8,7 @@ use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::reason::Reason;
 use kubegc_sim::Response;
+use smallvec::SmallVec;
 
 /// The actor of a write.
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
@@ -101,7 +102,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     /// The object.
-    pub object: ObjectRef,
+    pub object: Arc<ObjectRef>,
     /// The effect.
     pub outcome: Outcome,
 }
@@ -137,18 +138,18 @@ pub struct Step {
     /// The verb.
     pub act: Act,
     /// The object of the request.
-    pub object: ObjectRef,
+    pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
     /// The message of a response with a 5xx code, such as the one that names an unreachable webhook.
     pub failure: Option<Arc<str>>,
-    /// The objects that it changed.
-    pub changes: Vec<Change>,
+    /// The objects that it changed: most writes change one.
+    pub changes: SmallVec<[Change; 1]>,
     /// The reason.
     pub why: Why,
     /// The positions of the earlier steps that caused it, in order. Without any, the cause is the client's
     /// intent or the initial state of the cluster.
-    pub causes: Vec<usize>,
+    pub causes: SmallVec<[usize; 2]>,
 }
 
 impl Step {
@@ -163,7 +164,7 @@ impl Step {
 pub(crate) struct Recorded {
     pub(crate) actor: Actor,
     pub(crate) act: Act,
-    pub(crate) object: ObjectRef,
+    pub(crate) object: Arc<ObjectRef>,
     pub(crate) code: Code,
     pub(crate) why: Why,
 }
@@ -184,16 +185,16 @@ impl Recorded {
             object,
             code,
             failure,
-            changes: Vec::new(),
+            changes: SmallVec::new(),
             why,
-            causes: Vec::new(),
+            causes: SmallVec::new(),
         }
     }
 }
 
 /// The steps of a simulation, with an index that finds causes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trace {
+pub struct Trace {
     pub(crate) steps: Vec<Step>,
     objects: HashMap<Uid, Touched, FixedState>,
 }
@@ -202,25 +203,67 @@ pub(crate) struct Trace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
     /// It became terminating.
-    terminating: Option<usize>,
+    terminating: Position,
     /// It was removed.
-    removed: Option<usize>,
+    removed: Position,
+    /// The position of the removal in the changes of that step.
+    removal: u32,
     /// One of its dependents was removed or released.
-    dependent: Option<usize>,
+    dependent: Position,
 }
 
 impl Touched {
     /// The end of its deletion, or the start.
     fn deleted(&self) -> Option<usize> {
-        self.removed.or(self.terminating)
+        self.removed.get().or(self.terminating.get())
+    }
+}
+
+/// The position of a step in four bytes: a trace has one entry for each object that it affects.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position(Option<NonZeroU32>);
+
+impl Position {
+    /// Steps beyond the range, which no memory holds, have no position.
+    fn of(step: usize) -> Self {
+        Self(
+            u32::try_from(step.saturating_add(1))
+                .ok()
+                .and_then(NonZeroU32::new),
+        )
+    }
+
+    fn get(self) -> Option<usize> {
+        self.0.map(|position| position.get() as usize - 1)
     }
 }
 
 impl Trace {
+    /// The steps, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The steps, without the index.
+    #[must_use]
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps
+    }
+
     /// Whether the object of this uid became terminating.
     pub(crate) fn was_terminating(&self, uid: &Uid) -> bool {
         let touched = self.objects.get(uid);
-        touched.is_some_and(|touched| touched.terminating.is_some())
+        touched.is_some_and(|touched| touched.terminating.get().is_some())
+    }
+
+    /// The step that removed an object, and the object as the step names it.
+    #[must_use]
+    pub fn removal(&self, object: &ObjectRef) -> Option<(&Step, &Arc<ObjectRef>)> {
+        let touched = self.objects.get(&object.uid)?;
+        let step = &self.steps[touched.removed.get()?];
+        let change = step.changes.get(touched.removal as usize)?;
+        Some((step, &change.object))
     }
 
     /// Adds a step without changes, with its causes. `trigger` is the step that caused the reconcile of a
@@ -231,15 +274,18 @@ impl Trace {
         match &step.why {
             Why::Intent(_) => {}
             Why::Collector(Reason::OwnerOrphans(owner)) => {
-                step.causes.extend(touched(&owner.uid).terminating);
+                step.causes.extend(touched(&owner.uid).terminating.get());
             }
             Why::Collector(reason) => {
                 let owners = reason.owners().iter().map(|owner| &owner.reference.uid);
                 step.causes
                     .extend(owners.filter_map(|uid| touched(uid).deleted()));
                 if reason.owners().is_empty() {
-                    step.causes
-                        .extend([object.terminating, object.dependent].into_iter().flatten());
+                    step.causes.extend(
+                        [object.terminating.get(), object.dependent.get()]
+                            .into_iter()
+                            .flatten(),
+                    );
                 }
             }
             Why::Controller(_) => step.causes.extend(trigger),
@@ -261,22 +307,23 @@ impl Trace {
         let Some(at) = self.steps.len().checked_sub(1) else {
             return;
         };
-        // Most steps change one object.
         let changed = &mut self.steps[at].changes;
         for (change, before, after) in changes {
-            changed.reserve_exact(usize::from(changed.is_empty()));
             let touched = self.objects.entry_ref(&change.object.uid).or_default();
             let is_removed = change.outcome == Outcome::Gone;
             match change.outcome {
-                Outcome::Gone => touched.removed = Some(at),
+                Outcome::Gone => {
+                    touched.removed = Position::of(at);
+                    touched.removal = u32::try_from(changed.len()).unwrap_or(u32::MAX);
+                }
                 Outcome::Terminating => {
-                    touched.terminating.get_or_insert(at);
+                    touched.terminating.0 = touched.terminating.0.or(Position::of(at).0);
                 }
                 Outcome::Changed | Outcome::Created => {}
             }
             let is_kept = |owner: &&OwnerReference| after.iter().any(|kept| kept.uid == owner.uid);
             for owner in before.iter().filter(|owner| is_removed || !is_kept(owner)) {
-                self.objects.entry_ref(&owner.uid).or_default().dependent = Some(at);
+                self.objects.entry_ref(&owner.uid).or_default().dependent = Position::of(at);
             }
             changed.push(change);
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Kept, ObjectMeta, Timestamp,
+    Kept, ObjectMeta, SharedMeta, Timestamp,
     record::{Field, ObjectId, Record, Resource},
 };
 
@@ -413,5 +413,11 @@ impl From<&ObjectMeta> for Key {
             namespace: Arc::clone(&meta.namespace),
             name: Arc::clone(&meta.name),
         }
+    }
+}
+
+impl From<&SharedMeta> for Key {
+    fn from(meta: &SharedMeta) -> Self {
+        Self::from(&**meta)
     }
 }

@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion, ObjectMeta, StoreError,
+    Behavior, KubernetesVersion, ObjectMeta, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource, VolumeSource},
 };
 
@@ -100,16 +100,16 @@ impl PvcProtection {
         cx.cache.require(Resource::Pods)?;
         let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
         let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
-        let claim = Arc::new(record.meta.clone());
+        let claim = record.meta.clone();
         let steps = Steps::new(id.clone(), move |port| {
-            self.remove_finalizer(Arc::clone(&action), Arc::clone(&claim), port)
+            self.remove_finalizer(Arc::clone(&action), claim.clone(), port)
         });
         Ok(Decision::steps(steps))
     }
 
     /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
     /// claim.
-    async fn remove_finalizer(self, action: Arc<Action>, claim: Arc<ObjectMeta>, port: Port) -> End {
+    async fn remove_finalizer(self, action: Arc<Action>, claim: SharedMeta, port: Port) -> End {
         if port.verifies() {
             let pods = match port.list(Resource::Pods, &claim.namespace).await {
                 Ok(pods) => pods,

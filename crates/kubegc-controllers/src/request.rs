@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, ResourceVersion,
-    StoreError, Uid,
+    SharedMeta, StoreError, Uid,
     record::{Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint},
     store::Discovered,
 };
@@ -491,11 +491,11 @@ pub enum Response {
     /// All objects of the list.
     Objects(Vec<Record>),
     /// The metadata of all objects of the list.
-    Metadata(Vec<ObjectMeta>),
+    Metadata(Vec<SharedMeta>),
     /// The request was executed.
     Done,
     /// The object was written; its metadata as the server answered, if it is known.
-    Written(Option<Box<ObjectMeta>>),
+    Written(Option<SharedMeta>),
     /// The resources that are served.
     Discovered(Arc<Discovered>),
     /// The plugin of the volume.

@@ -31,7 +31,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, StoreError,
+    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, SharedMeta, StoreError,
     record::{Consumer, ObjectId, Pod, Record, Resource},
 };
 
@@ -92,7 +92,7 @@ pub struct ResourceClaims {
 #[derive(Clone, Debug)]
 struct Work {
     id: ObjectId,
-    meta: ObjectMeta,
+    meta: SharedMeta,
     wire: Wire,
     valid: Vec<Consumer>,
     /// Entries whose pod is not in the cache.
@@ -309,7 +309,9 @@ async fn update(
         changes,
     };
     let written = port.write(write).await?;
-    meta.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+    meta.resource_version = written
+        .map(|meta| meta.resource_version.clone())
+        .unwrap_or_default();
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, StoreError,
+    ApiResource, DeleteOptions, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
@@ -106,7 +106,7 @@ impl Port {
         &self,
         resource: &Arc<ApiResource>,
         namespace: &Arc<str>,
-    ) -> Result<Vec<ObjectMeta>, StoreError> {
+    ) -> Result<Vec<SharedMeta>, StoreError> {
         let request = Request::ListContent {
             resource: Arc::clone(resource),
             namespace: Arc::clone(namespace),
@@ -167,9 +167,9 @@ impl Port {
     ///
     /// # Errors
     /// The error of the API server.
-    pub async fn write(&self, write: Write) -> Result<Option<ObjectMeta>, StoreError> {
+    pub async fn write(&self, write: Write) -> Result<Option<SharedMeta>, StoreError> {
         match self.send(Request::Write(write)).await {
-            Response::Written(meta) => Ok(meta.map(|meta| *meta)),
+            Response::Written(meta) => Ok(meta),
             Response::Done => Ok(None),
             other => Err(failure(other)),
         }

@@ -1,6 +1,11 @@
 //! Metadata of an object: owner references, finalizers, deletion state, versions.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use smallvec::SmallVec;
 
@@ -197,5 +202,75 @@ impl ObjectMeta {
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|name| &**name == finalizer)
+    }
+}
+
+/// Metadata that all copies share: a copy costs no allocation. Mutable access copies the metadata if it is
+/// shared.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ObjectMeta, SharedMeta};
+/// let observed = SharedMeta::from(ObjectMeta::new("shop", "web", "u-1"));
+/// let mut changed = observed.clone();
+/// changed.finalizers.push("example.com/hold".into());
+/// assert!(observed.finalizers.is_empty());
+/// ```
+#[derive(Clone, Eq, Hash)]
+pub struct SharedMeta(Arc<ObjectMeta>);
+
+impl Deref for SharedMeta {
+    type Target = ObjectMeta;
+
+    fn deref(&self) -> &ObjectMeta {
+        &self.0
+    }
+}
+
+impl DerefMut for SharedMeta {
+    fn deref_mut(&mut self) -> &mut ObjectMeta {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl PartialEq for SharedMeta {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl PartialEq<ObjectMeta> for SharedMeta {
+    fn eq(&self, other: &ObjectMeta) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl fmt::Debug for SharedMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<ObjectMeta> for SharedMeta {
+    fn from(meta: ObjectMeta) -> Self {
+        Self(Arc::new(meta))
+    }
+}
+
+impl From<Arc<ObjectMeta>> for SharedMeta {
+    fn from(meta: Arc<ObjectMeta>) -> Self {
+        Self(meta)
+    }
+}
+
+impl From<SharedMeta> for Arc<ObjectMeta> {
+    fn from(meta: SharedMeta) -> Self {
+        meta.0
+    }
+}
+
+impl From<SharedMeta> for ObjectMeta {
+    fn from(meta: SharedMeta) -> Self {
+        Arc::unwrap_or_clone(meta.0)
     }
 }

@@ -8,7 +8,10 @@
 //! [`uid_cache.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/uid_cache.go),
 //! 1.13 (keyed by uid alone) and 1.20.2 (keyed by identity).
 
-use std::hash::{Hash, Hasher};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+};
 
 use foldhash::fast::FixedState;
 use indexmap::{Equivalent, IndexSet};
@@ -24,6 +27,8 @@ pub struct AbsentOwners {
     entries: IndexSet<Key, FixedState>,
     /// When each entry was last used, by its position, in uses of this memory.
     last_used: Vec<u64>,
+    /// The positions by last use.
+    by_use: BTreeMap<u64, usize>,
     uses: u64,
     capacity: usize,
     by_uid: bool,
@@ -41,6 +46,7 @@ impl AbsentOwners {
         Self {
             entries: IndexSet::default(),
             last_used: Vec::new(),
+            by_use: BTreeMap::new(),
             uses: 0,
             capacity,
             by_uid,
@@ -63,11 +69,14 @@ impl AbsentOwners {
             self.last_used.push(0);
         }
         self.touch(at);
-        if self.entries.len() > self.capacity {
-            let oldest = self.last_used.iter().enumerate().min_by_key(|(_, used)| **used);
-            if let Some((oldest, _)) = oldest {
-                self.entries.swap_remove_index(oldest);
-                self.last_used.swap_remove(oldest);
+        if self.entries.len() > self.capacity
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.entries.swap_remove_index(oldest);
+            self.last_used.swap_remove(oldest);
+            // The last entry has taken its position.
+            if let Some(moved) = self.last_used.get(oldest) {
+                self.by_use.insert(*moved, oldest);
             }
         }
         new
@@ -94,15 +103,15 @@ impl AbsentOwners {
 
     /// The cached owners, least recently used first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &ObjectRef> {
-        let mut entries: Vec<_> = self.last_used.iter().zip(&self.entries).collect();
-        entries.sort_unstable_by_key(|(used, _)| **used);
-        entries.into_iter().map(|(_, key)| &key.0)
+        self.by_use.values().map(|at| &self.entries[*at].0)
     }
 
     fn touch(&mut self, at: usize) {
         self.uses += 1;
         if let Some(used) = self.last_used.get_mut(at) {
+            self.by_use.remove(used);
             *used = self.uses;
+            self.by_use.insert(self.uses, at);
         }
     }
 }

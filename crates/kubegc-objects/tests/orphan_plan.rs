@@ -30,7 +30,7 @@ fn state(server: &ApiServer) -> Vec<ObjectMeta> {
     objects
         .map(|object| ObjectMeta {
             resource_version: "".into(),
-            ..object.meta.clone()
+            ..object.meta.clone().into()
         })
         .collect()
 }

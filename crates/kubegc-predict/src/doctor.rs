@@ -361,7 +361,7 @@ impl Cluster {
                     namespace,
                     labels,
                     ..
-                } = &object.meta;
+                } = &*object.meta;
                 if is_similar(name) || is_similar(namespace) || labels.values().any(|value| is_similar(value))
                 {
                     found.push(object.object_ref());
@@ -405,10 +405,7 @@ impl Cluster {
         } else {
             ""
         };
-        let mut with_uid = self
-            .edges
-            .positions_of(&reference.uid)
-            .map(|at| self.object_ref(at));
+        let mut with_uid = self.positions_of(&reference.uid).map(|at| self.object_ref(at));
         if let Some(owner) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
             let is_same_kind = *owner.kind == *resource.kind && *owner.group() == *resource.group;
             return Some(match () {

@@ -236,7 +236,7 @@ fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
             for change in changes {
                 if let FieldChange::OwnerReferences(references) = change {
                     let owners = references.iter();
-                    found.extend(owners.flat_map(|owner| cluster.edges.positions_of(&owner.uid)));
+                    found.extend(owners.flat_map(|owner| cluster.positions_of(&owner.uid)));
                 }
             }
         }

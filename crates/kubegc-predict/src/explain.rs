@@ -88,7 +88,7 @@ impl Forecast {
             return Explanation { statements };
         };
         let fact = Fact::Fate {
-            object: fate.object.clone(),
+            object: ObjectRef::clone(&fate.object),
             fate: fate.fate.clone(),
         };
         statements.push(Statement { depth: 0, fact });
@@ -119,7 +119,7 @@ impl Forecast {
                 } else {
                     fact = Fact::RepeatedStep {
                         index: *index,
-                        object: step.object.clone(),
+                        object: ObjectRef::clone(&step.object),
                     };
                 }
             }
@@ -161,7 +161,7 @@ impl Forecast {
 
     /// The last request about an object, if the API server failed to perform it.
     fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
-        let last = self.timeline.iter().rposition(|step| step.object == *object)?;
+        let last = self.timeline.iter().rposition(|step| *step.object == *object)?;
         self.timeline[last].failure.is_some().then_some(last)
     }
 
@@ -205,19 +205,18 @@ impl Forecast {
         let Some(fate) = self.fate(object) else {
             return Vec::new();
         };
-        let wanted = &fate.before.owner_references;
-        if wanted.is_empty() {
+        let mut wanted = fate.before().owner_references().peekable();
+        if wanted.peek().is_none() {
             return Vec::new();
         }
         let by_uid: BTreeMap<&Uid, &ObjectFate> =
             self.fates.iter().map(|fate| (&fate.object.uid, fate)).collect();
         wanted
-            .iter()
             .filter_map(|reference| by_uid.get(&reference.uid))
             .map(|owner| Statement {
                 depth: 1,
                 fact: Fact::Fate {
-                    object: owner.object.clone(),
+                    object: ObjectRef::clone(&owner.object),
                     fate: owner.fate.clone(),
                 },
             })

@@ -28,7 +28,6 @@ use kubegc_objects::{
     collector::{Call, Input, Lens, Output, WaitReason},
 };
 use kubegc_sim::rng::Rng;
-use kubegc_snapshot::SnapshotObject;
 
 use self::independence::Objects;
 use crate::{
@@ -127,15 +126,9 @@ impl Cluster {
         let deletes = self.deletes(intents)?;
         let run = self.run(deletes, None, None, self.controllers.clone());
         // The scope of all that one order of things touches.
-        let Simulated { scope, objects, .. } =
-            run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        let began = run.began(objects.values());
-        let world = run.begin(&scope, &objects, Unlisted::Present, began);
-        let prepared = Prepared {
-            cluster: self,
-            scope,
-            objects,
-        };
+        let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
+        let world = run.begin(&scope, Unlisted::Present);
+        let prepared = Prepared { cluster: self, scope };
         let start = Race {
             world,
             in_flight: Vec::new(),
@@ -164,7 +157,6 @@ impl Cluster {
 struct Prepared<'c> {
     cluster: &'c Cluster,
     scope: Scope,
-    objects: BTreeMap<u32, SnapshotObject>,
 }
 
 /// A simulation in which what happens next is a choice.
@@ -428,9 +420,7 @@ struct Found {
 impl Found {
     fn note(&mut self, prepared: &Prepared<'_>, race: &Race<'_>, seed: Option<u64>) {
         self.schedules += 1;
-        for (position, object, fate) in
-            forecast::fates(prepared.cluster, &prepared.scope, &prepared.objects, &race.world)
-        {
+        for (position, object, fate) in forecast::fates(prepared.cluster, &prepared.scope, &race.world) {
             let fate = match fate {
                 // The client that deleted it depends on timing and does not distinguish fates.
                 Fate::Deleted { .. } => Fate::Deleted {

@@ -7,16 +7,14 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why};
 use kubegc_core::{
-    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
-    identity::split_api_version,
-    metadata,
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid, metadata,
     record::{ObjectId, Resource},
 };
 use kubegc_objects::effect::InvalidNamespace;
-use kubegc_snapshot::SnapshotObject;
+use kubegc_snapshot::{ObjectView, Snapshot};
 
 use crate::{
     Assumptions, Cluster,
@@ -65,13 +63,24 @@ pub struct Forecast {
 #[derive(Clone, Debug)]
 pub struct ObjectFate {
     /// The object.
-    pub object: ObjectRef,
+    pub object: Arc<ObjectRef>,
     /// Its fate.
     pub fate: Fate,
-    /// Its metadata before.
-    pub before: Arc<ObjectMeta>,
     /// Its metadata afterwards, in the run of [`Forecast::timeline`]; `None` if it no longer exists.
-    pub after: Option<Arc<ObjectMeta>>,
+    pub after: Option<SharedMeta>,
+    /// The position in the snapshot.
+    pub(crate) position: u32,
+    snapshot: Arc<Snapshot>,
+}
+
+impl ObjectFate {
+    /// The object in the dump.
+    #[must_use]
+    pub fn before(&self) -> ObjectView<'_> {
+        let view = self.snapshot.view(self.position as usize);
+        // The position was read from this snapshot, which does not change.
+        view.unwrap_or_else(|| unreachable!("a fate has the position of its object"))
+    }
 }
 
 /// An object about which a controller cannot decide.
@@ -168,16 +177,28 @@ pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
 pub(crate) fn fates<'a>(
     cluster: &'a Cluster,
     scope: &'a Scope,
-    objects: &'a BTreeMap<u32, SnapshotObject>,
     world: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let removers = removers(world.plane.steps());
-    scope.affected().map(move |position| {
-        let object = &objects[&position];
-        let end = end(world, object);
-        let fate = fate(cluster, world, object, end.as_deref(), &removers);
-        (position, object.object_ref(), fate)
+    scope.affected().filter_map(move |position| {
+        let object = cluster.snapshot.view(position as usize)?;
+        let object_ref = object.object_ref();
+        let fate = match end(world, object) {
+            Some(end) => fate_of_kept(cluster, world, position, object, &end),
+            None => deleted(world.plane.trace().removal(&object_ref)),
+        };
+        Some((position, object_ref, fate))
     })
+}
+
+/// The fates and the metadata of the objects that exist at the end of a simulation, by position.
+fn kept(cluster: &Cluster, scope: &Scope, world: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
+    let kept = scope.affected().filter_map(|position| {
+        let object = cluster.snapshot.view(position as usize)?;
+        let end = end(world, object)?;
+        let fate = fate_of_kept(cluster, world, position, object, &end);
+        Some((position, (fate, end)))
+    });
+    kept.collect()
 }
 
 /// Compares the ends of the simulations that the dump allows.
@@ -185,65 +206,48 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
     let cluster = run.cluster;
     let Simulated {
         scope,
-        objects,
         primary,
         alternatives,
         refused: mut findings,
     } = simulated;
-    let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
-    let removers = removers(primary.plane.steps());
-    let concerned = missing.values().flatten().copied();
-    let by_count = chosen_by_count(cluster, &scope, &objects, concerned, primary.plane.steps());
-    let mut stances = BTreeMap::new();
-    let mut fates = Vec::new();
+    let stances = stances(run, &scope, &primary, &alternatives, &missing);
+    let mut undetermined = doubt::spread(cluster, &scope, &stances, missing);
+    drop((stances, alternatives));
+    let mut kept = kept(cluster, &scope, &primary);
+    let began = primary.plane.began();
+    let next_at = primary.plane.manager().next_at();
+    findings.extend(primary.gave_up.then_some(Finding::DidNotSettle));
+    // Of a large cascade, the server and the caches of the controllers are as large as the fates.
+    drop(primary.server);
+    let (trace, warnings) = primary.plane.into_trace();
+    let mut fates = Vec::with_capacity(scope.affected().count());
     for position in scope.affected() {
-        let object = &objects[&position];
-        let end = end(&primary, object);
-        let others: Vec<_> = alternatives
-            .iter()
-            .map(|other| self::end(other, object))
-            .collect();
-        let differs = others
-            .iter()
-            .any(|other| !alike(end.as_deref(), other.as_deref()));
-        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
-        let stance = Stance {
-            differs: differs || by_count.contains(&object.meta.uid),
-            waits: (object.meta.is_deleting() && object.meta.has_finalizer(metadata::FINALIZER_FOREGROUND))
-                || primary.plane.was_terminating(&object.meta.uid)
-                || waited(end.as_deref())
-                || others.iter().any(|other| waited(other.as_deref())),
-            is_target: targets.contains(&position),
-            is_removed: end.is_none() && others.iter().all(Option::is_none),
+        let Some(view) = cluster.snapshot.view(position as usize) else {
+            continue;
         };
-        stances.insert(position, stance);
+        let object = view.object_ref();
+        let removal = trace.removal(&object);
+        let shared = removal.filter(|(_, removed)| ***removed == object);
+        let shared = shared.map(|(_, removed)| Arc::clone(removed));
+        let (fate, after) = match kept.remove(&position) {
+            Some((fate, after)) => (fate, Some(after)),
+            None => (deleted(removal), None),
+        };
+        let missing = undetermined.remove(&position);
         fates.push(ObjectFate {
-            object: object.object_ref(),
-            fate: fate(cluster, &primary, object, end.as_deref(), &removers),
-            before: Arc::new(object.meta.clone()),
-            after: end,
+            object: shared.unwrap_or_else(|| Arc::new(object)),
+            fate: missing.map_or(fate, |missing| Fate::Undetermined { missing }),
+            after,
+            position,
+            snapshot: Arc::clone(&cluster.snapshot),
         });
     }
-    drop((removers, by_count));
-    let mut undetermined = doubt::spread(cluster, &scope, &stances, missing);
-    for (position, fate) in scope.affected().zip(&mut fates) {
-        if let Some(missing) = undetermined.remove(&position) {
-            fate.fate = Fate::Undetermined { missing };
-        }
-    }
+    let timeline = trace.into_steps();
     findings.extend(findings_of(cluster, &scope, &fates));
-    findings.extend(primary.gave_up.then_some(Finding::DidNotSettle));
-    findings.extend(failures(primary.plane.steps()));
+    findings.extend(failures(&timeline));
     findings.sort();
     findings.dedup();
-    let began = primary.plane.began();
-    let duration = primary
-        .plane
-        .steps()
-        .last()
-        .map_or(Duration::ZERO, |step| step.at);
-    let next_at = primary.plane.manager().next_at();
-    let (timeline, warnings) = primary.plane.into_trace();
+    let duration = timeline.last().map_or(Duration::ZERO, |step| step.at);
     Forecast {
         began,
         horizon: run.horizon,
@@ -280,12 +284,60 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
         })
 }
 
-fn end(world: &Simulation, object: &SnapshotObject) -> Option<Arc<ObjectMeta>> {
-    let kind = object.kind_id?;
+/// The states of the objects of which something is missing in the ends of the simulations; empty if nothing is
+/// missing.
+fn stances(
+    run: &Run<'_>,
+    scope: &Scope,
+    primary: &Simulation,
+    alternatives: &[Simulation],
+    missing: &Sources,
+) -> BTreeMap<u32, Stance> {
+    let mut stances = BTreeMap::new();
+    if missing.is_empty()
+        && scope.unknown.is_empty()
+        && scope.out_of_reach.is_empty()
+        && scope.flawed.is_empty()
+    {
+        return stances;
+    }
+    let cluster = run.cluster;
+    let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
+    let concerned = missing.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, scope, concerned, primary.plane.steps());
+    for position in scope.affected() {
+        let Some(object) = cluster.snapshot.view(position as usize) else {
+            continue;
+        };
+        let end = end(primary, object);
+        let others: Vec<_> = alternatives
+            .iter()
+            .map(|other| self::end(other, object))
+            .collect();
+        let differs = others
+            .iter()
+            .any(|other| !alike(end.as_deref(), other.as_deref()));
+        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
+        let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
+        let stance = Stance {
+            differs: differs || by_count.contains(object.uid()),
+            waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
+                || primary.plane.was_terminating(object.uid())
+                || waited(end.as_deref())
+                || others.iter().any(|other| waited(other.as_deref())),
+            is_target: targets.contains(&position),
+            is_removed: end.is_none() && others.iter().all(Option::is_none),
+        };
+        stances.insert(position, stance);
+    }
+    stances
+}
+
+fn end(world: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
     let stored = world
         .server
-        .object(kind, &object.meta.namespace, &object.meta.name)?;
-    (stored.meta.uid == object.meta.uid).then(|| Arc::new(stored.meta.clone()))
+        .object(object.kind_id()?, object.namespace(), object.name())?;
+    (stored.meta.uid == *object.uid()).then(|| stored.meta.clone())
 }
 
 /// Whether two ends are the same apart from resource versions and times.
@@ -307,9 +359,8 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
 /// The runs in which all unknown owners exist, and none, do not settle these: if some do not exist, their
 /// dependents are deleted and no longer counted, and the object may be kept.
 fn chosen_by_count<'a>(
-    cluster: &Cluster,
+    cluster: &'a Cluster,
     scope: &Scope,
-    objects: &'a BTreeMap<u32, SnapshotObject>,
     in_doubt: impl Iterator<Item = u32>,
     steps: &[Step],
 ) -> HashSet<&'a Uid, FixedState> {
@@ -321,76 +372,59 @@ fn chosen_by_count<'a>(
             pending.extend(cluster.edges.dependents(position));
         }
     }
+    unknown.retain(|position| scope.members.contains_key(position));
+    let views = || {
+        unknown
+            .iter()
+            .filter_map(|at| cluster.snapshot.view(*at as usize))
+    };
     let mut alike = BTreeMap::<&str, usize>::new();
-    for object in unknown.iter().filter_map(|position| objects.get(position)) {
-        *alike.entry(&object.kind).or_default() += 1;
+    for object in views() {
+        *alike.entry(object.kind()).or_default() += 1;
     }
     let chosen = steps.iter().filter(|step| match &step.why {
         Why::Controller(reason) => matches!(reason.code(), "Terminated" | "OverHistoryLimit"),
         _ => false,
     });
     let chosen: HashSet<&Uid, FixedState> = chosen.map(|step| &step.object.uid).collect();
-    let objects = unknown.iter().filter_map(|position| objects.get(position));
-    let in_doubt = objects.filter(|object| {
-        chosen.contains(&object.meta.uid) && alike.get(&*object.kind).is_some_and(|count| *count > 1)
+    let in_doubt = views().filter(|object| {
+        chosen.contains(object.uid()) && alike.get(&**object.kind()).is_some_and(|count| *count > 1)
     });
-    in_doubt.map(|object| &object.meta.uid).collect()
+    in_doubt.map(|object| object.uid()).collect()
 }
 
-/// The actor that removed each object, by group, kind, namespace and name.
-type Removers<'a> = HashMap<[&'a str; 4], Actor, FixedState>;
-
-fn removers(steps: &[Step]) -> Removers<'_> {
-    let mut removers = Removers::default();
-    for step in steps {
-        for change in step
-            .changes
-            .iter()
-            .filter(|change| change.outcome == Outcome::Gone)
-        {
-            removers.insert(key(&change.object), step.actor);
-        }
+/// The fate of an object that a write removed.
+fn deleted(removal: Option<(&Step, &Arc<ObjectRef>)>) -> Fate {
+    Fate::Deleted {
+        by: removal.map_or(Actor::GarbageCollector, |(step, _)| step.actor),
     }
-    removers
 }
 
-fn fate(
+/// The fate of an object that exists at the end of a simulation.
+fn fate_of_kept(
     cluster: &Cluster,
     simulation: &Simulation,
-    object: &SnapshotObject,
-    end: Option<&ObjectMeta>,
-    removers: &Removers<'_>,
+    position: u32,
+    view: ObjectView<'_>,
+    end: &ObjectMeta,
 ) -> Fate {
-    let Some(end) = end else {
-        let (group, _) = split_api_version(&object.api_version);
-        let key = [group, &*object.kind, &object.meta.namespace, &object.meta.name];
-        return Fate::Deleted {
-            by: removers.get(&key).copied().unwrap_or(Actor::GarbageCollector),
-        };
-    };
-    if object.kind_id.is_none() {
-        return Fate::Kept;
-    }
     if end.is_deleting() {
+        let object = cluster.snapshot.object(position as usize);
+        let waits_for = object.map(|object| waits_for(cluster, simulation, &object, end));
         return Fate::Terminating {
-            waits_for: waits_for(cluster, simulation, object, end),
+            waits_for: waits_for.unwrap_or_default(),
         };
     }
-    let lost: Vec<OwnerReference> = object
-        .meta
-        .owner_references
-        .iter()
-        .filter(|reference| {
-            !end.owner_references
-                .iter()
-                .any(|kept| kept.uid == reference.uid && kept.name == reference.name)
-        })
-        .cloned()
-        .collect();
-    if lost.is_empty() {
+    let is_kept = |reference: &OwnerReference| {
+        let mut kept = end.owner_references.iter();
+        kept.any(|kept| kept.uid == reference.uid && kept.name == reference.name)
+    };
+    let lost = view.owner_references().filter(|reference| !is_kept(reference));
+    let owners: Vec<OwnerReference> = lost.collect();
+    if owners.is_empty() {
         Fate::Kept
     } else {
-        Fate::Released { owners: lost }
+        Fate::Released { owners }
     }
 }
 
@@ -442,28 +476,28 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut any_deleted = false;
-    for (position, fate) in scope.affected().zip(fates) {
-        let object = &fate.object;
+    for fate in fates {
+        let (position, object) = (fate.position, &fate.object);
         let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
         any_deleted |= is_deleted;
-        let references = &fate.before.owner_references;
-        for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
+        let references = fate.before().owner_references();
+        for (reference, owner) in references.zip(cluster.edges.owners(position)) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
             match (owner, served) {
                 (Owner::Never, Some(_)) => {
                     findings.push(Finding::NamespacedOwnerOfClusterScoped {
-                        object: object.clone(),
+                        object: ObjectRef::clone(object),
                     });
                 }
                 (Owner::Never, None) => findings.push(Finding::OwnerKindNotServed {
-                    object: object.clone(),
+                    object: ObjectRef::clone(object),
                     kind: format!("{}/{}", reference.api_version, reference.kind),
                 }),
                 _ => {}
             }
         }
     }
-    findings.extend(recreation::findings(cluster, scope, fates));
+    findings.extend(recreation::findings(cluster, fates));
     findings.extend(missing_kinds(cluster, scope));
     if any_deleted {
         let settings = kubegc_objects::Settings::new(cluster.version());

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use kubegc_core::{
-    ObjectMeta,
+    ObjectMeta, ObjectRef,
     record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
 };
 
 use crate::{
     Cluster,
-    cluster::{DELETING, Owner, Scope},
+    cluster::{DELETING, Owner},
     fate::{Fate, Finding},
     forecast::ObjectFate,
 };
@@ -27,17 +27,17 @@ enum Recreation {
 /// A kind without a known controller may create any of its dependents again.
 ///
 /// # Complexity
-/// O(n log n) for n objects in scope and dependents of their controllers.
-pub(crate) fn findings(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
-    let states: BTreeMap<u32, &ObjectFate> = scope.affected().zip(fates).collect();
-    let recreations = Recreations { cluster, states };
+/// O(n log n) for n fates and dependents of their controllers.
+pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
+    let recreations = Recreations { cluster, fates };
     let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
-    for (&position, &fate) in &recreations.states {
+    for fate in fates {
+        let position = fate.position;
         if !matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. }) {
             continue;
         }
-        let references = &fate.before.owner_references;
-        for (reference, owner) in references.iter().zip(cluster.edges.owners(position)) {
+        let references = fate.before().owner_references();
+        for (reference, owner) in references.zip(cluster.edges.owners(position)) {
             if let Owner::At(owner) = owner
                 && reference.controller == Some(true)
                 && recreations.is_kept(owner)
@@ -52,7 +52,7 @@ pub(crate) fn findings(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -
         for (fate, recreation) in recreations.of_controller(owner, &deleted) {
             if recreation != Recreation::Never {
                 findings.push(Finding::CreatedAgain {
-                    object: fate.object.clone(),
+                    object: ObjectRef::clone(&fate.object),
                     controller: controller.clone(),
                     is_certain: recreation == Recreation::Certain,
                 });
@@ -64,13 +64,18 @@ pub(crate) fn findings(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -
 
 struct Recreations<'a> {
     cluster: &'a Cluster,
-    /// The fates of the objects in scope, by position.
-    states: BTreeMap<u32, &'a ObjectFate>,
+    /// The fates, by position.
+    fates: &'a [ObjectFate],
 }
 
 impl<'a> Recreations<'a> {
+    fn fate_at(&self, position: u32) -> Option<&'a ObjectFate> {
+        let found = self.fates.binary_search_by_key(&position, |fate| fate.position);
+        self.fates.get(found.ok()?)
+    }
+
     fn is_kept(&self, position: u32) -> bool {
-        match self.states.get(&position) {
+        match self.fate_at(position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
             None => self.cluster.edges.facts[position as usize] & DELETING == 0,
         }
@@ -174,7 +179,7 @@ impl<'a> Recreations<'a> {
         {
             return None;
         }
-        let is_deleted = match self.states.get(&position).map(|state| &state.fate) {
+        let is_deleted = match self.fate_at(position).map(|state| &state.fate) {
             Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
             Some(Fate::Undetermined { .. }) => None,
             Some(Fate::Kept | Fate::Released { .. }) | None => Some(pod.meta.is_deleting()),

@@ -14,10 +14,10 @@ use kubegc_controllers::{
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
     metadata::FINALIZER_FOREGROUND,
-    record::{Body, Node, Resource},
+    record::{Body, Node, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
-use kubegc_snapshot::{Details, JsonDocuments, SnapshotObject};
+use kubegc_snapshot::{CrdDetails, Details, JsonDocuments};
 
 use crate::{
     Cluster, Forecast,
@@ -74,7 +74,6 @@ pub(crate) struct Run<'q> {
 /// The simulations of a question: one for each assumption about the owners that are missing from the dump.
 pub(crate) struct Simulated {
     pub(crate) scope: Scope,
-    pub(crate) objects: BTreeMap<u32, SnapshotObject>,
     /// The simulation in which missing owners exist.
     pub(crate) primary: Simulation,
     /// The simulations in which they do not.
@@ -102,17 +101,12 @@ impl Run<'_> {
         let mut read = BTreeSet::new();
         loop {
             let scope = Scope::of(self.cluster, seeds.iter().copied(), read.iter().copied());
-            let objects = scope.members.keys().filter_map(|&position| {
-                let object = self.cluster.snapshot.object(position as usize)?;
-                Some((position, object))
-            });
-            let objects: BTreeMap<u32, SnapshotObject> = objects.collect();
             let mut refused = Vec::new();
-            let primary = self.simulate_with(&scope, &objects, Unlisted::Present, &mut refused);
+            let primary = self.simulate_with(&scope, Unlisted::Present, &mut refused);
             let assumed = [Unlisted::Absent, Unlisted::Waiting].into_iter();
             let assumed = assumed.filter(|_| !scope.unknown.is_empty());
             let alternatives: Vec<Simulation> = assumed
-                .map(|unlisted| self.simulate_with(&scope, &objects, unlisted, &mut Vec::new()))
+                .map(|unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new()))
                 .collect();
             let counts = (seeds.len(), read.len());
             for simulation in alternatives.iter().chain([&primary]) {
@@ -121,7 +115,6 @@ impl Run<'_> {
             if counts == (seeds.len(), read.len()) {
                 return Simulated {
                     scope,
-                    objects,
                     primary,
                     alternatives,
                     refused,
@@ -141,14 +134,17 @@ impl Run<'_> {
     ) {
         let is_affected = |at: &u32| scope.members.get(at) == Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
-        let changed: BTreeSet<_> = changes.map(|change| &change.object.uid).collect();
-        for uid in changed.into_iter().filter(|uid| !uid.is_empty()) {
-            for position in self.cluster.edges.positions_of(uid) {
-                let adopters = self.cluster.adopters(position, simulation).into_iter();
-                seeds.extend(adopters.filter(|at| !is_affected(at)));
-                if scope.members.get(&position) == Some(&Member::Context) {
-                    seeds.insert(position);
-                }
+        let uids = changes
+            .map(|change| &change.object.uid)
+            .filter(|uid| !uid.is_empty());
+        let mut changed: Vec<u32> = uids.flat_map(|uid| self.cluster.positions_of(uid)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for position in changed {
+            let adopters = self.cluster.adopters(position, simulation).into_iter();
+            seeds.extend(adopters.filter(|at| !is_affected(at)));
+            if scope.members.get(&position) == Some(&Member::Context) {
+                seeds.insert(position);
             }
         }
         for step in simulation.plane.steps() {
@@ -172,20 +168,9 @@ impl Run<'_> {
         }
     }
 
-    /// The time at which it begins.
-    pub(crate) fn began<'o>(&self, objects: impl Iterator<Item = &'o SnapshotObject>) -> Timestamp {
-        self.began.unwrap_or_else(|| latest_time(objects))
-    }
-
-    fn simulate_with(
-        &self,
-        scope: &Scope,
-        objects: &BTreeMap<u32, SnapshotObject>,
-        unlisted: Unlisted,
-        refused: &mut Vec<Finding>,
-    ) -> Simulation {
-        let began = self.began(objects.values());
-        let mut simulation = self.begin(scope, objects, unlisted, began);
+    fn simulate_with(&self, scope: &Scope, unlisted: Unlisted, refused: &mut Vec<Finding>) -> Simulation {
+        let mut simulation = self.begin(scope, unlisted);
+        let began = simulation.plane.began();
         for delete in &self.deletes {
             if !delete.at.is_zero() {
                 simulation.run_until(began.saturating_add(delete.at));
@@ -211,22 +196,19 @@ impl Run<'_> {
     }
 
     /// The simulation at its beginning.
-    pub(crate) fn begin(
-        &self,
-        scope: &Scope,
-        objects: &BTreeMap<u32, SnapshotObject>,
-        unlisted: Unlisted,
-        began: Timestamp,
-    ) -> Simulation {
+    pub(crate) fn begin(&self, scope: &Scope, unlisted: Unlisted) -> Simulation {
         let cluster = self.cluster;
-        let mut server = server(cluster, scope, objects, unlisted);
+        let mut server = cluster.empty_server.clone();
+        let loaded = load(cluster, scope, &mut server, self.manager.is_none());
+        add_unlisted(cluster, scope, &mut server, unlisted);
+        let began = self.began.unwrap_or(loaded.latest_time);
         server.set_now(began);
         let manager = match &self.manager {
             Some(manager) => manager.clone(),
             None => {
                 let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
                 let mut manager = manager.into_simulation();
-                list_scope(cluster, &mut manager, began, objects);
+                list_scope(cluster, &mut manager, began, loaded);
                 manager
             }
         };
@@ -322,20 +304,12 @@ fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<s
 
 /// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
 /// the namespaces of the scope.
-fn list_scope(
-    cluster: &Cluster,
-    manager: &mut Manager,
-    now: Timestamp,
-    objects: &BTreeMap<u32, SnapshotObject>,
-) {
-    let mut positions = BTreeMap::<Resource, Vec<u32>>::new();
-    let mut namespaces = BTreeSet::new();
-    for (position, object) in objects {
-        namespaces.insert(Arc::clone(&object.meta.namespace));
-        if let Some(resource) = cluster.resource_at(*position) {
-            positions.entry(resource).or_default().push(*position);
-        }
-    }
+fn list_scope(cluster: &Cluster, manager: &mut Manager, now: Timestamp, loaded: Loaded) {
+    let Loaded {
+        mut records,
+        mut namespaces,
+        ..
+    } = loaded;
     namespaces.remove("");
     for resource in manager.resources() {
         let completeness = &cluster.snapshot.completeness;
@@ -348,11 +322,7 @@ fn list_scope(
             .any(|(_, known)| *known.kind == *kind && *known.group == *group && known.is_namespaced());
         let is_complete = completeness.of(group, kind).is_complete()
             || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
-        let positions = positions.remove(&resource).unwrap_or_default();
-        let records = positions
-            .iter()
-            .map(|position| objects[position].record())
-            .collect();
+        let records = records.remove(&resource).unwrap_or_default();
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_answers(manager, now, &cluster.assumptions);
@@ -371,42 +341,89 @@ pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp)
     add_cloud_answers(manager, now, &cluster.assumptions);
 }
 
-/// The server of a scope.
-fn server(
-    cluster: &Cluster,
-    scope: &Scope,
-    objects: &BTreeMap<u32, SnapshotObject>,
-    unlisted: Unlisted,
-) -> ApiServer {
-    let mut server = cluster.empty_server.clone();
-    for (position, object) in objects {
-        let Some(kind) = object.kind_id else { continue };
-        let mut stored = StoredObject::new(object.meta.clone(), body(object));
-        // An object that is only read keeps the owners that are in scope.
-        if scope.members[position] == Member::Context {
-            let owners: Vec<Owner> = cluster.edges.owners(*position).collect();
-            let mut owners = owners.into_iter();
-            let is_in_scope = |owner| matches!(owner, Some(Owner::At(at)) if scope.members.contains_key(&at));
-            stored
-                .meta
-                .owner_references
-                .retain(|_| is_in_scope(owners.next()));
+/// The objects of a scope, as far as their server does not have them.
+struct Loaded {
+    /// The records that controllers list.
+    records: BTreeMap<Resource, Vec<Record>>,
+    namespaces: BTreeSet<Arc<str>>,
+    /// The newest time in the dump, at which the simulation begins: dumps do not contain the time at which
+    /// they were taken.
+    latest_time: Timestamp,
+}
+
+/// Adds the objects of a scope to its server.
+fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: bool) -> Loaded {
+    let mut loaded = Loaded {
+        records: BTreeMap::new(),
+        namespaces: BTreeSet::new(),
+        latest_time: Timestamp::EPOCH,
+    };
+    // Objects with the same fields share them.
+    let mut shared: Option<(Arc<Body>, kubegc_sim::Body)> = None;
+    for (&position, member) in &scope.members {
+        let Some(object) = cluster.snapshot.object(position as usize) else {
+            continue;
+        };
+        loaded.latest_time = loaded
+            .latest_time
+            .max(latest_of(&object.meta).unwrap_or(Timestamp::EPOCH));
+        let record = object.record();
+        if let Some(kind) = object.kind_id {
+            let body = match object.details.as_deref() {
+                Some(Details::Body(_)) => {
+                    let known = shared
+                        .take()
+                        .filter(|(known, _)| Arc::ptr_eq(known, &record.body));
+                    let (_, body) = shared.insert(known.unwrap_or_else(|| lazy_body(&record.body)));
+                    Some(body.clone())
+                }
+                Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
+                _ => None,
+            };
+            let mut stored = StoredObject::new(object.meta, body);
+            if *member == Member::Context {
+                keep_owners_in_scope(cluster, scope, position, &mut stored);
+            }
+            // The kind is the server's, and the name was read.
+            let stored = server.insert(kind, stored);
+            debug_assert!(stored.is_ok(), "{stored:?}");
         }
-        // The kind is the server's, and the name was read.
-        let stored = server.insert(kind, stored);
-        debug_assert!(stored.is_ok(), "{stored:?}");
+        if with_records {
+            if !loaded.namespaces.contains(&record.meta.namespace) {
+                loaded.namespaces.insert(Arc::clone(&record.meta.namespace));
+            }
+            if let Some(resource) = cluster.resource_at(position) {
+                loaded.records.entry(resource).or_default().push(record);
+            }
+        }
     }
+    loaded
+}
+
+/// Removes the owners out of scope: an object that is only read keeps the others.
+fn keep_owners_in_scope(cluster: &Cluster, scope: &Scope, position: u32, stored: &mut StoredObject) {
+    let is_in_scope = |owner: &Owner| matches!(owner, Owner::At(at) if scope.members.contains_key(at));
+    if cluster.edges.owners(position).all(|owner| is_in_scope(&owner)) {
+        return;
+    }
+    let mut owners = cluster.edges.owners(position);
+    stored
+        .meta
+        .owner_references
+        .retain(|_| owners.next().is_some_and(|owner| is_in_scope(&owner)));
+}
+
+/// Adds the owners that are missing from the dump to the server of a scope.
+fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlisted: Unlisted) {
     for (position, reference) in &scope.unknown {
-        let kind = unlisted_kind(cluster, &mut server, reference);
+        let kind = unlisted_kind(cluster, server, reference);
         let Some(kind) = kind.filter(|_| unlisted != Unlisted::Absent) else {
             continue;
         };
         let resource = &server.catalog()[kind];
-        let namespace = if resource.is_namespaced() {
-            Arc::clone(&objects[position].meta.namespace)
-        } else {
-            "".into()
-        };
+        let dependent = cluster.snapshot.view(*position as usize);
+        let namespace = dependent.filter(|_| resource.is_namespaced());
+        let namespace = namespace.map_or_else(|| "".into(), |view| Arc::clone(view.namespace()));
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
@@ -427,7 +444,6 @@ fn server(
             debug_assert!(stored.is_ok(), "{stored:?}");
         }
     }
-    server
 }
 
 /// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so
@@ -450,41 +466,34 @@ fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerRef
     server.register(resource).ok()
 }
 
-/// The facts other than the metadata, in the form of an object's body.
-fn body(object: &SnapshotObject) -> Option<kubegc_sim::Body> {
-    let value = match object.details.as_deref()? {
-        Details::Body(_) => {
-            let body = object.record().body;
-            return Some(kubegc_sim::Body::lazy(move || fields_of(&body)));
-        }
-        Details::CustomResourceDefinition(definition) => {
-            let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
-            let scope = if definition.scope == KindScope::Cluster {
-                "Cluster"
-            } else {
-                "Namespaced"
-            };
-            let established = if definition.established == Some(false) {
-                "False"
-            } else {
-                "True"
-            };
-            serde_json::json!({
-                "spec": {
-                    "group": definition.group,
-                    "scope": scope,
-                    "names": { "plural": definition.plural, "kind": definition.kind },
-                    "versions": definition.versions.iter().map(version).collect::<Vec<_>>(),
-                },
-                "status": { "conditions": [{ "type": "Established", "status": established }] },
-            })
-        }
-        _ => return None,
+/// The fields of a record, and the same as the body of a stored object.
+fn lazy_body(body: &Arc<Body>) -> (Arc<Body>, kubegc_sim::Body) {
+    let fields = Arc::clone(body);
+    let stored = kubegc_sim::Body::lazy(move || fields_of(&fields));
+    (Arc::clone(body), stored)
+}
+
+/// The body of a CustomResourceDefinition.
+fn body_of(definition: &CrdDetails) -> kubegc_sim::Body {
+    let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
+    let scope = if definition.scope == KindScope::Cluster {
+        "Cluster"
+    } else {
+        "Namespaced"
     };
-    match value {
-        serde_json::Value::Object(body) => Some(body.into()),
-        _ => None,
-    }
+    let established = if definition.established == Some(false) {
+        "False"
+    } else {
+        "True"
+    };
+    let spec = serde_json::json!({
+        "group": definition.group,
+        "scope": scope,
+        "names": { "plural": definition.plural, "kind": definition.kind },
+        "versions": definition.versions.iter().map(version).collect::<Vec<_>>(),
+    });
+    let status = serde_json::json!({ "conditions": [{ "type": "Established", "status": established }] });
+    serde_json::Map::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]).into()
 }
 
 /// The fields of a record as JSON.
@@ -498,13 +507,6 @@ fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
         spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
     }
     fields
-}
-
-/// The newest time in the dump, at which the simulation begins: dumps do not contain the time at which they
-/// were taken.
-fn latest_time<'a>(objects: impl Iterator<Item = &'a SnapshotObject>) -> Timestamp {
-    let newest = objects.filter_map(|object| latest_of(&object.meta)).max();
-    newest.unwrap_or(Timestamp::EPOCH)
 }
 
 /// The newest time that an object's metadata shows.

@@ -22,9 +22,14 @@ use crate::{
 /// What controllers do about other objects has nothing to do with the deletes.
 pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
     let (scope, world) = (&simulated.scope, &simulated.primary);
+    let undetermined = undetermined(cluster, scope, world);
+    let mut sources: Sources = contents(cluster, scope, world).collect();
+    if undetermined.is_empty() {
+        return sources;
+    }
     let mut changed = BTreeSet::new();
     for change in world.plane.steps().iter().flat_map(|step| &step.changes) {
-        changed.extend(cluster.edges.positions_of(&change.object.uid));
+        changed.extend(cluster.positions_of(&change.object.uid));
     }
     let mut concerned = changed.clone();
     for position in changed {
@@ -32,8 +37,7 @@ pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
         let followers = tied.filter(|tied| tied.tie == Tie::Follows);
         concerned.extend(followers.map(|tied| tied.position));
     }
-    let mut sources = Sources::new();
-    for undetermined in undetermined(cluster, scope, world) {
+    for undetermined in undetermined {
         for position in undetermined.in_doubt {
             if concerned.contains(&position) {
                 sources
@@ -43,7 +47,6 @@ pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
             }
         }
     }
-    sources.extend(contents(cluster, scope, world));
     sources
 }
 

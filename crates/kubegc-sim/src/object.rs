@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
+    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, SharedMeta, Timestamp, Uid,
     metadata::OwnerReferences,
 };
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ use crate::{api_server::ManagedFields, types::convert};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
     /// The metadata that deletion depends on.
-    pub meta: ObjectMeta,
+    pub meta: SharedMeta,
     /// The other fields, as JSON; `None` where only metadata is known.
     pub body: Option<Body>,
     /// The managers of its fields, if it has any.
@@ -137,6 +137,12 @@ pub struct Manifest {
 
 impl From<ObjectMeta> for StoredObject {
     fn from(meta: ObjectMeta) -> Self {
+        Self::new(meta.into(), None)
+    }
+}
+
+impl From<SharedMeta> for StoredObject {
+    fn from(meta: SharedMeta) -> Self {
         Self::new(meta, None)
     }
 }
@@ -182,7 +188,7 @@ impl Manifest {
             kind,
             object: StoredObject {
                 managers,
-                ..StoredObject::new(meta, body)
+                ..StoredObject::new(meta.into(), body)
             },
         })
     }
@@ -191,7 +197,7 @@ impl Manifest {
 impl StoredObject {
     /// An object of metadata and other fields.
     #[must_use]
-    pub const fn new(meta: ObjectMeta, body: Option<Body>) -> Self {
+    pub const fn new(meta: SharedMeta, body: Option<Body>) -> Self {
         Self {
             meta,
             body,

@@ -136,7 +136,7 @@ fn failure(response: &Response) -> StoreError {
 }
 
 fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
-    answer.into_object().map(|object| object.meta.clone())
+    answer.into_object().map(|object| ObjectMeta::clone(&object.meta))
 }
 
 #[async_trait]
@@ -148,7 +148,7 @@ impl ObjectStore for SharedApiServer {
         resource: &ApiResource,
         since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream>, StoreError> {
-        let watch = self.open_watch(resource, since, |object| object.meta.clone())?;
+        let watch = self.open_watch(resource, since, |object| ObjectMeta::clone(&object.meta))?;
         Ok(Box::new(watch))
     }
     async fn watch_objects(
@@ -179,7 +179,10 @@ impl ObjectStore for SharedApiServer {
         self.on(resource, |server, kind| {
             let items = server.objects(kind, namespace);
             Ok(MetaList {
-                items: items.iter().map(|object| object.meta.clone()).collect(),
+                items: items
+                    .iter()
+                    .map(|object| ObjectMeta::clone(&object.meta))
+                    .collect(),
                 resource_version: ResourceVersion::new(&server.revision().to_string()),
             })
         })
@@ -194,7 +197,9 @@ impl ObjectStore for SharedApiServer {
                 return Ok(Deleted::Gone);
             }
             match answer.body {
-                ResponseBody::Object(object) => Ok(Deleted::Terminating(Box::new(object.meta.clone()))),
+                ResponseBody::Object(object) => {
+                    Ok(Deleted::Terminating(Box::new(ObjectMeta::clone(&object.meta))))
+                }
                 // A graceful deletion in progress of a kind whose response is a status: the object still
                 // exists.
                 _ => meta(server.read(kind, address.namespace, address.name))

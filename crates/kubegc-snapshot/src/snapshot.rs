@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, record,
+    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid,
+    record,
 };
 
 use crate::{
@@ -22,7 +23,7 @@ pub struct SnapshotObject {
     /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
     pub kind_id: Option<KindId>,
     /// The metadata.
-    pub meta: ObjectMeta,
+    pub meta: SharedMeta,
     /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
     /// time here.
     pub details: Option<Arc<Details>>,
@@ -66,7 +67,7 @@ impl SnapshotObject {
 }
 
 fn record_of(
-    meta: ObjectMeta,
+    meta: SharedMeta,
     details: Option<&Details>,
     ready_at: Option<Timestamp>,
     meta_flawed: bool,
@@ -74,7 +75,7 @@ fn record_of(
     if meta_flawed {
         return record::Record::unreadable(meta);
     }
-    let body = details.map(Details::body).unwrap_or_default();
+    let body = details.map_or_else(record::Body::unread, Details::body);
     let mut record = record::Record::new(meta, body);
     if ready_at.is_some()
         && let record::Body::Pod(pod) = record.body_mut()
@@ -247,7 +248,7 @@ impl Snapshot {
             api_version: Arc::clone(api_version),
             kind: Arc::clone(kind),
             kind_id: self.kind_ids[record.type_id as usize],
-            meta: self.store.meta(record),
+            meta: self.store.meta(record).into(),
             details: self.store.details_of(record).cloned(),
             ready_at: record.ready_at(),
             flawed: record.flawed,
@@ -301,6 +302,18 @@ impl<'a> ObjectView<'a> {
         &self.record.uid
     }
 
+    /// The full identity.
+    #[must_use]
+    pub fn object_ref(&self) -> ObjectRef {
+        ObjectRef {
+            kind: Arc::clone(self.kind()),
+            api_version: Arc::clone(self.api_version()),
+            namespace: Arc::clone(self.namespace()),
+            name: Arc::clone(self.name()),
+            uid: self.uid().clone(),
+        }
+    }
+
     /// Whether a part of it could not be read.
     #[must_use]
     pub const fn is_flawed(&self) -> bool {
@@ -318,7 +331,7 @@ impl<'a> ObjectView<'a> {
     pub fn record(&self) -> record::Record {
         let store = &self.snapshot.store;
         let details = store.details_of(self.record).map(|details| &**details);
-        let (meta, ready_at) = (store.meta(self.record), self.record.ready_at());
+        let (meta, ready_at) = (store.meta(self.record).into(), self.record.ready_at());
         record_of(meta, details, ready_at, self.record.meta_flawed)
     }
 

@@ -401,7 +401,12 @@ impl<'c> Live<'c> {
             Request::ListContent { resource, namespace } => {
                 let call = content_call("list", &resource, &namespace, "");
                 match self.server.handle(&call) {
-                    Ok(objects) => Response::Metadata(list(&objects).iter().map(content_meta).collect()),
+                    Ok(objects) => Response::Metadata(
+                        list(&objects)
+                            .iter()
+                            .map(|object| content_meta(object).into())
+                            .collect(),
+                    ),
                     Err(refusal) => self.refused(&refusal),
                 }
             }
@@ -458,7 +463,7 @@ impl<'c> Live<'c> {
             Ok(_) if call.verb == "patch" => Response::Written(None),
             Ok(object) => match Resource::ALL.iter().find(|known| known.plural() == call.resource) {
                 Some(resource) => match self.record(*resource, &object) {
-                    Ok(record) => Response::Written(Some(Box::new(record.meta))),
+                    Ok(record) => Response::Written(Some(record.meta)),
                     Err(failure) => self.unreadable(&failure),
                 },
                 None => Response::Written(None),

@@ -291,9 +291,7 @@ impl NamespaceController {
         done(&server.patch_subresource(kind, "", name, write.subresource, format, body.as_bytes()))?;
         self.conditions = conditions.unwrap_or_else(|| std::mem::take(&mut self.conditions));
         let written = server.object(kind, "", name);
-        Ok(Response::Written(
-            written.map(|object| Box::new(object.meta.clone())),
-        ))
+        Ok(Response::Written(written.map(|object| object.meta.clone())))
     }
 }
 

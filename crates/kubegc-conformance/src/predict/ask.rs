@@ -262,7 +262,7 @@ fn writes(cluster: &Cluster, step: &Step) -> Vec<PredictedWrite> {
         }
     };
     let outcome = |object: &ObjectRef| {
-        let change = step.changes.iter().rfind(|change| change.object == *object)?;
+        let change = step.changes.iter().rfind(|change| *change.object == *object)?;
         Some(match change.outcome {
             Outcome::Gone => " => deleted",
             Outcome::Terminating => " => terminating",

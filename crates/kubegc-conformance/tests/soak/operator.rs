@@ -180,7 +180,7 @@ impl Operator {
             let kind = server.resolve(kind.group, kind.version, kind.resource).ok()?;
             server
                 .object(kind, &key.namespace, &key.name)
-                .map(|object| object.meta.clone())
+                .map(|object| ObjectMeta::clone(&object.meta))
         })
     }
 

@@ -77,11 +77,8 @@ impl Witness {
                         revision: event.revision,
                         place: place.map(|part| part.to_string()),
                         event_type: event.event_type,
-                        previous: event
-                            .previous
-                            .as_ref()
-                            .map(|object| Arc::new(object.meta.clone())),
-                        object: Arc::new(meta.clone()),
+                        previous: event.previous.as_ref().map(|object| object.meta.clone().into()),
+                        object: meta.clone().into(),
                     }
                 })
                 .collect()

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    ApiResource, KindId, KubernetesVersion, LabelSelector, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, KindId, KubernetesVersion, LabelSelector, ObjectMeta, OwnerReference, SharedMeta, Timestamp,
 };
 use kubegc_sim::{ApiServer, StoredObject, label_selector};
 use serde_json::{Map, Value, json};
@@ -188,8 +188,8 @@ pub(super) enum Verb {
     Patch(StoredObject),
     Status(StoredObject),
     /// Binds a pod to a node.
-    Bind(ObjectMeta, Arc<str>),
-    Delete(ObjectMeta),
+    Bind(SharedMeta, Arc<str>),
+    Delete(SharedMeta),
 }
 
 impl Plan {

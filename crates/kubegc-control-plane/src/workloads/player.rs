@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::Reason;
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, SharedMeta, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
 use serde_json::json;
 
@@ -322,7 +322,7 @@ impl ControlPlane {
         let meta = match &write.verb {
             Verb::Create(object) => {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                ObjectMeta::new(namespace, name, "")
+                SharedMeta::from(ObjectMeta::new(namespace, name, ""))
             }
             Verb::Update(object) | Verb::Patch(object) | Verb::Status(object) => object.meta.clone(),
             Verb::Bind(meta, _) | Verb::Delete(meta) => meta.clone(),
@@ -363,7 +363,7 @@ impl ControlPlane {
         let recorded = Recorded {
             actor: write.actor,
             act,
-            object,
+            object: Arc::new(object),
             code: code_of(&response),
             why: Why::Controller(Box::new(Reason::new(write.reason, write.message))),
         };

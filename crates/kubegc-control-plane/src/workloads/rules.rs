@@ -76,7 +76,7 @@ impl<'a> Subject<'a> {
 
     /// Metadata, with labels and owners.
     #[must_use]
-    pub const fn meta(&self) -> &'a ObjectMeta {
+    pub fn meta(&self) -> &'a ObjectMeta {
         &self.object.meta
     }
 

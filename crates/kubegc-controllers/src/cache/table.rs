@@ -91,7 +91,7 @@ impl Table {
             }
         }
         let changes = self.changed.len().saturating_add(self.added.len());
-        if changes > self.base().len().saturating_add(CHANGES_MIN) {
+        if changes > (self.base().len() / 2).saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.records().cloned().collect();
             self.replace(all);
         }
@@ -150,33 +150,37 @@ struct List {
     /// By namespace and name, each once.
     records: Vec<Record>,
     /// Positions by name, built on first use.
-    by_name: OnceLock<HashTable<usize>>,
+    by_name: OnceLock<HashTable<u32>>,
 }
 
 impl List {
     fn position_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
         let hash = |name: (&Arc<str>, &Arc<str>)| FixedState::default().hash_one(name);
-        let hash_at = |at: &usize| {
+        let hash_at = |at: &u32| {
             self.records
-                .get(*at)
+                .get(*at as usize)
                 .map_or(0, |record| hash(name_of(&record.meta)))
         };
         let by_name = self.by_name.get_or_init(|| {
             let mut by_name = HashTable::with_capacity(self.records.len());
-            for at in 0..self.records.len() {
+            // More objects than that do not fit in memory.
+            for at in (0..self.records.len()).map_while(|at| u32::try_from(at).ok()) {
                 by_name.insert_unique(hash_at(&at), at, hash_at);
             }
             by_name
         });
-        let is_it = |at: &usize| {
-            let record = self.records.get(*at);
+        let is_it = |at: &u32| {
+            let record = self.records.get(*at as usize);
             record.is_some_and(|record| name_of(&record.meta) == (namespace, name))
         };
-        by_name.find(hash((namespace, name)), is_it).copied()
+        by_name
+            .find(hash((namespace, name)), is_it)
+            .map(|at| *at as usize)
     }
 }
 
-/// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
+/// A list is rebuilt if its overlay has this many changes more than half of the objects of the list: a list
+/// keeps objects that no longer exist.
 const CHANGES_MIN: usize = 1_000;
 
 /// The objects of the list that still exist, in their present state, in order.

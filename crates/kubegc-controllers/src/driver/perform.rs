@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{
-    ApiResource, ObjectStore, StoreError,
+    ApiResource, ObjectStore, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
     store::{Address, Discovered},
 };
@@ -76,7 +76,7 @@ impl Performer<'_> {
             Request::Discover => self.discover().await,
             Request::ListContent { resource, namespace } => {
                 let list = self.store.list(resource, Some(namespace)).await;
-                list.map(|list| Response::Metadata(list.items))
+                list.map(|list| Response::Metadata(list.items.into_iter().map(SharedMeta::from).collect()))
             }
             Request::DeleteCollection {
                 resource,
@@ -158,12 +158,12 @@ impl Performer<'_> {
                 .store
                 .replace_subresource(address, write.subresource, &body)
                 .await?;
-            return Ok(Response::Written(Some(Box::new(written))));
+            return Ok(Response::Written(Some(written.into())));
         }
         let patch = self.documents.write(write, &document);
         let patch = patch.map_err(|error| unreadable(&object.to_string(), &error))?;
         let Some((patch_type, body)) = patch else {
-            return Ok(Response::Written(Some(Box::new(record.meta))));
+            return Ok(Response::Written(Some(record.meta)));
         };
         let written = if write.subresource.is_empty() {
             self.store.patch(address, patch_type, &body).await?
@@ -173,7 +173,7 @@ impl Performer<'_> {
                 .patch_subresource(address, write.subresource, patch_type, &body)
                 .await?
         };
-        Ok(Response::Written(Some(Box::new(written))))
+        Ok(Response::Written(Some(written.into())))
     }
 
     async fn discover(&self) -> Result<Response, StoreError> {

@@ -299,7 +299,7 @@ impl Watched {
             Input::Deleted {
                 resource: self.resource,
                 key: Key::from(&record.meta),
-                uid: record.meta.uid,
+                uid: record.meta.uid.clone(),
             }
         } else {
             Input::Applied {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, ObjectMeta, PatchType, StoreError, Uid,
+    DeleteOptions, ObjectMeta, PatchType, SharedMeta, StoreError, Uid,
     record::{Condition, JobCounts, ObjectId, Record},
 };
 
@@ -14,7 +14,7 @@ use crate::{End, EventRequest, FieldChange, Form, Port, Reason, Request, Sent, W
 #[derive(Debug)]
 pub(super) struct PodWork {
     pub(super) id: ObjectId,
-    pub(super) meta: ObjectMeta,
+    pub(super) meta: SharedMeta,
     strips: bool,
     reason: Reason,
 }
@@ -29,7 +29,7 @@ impl PodWork {
         }
     }
 
-    async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<ObjectMeta>, StoreError> {
+    async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<SharedMeta>, StoreError> {
         port.set_reason(self.reason.clone());
         port.write(Write {
             object: self.id.clone(),
@@ -46,7 +46,7 @@ impl PodWork {
 #[derive(Debug)]
 pub(super) struct SyncWork {
     id: ObjectId,
-    meta: ObjectMeta,
+    meta: SharedMeta,
     wire: Wire,
     pub(super) deletes: Vec<PodWork>,
     pub(super) strips: Vec<PodWork>,
@@ -182,7 +182,9 @@ async fn update(
         changes,
     };
     let written = port.write(write).await?;
-    job.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+    job.resource_version = written
+        .map(|meta| meta.resource_version.clone())
+        .unwrap_or_default();
     Ok(())
 }
 
@@ -192,7 +194,9 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
     if pod.strips {
         match pod.strip(work.wire, port).await {
             Ok(written) => {
-                meta.resource_version = written.map(|meta| meta.resource_version).unwrap_or_default();
+                meta.resource_version = written
+                    .map(|meta| meta.resource_version.clone())
+                    .unwrap_or_default();
             }
             Err(StoreError::NotFound) => return Ok(()),
             Err(error) => return Err(error),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, PropagationPolicy, StoreError, Timestamp,
+    ApiResource, DeleteOptions, PropagationPolicy, SharedMeta, StoreError, Timestamp,
     record::{Condition, ObjectId, Record, Resource},
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Deleter {
 /// A namespace as it was read, with every field that its deletion depends on.
 struct Live {
     id: ObjectId,
-    meta: ObjectMeta,
+    meta: SharedMeta,
     is_terminating: bool,
     finalizers: Vec<Arc<str>>,
     conditions: Vec<Condition>,
@@ -136,7 +136,7 @@ impl Deleter {
         subresource: &'static str,
         change: FieldChange,
         reason: Reason,
-    ) -> Result<Option<ObjectMeta>, StoreError> {
+    ) -> Result<Option<SharedMeta>, StoreError> {
         self.port.set_reason(reason);
         let write = Write {
             object: namespace.id.clone(),
@@ -329,7 +329,7 @@ impl Deleter {
     }
 
     /// The metadata of the objects of a resource; `None` if lists are not supported.
-    async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<ObjectMeta>>, Problem> {
+    async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<SharedMeta>>, Problem> {
         if !resource.verbs.list {
             return Ok(None);
         }

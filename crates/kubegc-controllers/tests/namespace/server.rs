@@ -260,7 +260,7 @@ impl Server {
         if finalizers.is_some_and(Vec::is_empty) {
             self.namespace = None;
         }
-        Response::Written(self.answers_writes.then(|| Box::new(meta)))
+        Response::Written(self.answers_writes.then_some(meta))
     }
 
     /// The requests but for discovery.

@@ -230,7 +230,7 @@ fn answer(cache: &mut Cache, request: &Request, now: Timestamp, all: &mut Vec<St
             let is_gone = record.meta.is_deleting() && record.meta.finalizers.is_empty();
             let meta = record.meta.clone();
             cache.put(object.resource, &key, Some(record).filter(|_| !is_gone));
-            Response::Written(Some(Box::new(meta)))
+            Response::Written(Some(meta))
         }
         _ => Response::Done,
     }

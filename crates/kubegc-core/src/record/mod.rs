@@ -18,7 +18,10 @@ mod resource;
 mod security;
 mod storage;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 pub use apps::{ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, IntOrPercent, ReplicaSet};
 pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
@@ -34,7 +37,7 @@ pub use storage::{
     VolumeAttachment,
 };
 
-use crate::{ObjectMeta, Timestamp, Uid};
+use crate::{ObjectMeta, SharedMeta, Timestamp, Uid};
 
 /// The identity of one object. Its display form is kubectl's: `job.batch/report -n shop`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +79,7 @@ impl fmt::Display for ObjectId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Metadata.
-    pub meta: ObjectMeta,
+    pub meta: SharedMeta,
     /// Whether all of [`meta`](Self::meta) was read. Otherwise owner references, finalizers and times may be
     /// missing from it.
     pub has_whole_meta: bool,
@@ -87,9 +90,9 @@ pub struct Record {
 impl Record {
     /// An object whose metadata and fields were read.
     #[must_use]
-    pub fn new(meta: ObjectMeta, body: impl Into<Arc<Body>>) -> Self {
+    pub fn new(meta: impl Into<SharedMeta>, body: impl Into<Arc<Body>>) -> Self {
         Self {
-            meta,
+            meta: meta.into(),
             has_whole_meta: true,
             body: body.into(),
         }
@@ -97,17 +100,17 @@ impl Record {
 
     /// An object whose metadata only was read.
     #[must_use]
-    pub fn metadata_only(meta: ObjectMeta) -> Self {
-        Self::new(meta, Body::Unread)
+    pub fn metadata_only(meta: impl Into<SharedMeta>) -> Self {
+        Self::new(meta, Body::unread())
     }
 
     /// An object whose metadata could be read only in part.
     #[must_use]
-    pub fn unreadable(meta: ObjectMeta) -> Self {
+    pub fn unreadable(meta: impl Into<SharedMeta>) -> Self {
         Self {
-            meta,
+            meta: meta.into(),
             has_whole_meta: false,
-            body: Arc::default(),
+            body: Body::unread(),
         }
     }
 
@@ -120,6 +123,15 @@ impl Record {
     #[must_use]
     pub fn id(&self, resource: Resource) -> ObjectId {
         ObjectId::new(resource, &self.meta)
+    }
+}
+
+impl Body {
+    /// [`Body::Unread`], shared: most objects of a cluster have no other body.
+    #[must_use]
+    pub fn unread() -> Arc<Self> {
+        static UNREAD: LazyLock<Arc<Body>> = LazyLock::new(Arc::default);
+        Arc::clone(&UNREAD)
     }
 }
 

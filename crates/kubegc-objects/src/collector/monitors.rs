@@ -8,10 +8,13 @@
 //! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
 //! the store of client-go's informers.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher as _, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::{Equivalent, HashMap, HashSet};
+use hashbrown::{
+    HashTable,
+    hash_table::{Entry, OccupiedEntry},
+};
 
 use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
 
@@ -22,23 +25,54 @@ use crate::{
     graph::{DeletionState, Event, Graph, Observed},
 };
 
-/// Namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key(Arc<str>, Arc<str>);
+/// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.
+#[derive(Clone, Debug, Default)]
+struct Objects(HashTable<Arc<ObjectMeta>>);
 
-#[derive(Hash)]
-struct KeyRef<'a>(&'a str, &'a str);
+impl Objects {
+    fn get(&self, namespace: &str, name: &str) -> Option<&Arc<ObjectMeta>> {
+        self.0.find(hash(namespace, name), is_named(namespace, name))
+    }
 
-impl Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
-        *self.1 == *key.1 && *self.0 == *key.0
+    fn get_mut(&mut self, namespace: &str, name: &str) -> Option<&mut Arc<ObjectMeta>> {
+        self.0.find_mut(hash(namespace, name), is_named(namespace, name))
+    }
+
+    /// Adds an object or replaces the one of its name.
+    fn put(&mut self, meta: Arc<ObjectMeta>) {
+        let entry = self.0.entry(
+            hash(&meta.namespace, &meta.name),
+            is_named(&meta.namespace, &meta.name),
+            |known| hash(&known.namespace, &known.name),
+        );
+        match entry {
+            Entry::Occupied(mut known) => *known.get_mut() = meta,
+            Entry::Vacant(free) => drop(free.insert(meta)),
+        }
+    }
+
+    /// Removes an object. Returns whether it was there.
+    fn remove(&mut self, namespace: &str, name: &str) -> bool {
+        let found = self
+            .0
+            .find_entry(hash(namespace, name), is_named(namespace, name));
+        found.map(OccupiedEntry::remove).is_ok()
+    }
+
+    /// All objects, in the order of their names.
+    fn sorted(&self) -> Vec<&Arc<ObjectMeta>> {
+        let mut objects: Vec<_> = self.0.iter().collect();
+        objects.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        objects
     }
 }
 
-impl Key {
-    fn of(meta: &ObjectMeta) -> Self {
-        Self(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
-    }
+fn hash(namespace: &str, name: &str) -> u64 {
+    FixedState::default().hash_one((namespace, name))
+}
+
+fn is_named(namespace: &str, name: &str) -> impl Fn(&Arc<ObjectMeta>) -> bool {
+    move |meta| *meta.name == *name && *meta.namespace == *namespace
 }
 
 #[derive(Clone, Debug)]
@@ -46,9 +80,9 @@ struct Monitor {
     resource: ApiResource,
     kind: GraphKind,
     /// The cached objects, by name.
-    store: HashMap<Key, Arc<ObjectMeta>, FixedState>,
-    /// The names in the current list.
-    listing: Option<HashSet<Key, FixedState>>,
+    store: Objects,
+    /// The objects of the current list.
+    listing: Option<Objects>,
     synced: bool,
 }
 
@@ -100,12 +134,11 @@ impl Monitors {
         self.by_kind = vec![None; catalog.positions()];
         for (kind, resource) in catalog.iter().filter(|(_, resource)| wanted(resource)) {
             let at = self.position(resource).unwrap_or_else(|| {
-                let store = HashMap::default();
                 let kind = graph.kind(&resource.api_version(), &resource.kind);
                 let monitor = Monitor {
                     resource: resource.clone(),
                     kind,
-                    store,
+                    store: Objects::default(),
                     listing: None,
                     synced: false,
                 };
@@ -152,26 +185,24 @@ impl Monitors {
             return;
         };
         match event {
-            WatchEvent::Init => monitor.listing = Some(HashSet::default()),
+            WatchEvent::Init => monitor.listing = Some(Objects::default()),
             WatchEvent::InitApply(meta) => {
                 if let Some(seen) = &mut monitor.listing {
-                    seen.insert(Key::of(&meta));
+                    seen.put(Arc::clone(&meta));
                 }
                 monitor.apply(meta, process);
             }
             WatchEvent::InitDone => {
                 let seen = monitor.listing.take().unwrap_or_default();
-                let mut removed: Vec<Arc<ObjectMeta>> = monitor
-                    .store
-                    .iter()
-                    .filter(|(key, _)| !seen.contains(*key))
-                    .map(|(_, meta)| Arc::clone(meta))
-                    .collect();
-                removed.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-                for meta in removed {
-                    monitor.store.remove(&KeyRef(&meta.namespace, &meta.name));
+                let is_removed = |meta: &&Arc<ObjectMeta>| seen.get(&meta.namespace, &meta.name).is_none();
+                let mut removed = Objects::default();
+                for meta in monitor.store.0.iter().filter(is_removed) {
+                    removed.put(Arc::clone(meta));
+                }
+                for meta in removed.sorted() {
+                    monitor.store.remove(&meta.namespace, &meta.name);
                     process(&Event::Deleted {
-                        object: Observed::of(monitor.kind, &meta),
+                        object: Observed::of(monitor.kind, meta),
                     });
                 }
                 monitor.synced = true;
@@ -179,11 +210,7 @@ impl Monitors {
             WatchEvent::Apply(meta) => monitor.apply(meta, process),
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of an unknown object.
-                if monitor
-                    .store
-                    .remove(&KeyRef(&meta.namespace, &meta.name))
-                    .is_some()
-                {
+                if monitor.store.remove(&meta.namespace, &meta.name) {
                     process(&Event::Deleted {
                         object: Observed::of(monitor.kind, &meta),
                     });
@@ -194,11 +221,10 @@ impl Monitors {
 
     /// All cached objects, for a digest: resource, and metadata in the order of names.
     pub(super) fn known(&self) -> impl Iterator<Item = (&ApiResource, bool, Vec<&Arc<ObjectMeta>>)> {
-        self.monitors.iter().flatten().map(|monitor| {
-            let mut known: Vec<_> = monitor.store.values().collect();
-            known.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-            (&monitor.resource, monitor.synced, known)
-        })
+        self.monitors
+            .iter()
+            .flatten()
+            .map(|monitor| (&monitor.resource, monitor.synced, monitor.store.sorted()))
     }
 
     fn position(&self, resource: &ApiResource) -> Option<usize> {
@@ -215,7 +241,7 @@ impl Monitors {
 
 impl Monitor {
     fn apply(&mut self, meta: Arc<ObjectMeta>, mut process: impl FnMut(&Event<'_>)) {
-        let known = self.store.get_mut(&KeyRef(&meta.namespace, &meta.name));
+        let known = self.store.get_mut(&meta.namespace, &meta.name);
         let old = known.as_deref().map(|known| DeletionState::of(known));
         process(&Event::Applied {
             object: Observed::of(self.kind, &meta),
@@ -223,9 +249,7 @@ impl Monitor {
         });
         match known {
             Some(known) => *known = meta,
-            None => {
-                self.store.insert(Key::of(&meta), meta);
-            }
+            None => self.store.put(meta),
         }
     }
 }
@@ -234,6 +258,6 @@ impl Latest for Monitors {
     fn latest(&self, kind: KindId, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
         let id = (*self.by_kind.get(kind.index())?)?;
         let monitor = self.monitors.get(id.0 as usize)?.as_ref()?;
-        monitor.store.get(&KeyRef(namespace, name)).map(Arc::clone)
+        monitor.store.get(namespace, name).map(Arc::clone)
     }
 }

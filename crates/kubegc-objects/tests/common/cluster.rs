@@ -167,7 +167,7 @@ impl Object {
     pub(crate) fn live(&self, server: &ApiServer) -> Option<ObjectMeta> {
         let kind = id(server, self.kind);
         let stored = server.object(kind, &self.meta.namespace, &self.meta.name)?;
-        (stored.meta.uid == self.meta.uid).then(|| stored.meta.clone())
+        (stored.meta.uid == self.meta.uid).then(|| stored.meta.clone().into())
     }
 }
 

@@ -35,6 +35,6 @@ pub(crate) fn remains(cluster: &Cluster, world: &World) -> Remains {
     oracle::remains(&cluster.objects, |kind, meta| {
         let id = cluster::id(&world.server, kind);
         let stored = world.server.object(id, &meta.namespace, &meta.name)?;
-        (stored.meta.uid == meta.uid).then(|| stored.meta.clone())
+        (stored.meta.uid == meta.uid).then(|| stored.meta.clone().into())
     })
 }

@@ -153,7 +153,7 @@ impl World {
         match next {
             Ok(Some(event)) => {
                 self.lanes.get_mut(&monitor).expect("looked up above").cursor = event.revision;
-                let meta = Arc::new(event.object.meta.clone());
+                let meta = event.object.meta.clone().into();
                 self.watched(
                     monitor,
                     match event.event_type {
@@ -172,7 +172,7 @@ impl World {
         let kind = self.lanes[&monitor].kind;
         self.watched(monitor, WatchEvent::Init);
         for object in self.server.objects(kind, None) {
-            self.watched(monitor, WatchEvent::InitApply(Arc::new(object.meta.clone())));
+            self.watched(monitor, WatchEvent::InitApply(object.meta.clone().into()));
         }
         self.watched(monitor, WatchEvent::InitDone);
         let lane = self.lanes.get_mut(&monitor).expect("looked up above");
@@ -381,7 +381,7 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) 
         Request::Get => {
             let found = server.object(kind, namespace, name);
             return found.map_or(Answer::NotFound, |object| {
-                Answer::Found(Arc::new(object.meta.clone()))
+                Answer::Found(object.meta.clone().into())
             });
         }
         Request::Delete { wire, propagation } => {
@@ -408,7 +408,7 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) 
 
 fn answer_of(response: &Response) -> Answer {
     match response.code {
-        200..300 => Answer::Applied(response.object().map(|object| Arc::new(object.meta.clone()))),
+        200..300 => Answer::Applied(response.object().map(|object| object.meta.clone().into())),
         404 => Answer::NotFound,
         409 => Answer::Conflict,
         415 => Answer::UnsupportedMediaType,

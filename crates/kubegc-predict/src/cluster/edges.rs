@@ -65,26 +65,22 @@ pub(crate) struct Edges {
     dependents: Vec<u32>,
     pub(crate) facts: Vec<u8>,
     by_uid: HashTable<u32>,
-    uids: Vec<Uid>,
 }
 
 impl Edges {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let count = snapshot.len();
         let mut edges = Self {
-            uids: Vec::with_capacity(count),
             facts: Vec::with_capacity(count),
             by_uid: HashTable::with_capacity(count),
             ..Self::default()
         };
         for (position, object) in snapshot.views().enumerate() {
             edges.facts.push(facts(&object));
-            edges.uids.push(object.uid().clone());
-            let uids = &edges.uids;
             edges
                 .by_uid
                 .insert_unique(hash(object.uid()), position as u32, |&at| {
-                    hash(&uids[at as usize])
+                    snapshot.view(at as usize).map_or(0, |other| hash(other.uid()))
                 });
         }
         // By uid: the graph's edges. By address: what lookups find.
@@ -98,7 +94,11 @@ impl Edges {
                     edges.facts[position] |= ODD_OWNER;
                 }
                 edges.owners.push(owner.pack());
-                pairs.extend(edges.positions_of(&reference.uid).map(|at| (at, position as u32)));
+                pairs.extend(
+                    edges
+                        .positions_of(snapshot, &reference.uid)
+                        .map(|at| (at, position as u32)),
+                );
             }
             edges.owner_starts.push(edges.owners.len() as u32);
         }
@@ -129,11 +129,16 @@ impl Edges {
     }
 
     /// The objects with this uid: one, if uids are unique.
-    pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
-        self.by_uid
-            .iter_hash(hash(uid))
-            .copied()
-            .filter(move |&at| self.uids[at as usize] == *uid)
+    pub(crate) fn positions_of<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        uid: &'a Uid,
+    ) -> impl Iterator<Item = u32> + 'a {
+        self.by_uid.iter_hash(hash(uid)).copied().filter(move |&at| {
+            snapshot
+                .view(at as usize)
+                .is_some_and(|object| object.uid() == uid)
+        })
     }
 
     /// The result of a live lookup of an owner reference, for a dependent in this namespace.
@@ -156,7 +161,7 @@ impl Edges {
                     && *split_api_version(owner.api_version()).0 == *resource.group
             })
         };
-        if let Some(at) = self.positions_of(&reference.uid).find(is_named) {
+        if let Some(at) = self.positions_of(snapshot, &reference.uid).find(is_named) {
             return Owner::At(at);
         }
         if snapshot
@@ -168,7 +173,7 @@ impl Edges {
         }
         // So is a uid that belongs to another object: it is given once. Several groups may serve one object,
         // under one uid: a lookup may find it.
-        let mut listed = self.positions_of(&reference.uid);
+        let mut listed = self.positions_of(snapshot, &reference.uid);
         if let (Some(at), None) = (listed.next(), listed.next()) {
             let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
                 **other.kind() == *reference.kind

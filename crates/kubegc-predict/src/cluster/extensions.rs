@@ -50,7 +50,7 @@ pub(super) fn aggregated_apis(snapshot: &Snapshot) -> BTreeMap<Arc<str>, Aggrega
                 is_available: details.is_available != Some(false) && may_exist(snapshot, &service),
                 service,
             };
-            Some((object.meta.name, api))
+            Some((Arc::clone(&object.meta.name), api))
         })
         .collect()
 }

@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use kubegc_control_plane::AggregatedApi;
 use kubegc_controllers::{Controller, default_controllers};
-use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp};
+use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid};
 use kubegc_sim::{ApiServer, Settings};
 use kubegc_snapshot::Snapshot;
 
@@ -42,7 +42,7 @@ pub(crate) use self::{
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) version: KubernetesVersion,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) edges: Edges,
     pub(crate) indexes: Indexes,
     pub(crate) assumptions: Arc<Assumptions>,
@@ -74,7 +74,7 @@ impl Cluster {
         let aggregated_apis = extensions::aggregated_apis(&snapshot);
         let mut cluster = Self {
             version,
-            snapshot,
+            snapshot: Arc::new(snapshot),
             edges,
             indexes: Indexes::default(),
             assumptions: Arc::new(assumptions),
@@ -96,7 +96,7 @@ impl Cluster {
 
     /// The data of the dump.
     #[must_use]
-    pub const fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
@@ -295,6 +295,11 @@ impl Cluster {
                 .map(|kind| self.catalog()[*kind].qualified_resource())
                 .collect(),
         }
+    }
+
+    /// The objects with this uid: one, if uids are unique.
+    pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
+        self.edges.positions_of(&self.snapshot, uid)
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

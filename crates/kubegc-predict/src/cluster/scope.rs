@@ -105,7 +105,7 @@ impl Scope {
                 if owner == Owner::Unknown {
                     scope.unknown.push((position, reference.clone()));
                 }
-                let named = cluster.edges.positions_of(&reference.uid);
+                let named = cluster.positions_of(&reference.uid);
                 let address = scope.address(cluster, view.namespace(), &reference);
                 for owner in named.chain(address) {
                     // An owner that waits for its dependents can be removed when they are.
@@ -144,7 +144,7 @@ fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
         return false;
     };
-    let is_listed = cluster.edges.positions_of(&reference.uid).next().is_some();
+    let is_listed = cluster.positions_of(&reference.uid).next().is_some();
     !is_listed && cluster.is_unlisted(&cluster.catalog()[kind], "")
 }
 

@@ -311,7 +311,7 @@ impl Cluster {
             return view.uid().is_empty().then_some(found);
         }
         // The uid leads to the object more quickly than its name.
-        let mut found = self.edges.positions_of(&object.uid);
+        let mut found = self.positions_of(&object.uid);
         found.find(|&at| {
             self.snapshot.view(at as usize).is_some_and(|view| {
                 *view.name() == object.name

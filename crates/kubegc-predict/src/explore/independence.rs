@@ -62,7 +62,7 @@ use std::collections::BTreeMap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{
-    KindId, ObjectMeta, ObjectRef, OwnerReference, PropagationPolicy, Uid,
+    KindId, ObjectMeta, ObjectRef, OwnerReference, PropagationPolicy, SharedMeta, Uid,
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
@@ -162,7 +162,7 @@ impl Objects {
     pub(super) fn of(race: &Race<'_>) -> Option<Self> {
         let server = &race.world.server;
         let graph = race.world.plane.collector().graph();
-        let mut seen: Vec<(ObjectRef, Option<KindId>, ObjectMeta)> = Vec::new();
+        let mut seen: Vec<(ObjectRef, Option<KindId>, SharedMeta)> = Vec::new();
         let identity = |kind: KindId, meta: &ObjectMeta| kubegc_control_plane::object_ref(server, kind, meta);
         for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
             if server.len(kind) > 0 {
@@ -176,7 +176,7 @@ impl Objects {
             seen.push((identity(kind, &object.meta), Some(kind), object.meta.clone()));
         }
         for node in graph.nodes() {
-            let mut meta = ObjectMeta::new("", "", "");
+            let mut meta = SharedMeta::from(ObjectMeta::new("", "", ""));
             meta.owner_references = graph.owners(node).collect();
             if graph.is_deleting_dependents(node) {
                 meta.finalizers.push(FINALIZER_FOREGROUND.into());
@@ -184,7 +184,7 @@ impl Objects {
             seen.push((graph.identity(node), None, meta));
         }
         for delete in race.client {
-            seen.push((delete.object.clone(), None, ObjectMeta::new("", "", "")));
+            seen.push((delete.object.clone(), None, ObjectMeta::new("", "", "").into()));
         }
         let mut objects = Self::name(&seen)?;
         for (object, kind, _) in &seen {
@@ -225,7 +225,7 @@ impl Objects {
     }
 
     /// Finds out which uids and names belong together.
-    fn name(seen: &[(ObjectRef, Option<KindId>, ObjectMeta)]) -> Option<Self> {
+    fn name(seen: &[(ObjectRef, Option<KindId>, SharedMeta)]) -> Option<Self> {
         let mut keys: HashMap<[String; 3], usize, FixedState> = HashMap::default();
         let mut parents: Vec<usize> = Vec::new();
         fn root(parents: &[usize], mut at: usize) -> usize {

@@ -30,7 +30,7 @@ impl Forecast {
             );
         }
         for (at, fate) in self.fates.iter().enumerate() {
-            for reference in &fate.before.owner_references {
+            for reference in fate.before().owner_references() {
                 let Some(owner) = numbers.get(&reference.uid) else {
                     continue;
                 };

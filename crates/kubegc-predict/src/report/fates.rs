@@ -28,13 +28,13 @@ impl Text<'_> {
         let texts = fates.iter().map(|fate| {
             let mut text = sentence(&fate.fate);
             // Only objects that were terminating in the dump.
-            if let Some(since) = deletion_requested_at(&fate.before) {
+            if let Some(since) = deletion_requested_at(&fate.before().meta()) {
                 text.push_str(&format!("; terminating since {}", moment(since)));
                 if since < began {
                     text.push_str(&format!(" ({})", span(began.since(since))));
                 }
             }
-            (text, Name::from(&fate.object))
+            (text, Name::from(&*fate.object))
         });
         self.write_grouped(texts)
     }
@@ -53,9 +53,9 @@ impl Text<'_> {
                     text if text.is_empty() => self.own_missing_text(missing, &fate.object),
                     text => text,
                 };
-                (text, Name::from(&fate.object))
+                (text, Name::from(&*fate.object))
             }
-            _ => (String::new(), Name::from(&fate.object)),
+            _ => (String::new(), Name::from(&*fate.object)),
         });
         let texts: Vec<(String, Name<'_>)> = texts.filter(|(text, _)| !text.is_empty()).collect();
         self.write_grouped(texts.into_iter())?;
@@ -156,8 +156,8 @@ impl Text<'_> {
         }
         self.heading(title, fates.len())?;
         let texts = fates.iter().map(|fate| match &fate.fate {
-            Fate::Released { .. } => (sentence(&fate.fate), Name::from(&fate.object)),
-            _ => (String::new(), Name::from(&fate.object)),
+            Fate::Released { .. } => (sentence(&fate.fate), Name::from(&*fate.object)),
+            _ => (String::new(), Name::from(&*fate.object)),
         });
         self.write_grouped(texts)
     }

@@ -25,7 +25,10 @@ pub(super) struct Row<'f> {
 impl<'f> Row<'f> {
     /// The names of its objects.
     pub(super) fn names(&self) -> Vec<Name<'f>> {
-        self.objects.iter().map(|fate| Name::from(&fate.object)).collect()
+        self.objects
+            .iter()
+            .map(|fate| Name::from(&*fate.object))
+            .collect()
     }
 }
 
@@ -165,7 +168,7 @@ impl<'f> Tree<'f> {
             children: vec![Vec::new(); fates.len()],
         };
         for (at, fate) in fates.iter().enumerate() {
-            let owners = (fate.before.owner_references.iter())
+            let owners = (fate.before().owner_references())
                 .filter_map(|reference| Some((*by_uid.get(&reference.uid)?, reference)))
                 .filter(|(owner, _)| *owner != at);
             let owner = owners.min_by_key(|(_, reference)| reference.controller != Some(true));

@@ -82,7 +82,7 @@ proptest! {
         let items = afterwards(&items, &before);
         let after = common::complete(&items);
         for fate in &after.pending().fates {
-            prop_assert_eq!(fate.after.as_deref().map(stable), Some(stable(&fate.before)), "{}", fate.object.short());
+            prop_assert_eq!(fate.after.as_deref().map(stable), Some(stable(&fate.before().meta())), "{}", fate.object.short());
         }
     }
 }

@@ -37,7 +37,7 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
     };
     // Whether it had dependents is the part of the reason that its name tells.
     let has_dependents = matches!(reason, Reason::OwnerWaits(_) | Reason::BreakCycle(_));
-    let verdict = decide(&fate.before, owners, has_dependents);
+    let verdict = decide(&fate.before().meta(), owners, has_dependents);
     let fits = match (reason, step.act) {
         (Reason::NoOwnerLeft(_), Act::Delete { propagation }) => {
             propagation.is_some_and(|policy| verdict == Verdict::Delete(policy))
@@ -49,7 +49,8 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
         (Reason::SomeOwnersGone(_), Act::Patch { .. }) => matches!(verdict, Verdict::Release(_)),
         (Reason::OwnerOrphans(owner), Act::Patch { .. }) => {
             let is_owner = fate
-                .before
+                .before()
+                .meta()
                 .owner_references
                 .iter()
                 .any(|reference| reference.uid == owner.uid);
@@ -61,8 +62,8 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
             });
             let was_so = forecast.fates.iter().any(|other| {
                 other.object.uid == owner.uid
-                    && other.before.has_finalizer("orphan")
-                    && other.before.is_deleting()
+                    && other.before().meta().has_finalizer("orphan")
+                    && other.before().meta().is_deleting()
             });
             is_owner && (was_asked || was_so)
         }
@@ -87,7 +88,7 @@ fn explained(forecast: &Forecast) -> Result<usize, String> {
         let first = statements.first().ok_or("nothing is said")?;
         if first.fact
             != (Fact::Fate {
-                object: fate.object.clone(),
+                object: (*fate.object).clone(),
                 fate: fate.fate.clone(),
             })
         {

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KindId, ObjectMeta, PropagationPolicy, ResourceVersion, Timestamp,
+    Behavior, DeleteOptions, KindId, ObjectMeta, PropagationPolicy, ResourceVersion, SharedMeta, Timestamp,
     catalog::DefaultDeletion,
     deletion::{DeleteOptionsSpec, Propagation},
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
@@ -312,7 +312,7 @@ impl ApiServer {
         &mut self,
         kind: KindId,
         existing: Arc<StoredObject>,
-        meta: ObjectMeta,
+        meta: SharedMeta,
         dry_run: bool,
     ) -> Arc<StoredObject> {
         if meta == existing.meta {

@@ -137,10 +137,10 @@ impl ApiServer {
         let Some(configurations) = kinds.next() else {
             return Vec::new();
         };
-        let metas: Vec<_> = [request.old, object]
+        let metas: Vec<&kubegc_core::ObjectMeta> = [request.old, object]
             .into_iter()
             .flatten()
-            .map(|object| &object.meta)
+            .map(|object| &*object.meta)
             .collect();
         let configurations = self.objects(configurations, None);
         let entries = configurations

@@ -357,9 +357,9 @@ impl ApiServer {
     pub fn insert_meta(
         &mut self,
         kind: KindId,
-        meta: kubegc_core::ObjectMeta,
+        meta: impl Into<kubegc_core::SharedMeta>,
     ) -> Result<Option<Arc<StoredObject>>, FieldError> {
-        self.insert(kind, meta.into())
+        self.insert(kind, meta.into().into())
     }
 
     /// The kind if it is served, or the error.

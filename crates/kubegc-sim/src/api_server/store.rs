@@ -46,6 +46,17 @@ pub(crate) struct Table {
 #[derive(Clone, Debug, Default)]
 struct Names(HashTable<Arc<StoredObject>>);
 
+impl Names {
+    /// The objects, ordered by name.
+    fn list(&self) -> impl Iterator<Item = Arc<StoredObject>> {
+        // With the names beside the objects, a comparison follows no pointer to an object and its metadata.
+        let mut named: Vec<(&str, &Arc<StoredObject>)> =
+            self.0.iter().map(|object| (&*object.meta.name, object)).collect();
+        named.sort_unstable_by_key(|(name, _)| *name);
+        named.into_iter().map(|(_, object)| Arc::clone(object))
+    }
+}
+
 impl Table {
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
         self.namespaces
@@ -97,21 +108,15 @@ impl Table {
 
     /// The objects of one namespace or of all, ordered by namespace and name.
     pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
-        let mut objects: Vec<Arc<StoredObject>> = match namespace {
-            Some(namespace) => match self.namespaces.get(namespace) {
-                Some(names) => names.0.iter().cloned().collect(),
-                None => Vec::new(),
-            },
-            None => self
-                .namespaces
-                .values()
-                .flat_map(|names| names.0.iter().cloned())
-                .collect(),
+        let mut namespaces: Vec<(&Arc<str>, &Names)> = match namespace {
+            Some(namespace) => self.namespaces.get_key_value(namespace).into_iter().collect(),
+            None => self.namespaces.iter().collect(),
         };
-        objects.sort_unstable_by(|a, b| {
-            (&*a.meta.namespace, &*a.meta.name).cmp(&(&*b.meta.namespace, &*b.meta.name))
-        });
-        objects
+        namespaces.sort_unstable_by_key(|(namespace, _)| *namespace);
+        namespaces
+            .into_iter()
+            .flat_map(|(_, names)| names.list())
+            .collect()
     }
 
     /// The namespaces that contain objects, in order.

@@ -331,10 +331,8 @@ impl ApiServer {
             (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = take_field(new, "status");
-                let meta = ObjectMeta {
-                    resource_version: new.meta.resource_version.clone(),
-                    ..existing.meta.clone()
-                };
+                let mut meta = existing.meta.clone();
+                meta.resource_version = new.meta.resource_version.clone();
                 *new = StoredObject::new(meta, existing.body.clone());
                 put_field(new, "status", status);
             }

@@ -57,7 +57,9 @@ impl Details {
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
-            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => Arc::default(),
+            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => {
+                record::Body::unread()
+            }
         }
     }
 

@@ -129,7 +129,7 @@ fn labels_that_can_be_read_stay_beside_one_that_cannot() {
         "metadata": { "name": "a", "namespace": "shop", "uid": "1", "labels": { "a": "b", "c": 7, "d": "e" } },
     });
     let snapshot = snapshot(&text.to_string());
-    let labels = snapshot.object(0).expect("one object").meta.labels;
+    let labels = snapshot.object(0).expect("one object").meta.labels.clone();
     let labels: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     assert_eq!(labels, [("a", "b"), ("d", "e")]);
     let findings: Vec<String> = snapshot.findings.iter().map(ToString::to_string).collect();

@@ -74,7 +74,7 @@ fn objects_without_uid_are_identified_by_name() {
 fn a_claim_without_namespace_is_a_new_one_in_the_default_namespace() {
     let snapshot = snapshot(APP);
     let claim = snapshot.find("", "PersistentVolumeClaim", "test", "data");
-    let finalizers = claim.expect("read").meta.finalizers;
+    let finalizers = claim.expect("read").meta.finalizers.clone();
     assert_eq!(
         finalizers.iter().map(|name| &**name).collect::<Vec<_>>(),
         ["kubernetes.io/pvc-protection"]

@@ -2,7 +2,7 @@
 
 use kubegc_control_plane::Simulation;
 use kubegc_core::{
-    KindId, ObjectMeta, ObjectRef, PropagationPolicy,
+    KindId, ObjectMeta, ObjectRef, PropagationPolicy, SharedMeta,
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
@@ -753,7 +753,7 @@ fn rests_on_owners(call: &Call) -> bool {
 }
 
 /// An object as the server has it.
-fn stored(world: &Simulation, objects: &Objects, at: usize) -> Option<ObjectMeta> {
+fn stored(world: &Simulation, objects: &Objects, at: usize) -> Option<SharedMeta> {
     let server = &world.server;
     let kinds = objects.kinds.keys().filter(|kind| server.len(**kind) > 0);
     let mut all = kinds.flat_map(|kind| server.objects(*kind, None));

@@ -95,7 +95,7 @@ impl ApiServer {
         let read = Manifest::read(Value::Object(fields)).map_err(|why| invalid(&why.to_string()))?;
         let StoredObject { meta, body, .. } = read.object;
         // Only labels and annotations may change; annotations are in the body.
-        object.meta.labels = meta.labels;
+        object.meta.labels.clone_from(&meta.labels);
         object.body = body;
         object.tidy();
         Ok(())

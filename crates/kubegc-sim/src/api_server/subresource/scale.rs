@@ -314,7 +314,7 @@ fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
             .filter(|replicas| i32::try_from(*replicas).is_ok())
             .ok_or_else(|| status::bad_request("spec.replicas must be a whole number of 32 bits"))?,
     };
-    Ok((manifest.object.meta, replicas))
+    Ok((manifest.object.meta.into(), replicas))
 }
 
 /// A selector in the text form: of a map, or of `matchLabels` and `matchExpressions`.
