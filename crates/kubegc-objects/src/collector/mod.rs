@@ -14,6 +14,7 @@ mod explain;
 mod fingerprint;
 mod io;
 mod monitors;
+mod timers;
 mod workers;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -30,6 +31,7 @@ pub use self::{
 };
 use self::{
     monitors::Monitors,
+    timers::{Timer, Timers},
     workers::{ActiveAttempt, Lane, Queue},
 };
 use crate::{
@@ -75,7 +77,7 @@ pub struct Collector {
     calls: HashMap<CallId, (usize, Lane), FixedState>,
     /// Requests that no driver has pulled yet.
     asks: VecDeque<(usize, Lane, Ask)>,
-    sleeping: std::collections::BTreeMap<(Timestamp, usize), ()>,
+    timers: Timers,
     /// Orphan attempts that may have more requests.
     orphans_to_poll: VecDeque<usize>,
     control: VecDeque<Output>,
@@ -92,8 +94,6 @@ pub struct Collector {
     /// Items that workers took before they noticed the pause ([G-23](crate::rules#g-23)), each with whether
     /// it is to be orphaned.
     held: VecDeque<(NodeId, bool)>,
-    start_deadline: Option<Timestamp>,
-    discover_at: Option<Timestamp>,
 }
 
 impl Collector {
@@ -113,7 +113,7 @@ impl Collector {
             attempts: Vec::new(),
             calls: HashMap::default(),
             asks: VecDeque::new(),
-            sleeping: std::collections::BTreeMap::new(),
+            timers: Timers::default(),
             orphans_to_poll: VecDeque::new(),
             control: VecDeque::from([Output::Discover]),
             effects: Vec::new(),
@@ -124,8 +124,6 @@ impl Collector {
             running: false,
             pausing: false,
             held: VecDeque::new(),
-            start_deadline: None,
-            discover_at: None,
         }
     }
 
@@ -152,7 +150,7 @@ impl Collector {
                 self.monitors
                     .deliver(monitor, event, |event| graph.apply(event, effects));
                 self.apply_effects();
-                self.update_running();
+                self.start_if_synced();
             }
             Input::Answer { call, answer } => {
                 let Some((work, lane)) = self.calls.remove(&call) else {
@@ -214,7 +212,7 @@ impl Collector {
     pub fn not_running(&self) -> Option<NotRunning> {
         (!self.running).then_some(NotRunning {
             paused: self.pausing,
-            starts_at: self.start_deadline,
+            starts_at: self.timers.get(Timer::Start),
         })
     }
 
@@ -267,10 +265,10 @@ impl Collector {
     }
 
     fn follow_catalog(&mut self, catalog: &Catalog, failed: &[String]) {
-        self.discover_at = self
-            .settings
-            .discovery_period
-            .map(|period| self.now.saturating_add(period));
+        self.timers.cancel(Timer::Discover);
+        if let Some(period) = self.settings.discovery_period {
+            self.timers.set(Timer::Discover, self.now.saturating_add(period));
+        }
         // An empty or unchanged result is ignored (G-18, G-19).
         if catalog.is_empty() || (*catalog == *self.catalog && failed.is_empty()) {
             return;
@@ -288,50 +286,41 @@ impl Collector {
         }
         self.control
             .extend(changes.started.into_iter().map(Output::Watch));
-        if self.start_deadline.is_none() && self.settings.semantics.start_without_full_sync {
-            self.start_deadline = Some(self.now.saturating_add(self.settings.initial_sync_timeout));
+        if !self.running && self.settings.semantics.start_without_full_sync {
+            let at = self.now.saturating_add(self.settings.initial_sync_timeout);
+            self.timers.set(Timer::Start, at);
         }
-        self.update_running();
+        self.start_if_synced();
     }
 
-    /// Starts or pauses the workers ([G-16](crate::rules#g-16), [G-20](crate::rules#g-20)).
-    fn update_running(&mut self) {
-        if !self.running {
-            let late = self.start_deadline.is_some_and(|deadline| self.now >= deadline);
-            self.running = self.monitors.all_synced() || late;
-            self.pausing &= !self.running;
+    /// Starts the workers when all monitors have their lists ([G-16](crate::rules#g-16),
+    /// [G-20](crate::rules#g-20)).
+    fn start_if_synced(&mut self) {
+        if !self.running && self.monitors.all_synced() {
+            self.start_workers();
         }
+    }
+
+    fn start_workers(&mut self) {
+        self.running = true;
+        self.pausing = false;
+        self.timers.cancel(Timer::Start);
     }
 
     fn pass_time(&mut self, now: Timestamp) {
         self.now = now;
-        if self.discover_at.is_some_and(|at| at <= now) {
-            self.discover_at = None;
-            self.control.push_back(Output::Discover);
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Discover => self.control.push_back(Output::Discover),
+                Timer::Start => self.start_workers(),
+                Timer::Retry { node, orphan } => self.enqueue(node, orphan),
+                Timer::Resume(attempt) => self.wake(attempt as usize),
+            }
         }
-        while let Some(node) = self.attempt_to_delete.items.pop_due(now) {
-            self.enqueue(node, false);
-        }
-        while let Some(node) = self.attempt_to_orphan.items.pop_due(now) {
-            self.enqueue(node, true);
-        }
-        while let Some(entry) = self.sleeping.first_entry()
-            && entry.key().0 <= now
-        {
-            let work = entry.key().1;
-            entry.remove();
-            self.wake(work);
-        }
-        self.update_running();
     }
 
     fn enqueue(&mut self, node: NodeId, orphan: bool) {
-        let queue = if orphan {
-            &mut self.attempt_to_orphan
-        } else {
-            &mut self.attempt_to_delete
-        };
-        if !queue.items.add(node) {
+        if !self.queue_mut(orphan).items.add(node) {
             self.graph.release(node);
         }
     }
@@ -345,10 +334,7 @@ impl Collector {
                 match effect {
                     Effect::AttemptToDelete(node) => self.enqueue(node, false),
                     Effect::AttemptToOrphan(node) => self.enqueue(node, true),
-                    Effect::AttemptToDeleteRateLimited(node) => {
-                        self.attempt_to_delete
-                            .add_rate_limited(node, self.now, &mut self.graph);
-                    }
+                    Effect::AttemptToDeleteRateLimited(node) => self.enqueue_rate_limited(node, false),
                     Effect::OwnerAbsent(owner) => {
                         self.absent.insert(*owner);
                     }
@@ -366,25 +352,20 @@ impl Collector {
     }
 
     fn wait(&self) -> Wait {
-        let retries = self
-            .attempt_to_delete
-            .items
-            .next_due()
-            .into_iter()
-            .chain(self.attempt_to_orphan.items.next_due());
-        let pauses = self.sleeping.first_key_value().map(|(&(at, _), ())| at);
-        let work = retries.chain(pauses).min();
-        let start = self.start_deadline.filter(|_| !self.running);
-        let until = work.into_iter().chain(start).chain(self.discover_at).min();
+        // The two other timers precede at most.
+        let has_work = self.timers.iter().any(|(_, timer)| timer.is_work());
         let why = if !self.running {
             WaitReason::Sync
         } else if !self.calls.is_empty() {
             WaitReason::Answers
-        } else if work.is_some() {
+        } else if has_work {
             WaitReason::Retries
         } else {
             WaitReason::Events
         };
-        Wait { until, why }
+        Wait {
+            until: self.timers.iter().next().map(|(at, _)| at),
+            why,
+        }
     }
 }
