@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::NodeId;
+use crate::graph::NodeId;
 
 const QUEUED: u8 = 1;
 const PROCESSING: u8 = 2;
@@ -64,12 +64,6 @@ impl WorkQueue {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
-    }
-
-    /// Number of nodes that are ready for a worker.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.len()
     }
 
     /// Number of nodes that workers are processing.

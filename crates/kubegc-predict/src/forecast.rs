@@ -15,7 +15,7 @@ use kubegc_core::{
     metadata,
     record::{ObjectId, Resource},
 };
-use kubegc_objects::effect::InvalidNamespace;
+use kubegc_objects::collector::InvalidNamespace;
 use kubegc_snapshot::SnapshotObject;
 
 use crate::{

@@ -43,7 +43,7 @@ pub mod driving_the_collector {
     //! ```
     //! use std::sync::Arc;
     //! use kubegc::core::{ApiResource, Catalog, KubernetesVersion, ObjectMeta, OwnerReference, Scope, Timestamp};
-    //! use kubegc::objects::{Collector, Settings, call::{Answer, Request}, collector::{Input, Output, WatchEvent}};
+    //! use kubegc::objects::{Collector, Input, Operation, Output, Response, Settings, WatchEvent};
     //!
     //! let version: KubernetesVersion = "1.36".parse()?;
     //! let mut catalog = Catalog::new();
@@ -73,16 +73,16 @@ pub mod driving_the_collector {
     //!         }
     //!         Output::Call(call) => {
     //!             // This is where a driver talks to an API server.
-    //!             let answer = match &call.ask.request {
-    //!                 Request::Get if *call.ask.target.name == *"left-over" => Answer::Found(Arc::clone(&orphan)),
-    //!                 Request::Get => Answer::NotFound,
-    //!                 Request::Delete { .. } => {
-    //!                     deleted.push(format!("{}: {}", call.ask.target.short(), call.ask.reason));
-    //!                     Answer::Applied(None)
+    //!             let response = match &call.request.operation {
+    //!                 Operation::Get if *call.request.target.name == *"left-over" => Response::Found(Arc::clone(&orphan)),
+    //!                 Operation::Get => Response::NotFound,
+    //!                 Operation::Delete { .. } => {
+    //!                     deleted.push(format!("{}: {}", call.request.target.short(), call.request.reason));
+    //!                     Response::Applied(None)
     //!                 }
     //!                 other => unreachable!("nothing here is patched: {other:?}"),
     //!             };
-    //!             collector.handle(now, Input::Answer { call: call.id, answer })?;
+    //!             collector.handle(now, Input::Response { call: call.id, response })?;
     //!         }
     //!         Output::Unwatch(_) | Output::Event(_) => {}
     //!         Output::Wait(_) => break,
@@ -92,9 +92,9 @@ pub mod driving_the_collector {
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
-    //! - Every [`Call`](crate::objects::collector::Call) is answered exactly once, in any order. A second answer is a
+    //! - Every [`Call`](crate::objects::Call) gets exactly one response, in any order. A second response is a
     //!   [`Misuse`](crate::objects::collector::Misuse) and changes nothing.
-    //! - An answer that was lost is [`Answer::Unknown`](crate::objects::call::Answer::Unknown). Never turn it into a refusal: the write may have happened.
+    //! - A response that was lost is [`Response::Unknown`](crate::objects::Response::Unknown). Never turn it into a refusal: the write may have happened.
     //! - Stop polling whenever there is no room for more calls. What is not pulled stays in the queue and is decided later, on newer facts.
     //! - A [`Wait`](crate::objects::collector::Wait) says until when nothing happens. Early ticks change nothing, late ones only delay.
     //!
@@ -514,7 +514,7 @@ pub mod versions {
     //!
     //! A [`KubernetesVersion`](crate::core::KubernetesVersion) is a release between 1.13 and 1.37. Each thing that changed in between is a named
     //! [`Behavior`](crate::core::Behavior) with its first release and the change that brought it; planners read flags, never version numbers
-    //! ([`Semantics`](crate::objects::Semantics)).
+    //! ([`Semantics`](crate::objects::settings::Semantics)).
     //!
     //! What upgrades changed most:
     //!
@@ -607,7 +607,7 @@ pub mod security {
     //!
     //! # Writes
     //!
-    //! By default ([`Hardening::Strict`](crate::objects::Hardening),
+    //! By default ([`Hardening::Strict`](crate::objects::settings::Hardening),
     //! [`Wire::Strict`](crate::controllers::Wire)) every delete request to an API server carries the uid and
     //! the resourceVersion on which it was decided, each if it is known. Missing knowledge never leads to a
     //! delete. `kubegc_kube::rbac` has the minimal RBAC rules of each use.

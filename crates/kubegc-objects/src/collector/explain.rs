@@ -3,7 +3,7 @@
 use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
 
 use super::{Collector, timers::Timer};
-use crate::NodeId;
+use crate::graph::NodeId;
 
 /// The state of a collector for one object.
 #[non_exhaustive]

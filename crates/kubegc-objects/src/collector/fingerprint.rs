@@ -18,7 +18,7 @@ use super::{
     timers::Timer,
     workers::{ActiveAttempt, Queue},
 };
-use crate::NodeId;
+use crate::graph::NodeId;
 
 /// Hashes the cached state of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
@@ -102,8 +102,8 @@ impl Collector {
             .collect();
         calls.sort_unstable();
         calls.hash(hasher);
-        for (work, _, ask) in &self.asks {
-            ask.hash(hasher);
+        for (work, _, request) in &self.requests {
+            request.hash(hasher);
             self.work_digest(*work, lens).hash(hasher);
         }
         for &work in &self.orphans_to_poll {

@@ -6,9 +6,8 @@
 //! 2. Perform the outputs. Calls can run concurrently.
 //! 3. Pass every response, watch event and passing of time to [`Collector::handle`].
 //!
-//! Decisions are made elsewhere: the [`Graph`] queues nodes, and [`delete::Attempt`](crate::delete::Attempt)
-//! and [`orphan::Attempt`](crate::orphan::Attempt) return requests. The collector has the queues, the
-//! workers, the timers and the monitors.
+//! Decisions are made elsewhere: the [`Graph`] queues nodes, and attempts return requests. The collector has the
+//! queues, the workers, the timers and the monitors.
 
 mod explain;
 mod fingerprint;
@@ -35,11 +34,14 @@ use self::{
     workers::{ActiveAttempt, Lane, Queue},
 };
 use crate::{
-    Graph, NodeId, Settings,
+    Settings,
     absent_owners::AbsentOwners,
-    call::{Ask, Conclusion},
-    effect::Effect,
-    graph::Event,
+    graph::{Effect, Event, Graph, NodeId},
+    request::Request,
+};
+pub use crate::{
+    effect::InvalidNamespace,
+    request::{AttemptError, Conclusion},
 };
 
 /// The collector of one cluster.
@@ -76,7 +78,7 @@ pub struct Collector {
     /// Attempts that a response or a pause resumes, by call.
     calls: HashMap<CallId, (usize, Lane), FixedState>,
     /// Requests that no driver has pulled yet.
-    asks: VecDeque<(usize, Lane, Ask)>,
+    requests: VecDeque<(usize, Lane, Request)>,
     timers: Timers,
     /// Orphan attempts that may have more requests.
     orphans_to_poll: VecDeque<usize>,
@@ -112,7 +114,7 @@ impl Collector {
             monitors: Monitors::default(),
             attempts: Vec::new(),
             calls: HashMap::default(),
-            asks: VecDeque::new(),
+            requests: VecDeque::new(),
             timers: Timers::default(),
             orphans_to_poll: VecDeque::new(),
             control: VecDeque::from([Output::Discover]),
@@ -152,12 +154,12 @@ impl Collector {
                 self.apply_effects();
                 self.start_if_synced();
             }
-            Input::Answer { call, answer } => {
+            Input::Response { call, response } => {
                 let Some((work, lane)) = self.calls.remove(&call) else {
                     return Err(Misuse::UnknownCall(call));
                 };
                 self.pass_time(now);
-                self.resume(work, lane, answer);
+                self.resume(work, lane, response);
             }
         }
         Ok(())
@@ -179,11 +181,11 @@ impl Collector {
     /// The next call, or another output that resulted from the search for one.
     fn next_call(&mut self) -> Option<Output> {
         loop {
-            if let Some((work, lane, ask)) = self.asks.pop_front() {
+            if let Some((work, lane, request)) = self.requests.pop_front() {
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
                 self.calls.insert(id, (work, lane));
-                return Some(Output::Call(Call { id, ask }));
+                return Some(Output::Call(Call { id, request }));
             }
             // Each iteration takes an item from a queue or a step from an orphan attempt.
             if !self.poll_orphans() && !self.start_work() {
@@ -227,12 +229,6 @@ impl Collector {
     #[must_use]
     pub const fn graph(&self) -> &Graph {
         &self.graph
-    }
-
-    /// The cache of absent owners.
-    #[must_use]
-    pub const fn absent_owners(&self) -> &AbsentOwners {
-        &self.absent
     }
 
     /// Number of calls without a response.
@@ -357,7 +353,7 @@ impl Collector {
         let why = if !self.running {
             WaitReason::Sync
         } else if !self.calls.is_empty() {
-            WaitReason::Answers
+            WaitReason::Responses
         } else if has_work {
             WaitReason::Retries
         } else {

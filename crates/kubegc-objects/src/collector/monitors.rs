@@ -17,9 +17,9 @@ use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
 
 use super::io::{MonitorId, WatchEvent};
 use crate::{
-    GraphKind, Settings,
+    Settings,
     attempt::Latest,
-    graph::{DeletionState, Event, Graph, Observed},
+    graph::{DeletionState, Event, Graph, GraphKind, Observed},
 };
 
 /// Namespace and name.

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, hash_map::Entry};
 
 use kubegc_core::Timestamp;
 
-use crate::NodeId;
+use crate::graph::NodeId;
 
 /// One timer, named by what happens when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::{Collector, timers::Timer};
 use crate::{
-    NodeId,
     attempt::Context,
     backoff::Limiter,
-    call::{Answer, Outcome, Step},
-    delete, orphan,
+    delete,
+    graph::NodeId,
+    orphan,
     queue::WorkQueue,
+    request::{Outcome, Response, Step},
     settings::Hardening,
 };
 
@@ -133,14 +134,14 @@ impl Collector {
     }
 
     /// Passes a response to its attempt.
-    pub(super) fn resume(&mut self, at: usize, lane: Lane, answer: Answer) {
+    pub(super) fn resume(&mut self, at: usize, lane: Lane, response: Response) {
         match lane {
-            Lane::Only => self.advance(at, Some(answer)),
+            Lane::Only => self.advance(at, Some(response)),
             Lane::Orphan(lane) => {
                 let Some(ActiveAttempt::Orphan(mut attempt)) = self.attempts[at].take() else {
                     return;
                 };
-                attempt.answer(&mut self.context(), lane, answer);
+                attempt.handle_response(&mut self.context(), lane, response);
                 self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
                 self.poll_orphan_later(at);
             }
@@ -172,7 +173,9 @@ impl Collector {
         self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
         match step {
             // More requests can follow: the attempt stays at the front.
-            orphan::Step::Ask(lane, ask) => self.asks.push_back((at, Lane::Orphan(lane), ask)),
+            orphan::Step::Request(lane, request) => {
+                self.requests.push_back((at, Lane::Orphan(lane), request))
+            }
             orphan::Step::Wait => {
                 self.orphans_to_poll.pop_front();
             }
@@ -201,14 +204,14 @@ impl Collector {
         }
     }
 
-    fn advance(&mut self, at: usize, answer: Option<Answer>) {
+    fn advance(&mut self, at: usize, response: Option<Response>) {
         let Some(ActiveAttempt::Delete(mut attempt)) = self.attempts[at].take() else {
             return;
         };
-        let step = attempt.next(&mut self.context(), answer);
+        let step = attempt.next(&mut self.context(), response);
         match step {
-            Step::Ask(ask) => {
-                self.asks.push_back((at, Lane::Only, ask));
+            Step::Request(request) => {
+                self.requests.push_back((at, Lane::Only, request));
                 self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Sleep(wait) => {
