@@ -8,11 +8,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, 
 
 use kubegc::{
     core::{ApiResource, Catalog, ObjectMeta, Scope, Timestamp},
-    objects::{
-        Collector, Settings,
-        call::{Answer, Request},
-        collector::{Input, MonitorId, Output, WatchEvent},
-    },
+    objects::{Collector, Input, Operation, Output, Response, Settings, WatchEvent, collector::MonitorId},
 };
 use kubegc_benches::{shapes::fan_out, sizes};
 
@@ -87,22 +83,22 @@ fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<Obje
     let mut deleted = 0;
     while let Output::Call(call) = collector.poll_output() {
         // The name ends in the position.
-        let name = &call.ask.target.name;
+        let name = &call.request.target.name;
         let found = name[name.len() - 6..]
             .parse::<usize>()
             .ok()
             .and_then(|at| dependents.get(at));
-        let answer = match (&call.ask.request, found) {
-            (Request::Get, Some(meta)) => Answer::Found(Arc::clone(meta)),
-            (Request::Get, None) => Answer::NotFound,
-            _ => Answer::Applied(None),
+        let response = match (&call.request.operation, found) {
+            (Operation::Get, Some(meta)) => Response::Found(Arc::clone(meta)),
+            (Operation::Get, None) => Response::NotFound,
+            _ => Response::Applied(None),
         };
-        let gone = matches!(call.ask.request, Request::Delete { .. });
+        let gone = matches!(call.request.operation, Operation::Delete { .. });
         tell(
             collector,
-            Input::Answer {
+            Input::Response {
                 call: call.id,
-                answer,
+                response,
             },
         );
         if let Some(meta) = found.filter(|_| gone) {

@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use kubegc::{
-    core::ObjectMeta,
-    objects::{
-        Graph, GraphKind, Semantics,
-        effect::Effect,
-        graph::{Event, Observed},
-        queue::WorkQueue,
-    },
-};
+use kubegc::core::ObjectMeta;
 use kubegc_benches::{
     shapes::{CONFIG_MAP, Kind, Random, cluster, fan_out},
     sizes,
+};
+use kubegc_objects::{
+    Graph,
+    graph::{Effect, Event, GraphKind, Observed},
+    replay::WorkQueue,
+    settings::Semantics,
 };
 
 fn semantics() -> Semantics {

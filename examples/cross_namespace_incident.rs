@@ -14,11 +14,7 @@ use kubegc::{
         ApiResource, Catalog, DeleteOptions, ObjectMeta, OwnerReference, Scope, Timestamp,
         deletion::Propagation,
     },
-    objects::{
-        Collector, Settings,
-        call::{Answer, Ask, Request},
-        collector::{Input, Output, WatchEvent},
-    },
+    objects::{Collector, Input, Operation, Output, Request, Response, Settings, WatchEvent},
     sim::ApiServer,
 };
 
@@ -81,12 +77,12 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
                 told.push(format!("warning for {}: {warning}", warning.dependent.short()))
             }
             Output::Call(call) => {
-                let answer = perform(&mut server, &call.ask);
+                let response = perform(&mut server, &call.request);
                 collector.handle(
                     now,
-                    Input::Answer {
+                    Input::Response {
                         call: call.id,
-                        answer,
+                        response,
                     },
                 )?;
             }
@@ -152,23 +148,23 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
 }
 
 /// Performs a call. Nothing here has finalizers or two owners, so the collector only reads and deletes.
-fn perform(server: &mut ApiServer, ask: &Ask) -> Answer {
-    let (namespace, name) = (&ask.target.namespace, &ask.target.name);
-    let response = match &ask.request {
-        Request::Get => server.read(ask.kind, namespace, name),
-        Request::Delete { wire, propagation } => {
+fn perform(server: &mut ApiServer, request: &Request) -> Response {
+    let (namespace, name) = (&request.target.namespace, &request.target.name);
+    let response = match &request.operation {
+        Operation::Get => server.read(request.kind, namespace, name),
+        Operation::Delete { wire, propagation } => {
             let mut options = DeleteOptions::default();
             (options.propagation, options.preconditions) =
                 (Some(Propagation::Policy(*propagation)), wire.clone());
-            server.delete_with(ask.kind, namespace, name, &options)
+            server.delete_with(request.kind, namespace, name, &options)
         }
-        Request::Patch { .. } | Request::Put { .. } => return Answer::Refused { retry_after: None },
+        Operation::Patch { .. } | Operation::Put { .. } => return Response::Refused { retry_after: None },
     };
     match (response.code, response.object()) {
-        (404, _) => Answer::NotFound,
-        (409, _) => Answer::Conflict,
-        (200, Some(object)) if !ask.request.is_write() => Answer::Found(object.meta.clone().into()),
-        (200, _) => Answer::Applied(None),
-        _ => Answer::Unknown,
+        (404, _) => Response::NotFound,
+        (409, _) => Response::Conflict,
+        (200, Some(object)) if !request.operation.is_write() => Response::Found(object.meta.clone().into()),
+        (200, _) => Response::Applied(None),
+        _ => Response::Unknown,
     }
 }

@@ -153,8 +153,12 @@ fn main() {
         wiki.create(page, owner);
     }
     let report = |report| match report {
-        driver::Report::Performed { ask, .. } if ask.request.is_write() => {
-            println!("the collector deletes {}: {}", ask.target.short(), ask.reason);
+        driver::Report::Performed { request, .. } if request.operation.is_write() => {
+            println!(
+                "the collector deletes {}: {}",
+                request.target.short(),
+                request.reason
+            );
         }
         _ => {}
     };

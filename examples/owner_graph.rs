@@ -12,9 +12,9 @@ use clap::Parser;
 use kubegc::{
     core::{KubernetesVersion, Uid},
     objects::{
-        Graph, Semantics,
-        effect::Effect,
-        graph::{DotFilter, Event, Observed},
+        Graph,
+        graph::{DotFilter, Effect, Event, Observed},
+        settings::Semantics,
     },
     snapshot::{Reader, Snapshot},
 };

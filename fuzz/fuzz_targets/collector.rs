@@ -5,11 +5,7 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kubegc_core::Timestamp;
 use kubegc_fuzz::{Choices, catalog};
-use kubegc_objects::{
-    Collector, Settings,
-    call::{Answer, Ask, Request},
-    collector::{CallId, Input, Misuse, MonitorId, Output, WatchEvent},
-};
+use kubegc_objects::{Collector, Input, Operation, Output, Request, Response, Settings, WatchEvent, collector::{CallId, Misuse, MonitorId}};
 use libfuzzer_sys::fuzz_target;
 
 /// More outputs than any input here can bring about at once.
@@ -27,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
 struct Run {
     collector: Collector,
     now: Timestamp,
-    calls: Vec<(CallId, Ask)>,
+    calls: Vec<(CallId, Request)>,
     made: BTreeSet<CallId>,
     monitors: Vec<MonitorId>,
     is_strict: bool,
@@ -81,7 +77,7 @@ impl Run {
             9 => {
                 let _one = self.poll();
             }
-            10..=12 => self.answer(choices),
+            10..=12 => self.response(choices),
             13 => {
                 let seconds = choices.byte();
                 let passed = if seconds == u8::MAX {
@@ -122,38 +118,38 @@ impl Run {
         self.tell(Input::Watch { monitor, event });
     }
 
-    fn answer(&mut self, choices: &mut Choices<'_>) {
+    fn response(&mut self, choices: &mut Choices<'_>) {
         if self.calls.is_empty() {
             return;
         }
-        let (call, ask) = self.calls.swap_remove(choices.below(self.calls.len()));
+        let (call, request) = self.calls.swap_remove(choices.below(self.calls.len()));
         let mut meta = || {
-            let mut meta = choices.meta(!ask.target.namespace.is_empty());
+            let mut meta = choices.meta(!request.target.namespace.is_empty());
             // Mostly the object that was asked for.
             if meta.resource_version.as_str() != "0" {
-                meta.uid = ask.target.uid.clone();
-                meta.name = ask.target.name.clone();
-                meta.namespace = ask.target.namespace.clone();
+                meta.uid = request.target.uid.clone();
+                meta.name = request.target.name.clone();
+                meta.namespace = request.target.namespace.clone();
             }
             Arc::new(meta)
         };
         let found = meta();
-        let answer = match choices.below(20) {
-            0 => Answer::Conflict,
-            1 => Answer::UnsupportedMediaType,
-            2 => Answer::Invalid,
-            3 => Answer::NoMapping,
-            4 => Answer::Unlisted,
-            5 => Answer::Refused {
+        let response = match choices.below(20) {
+            0 => Response::Conflict,
+            1 => Response::UnsupportedMediaType,
+            2 => Response::Invalid,
+            3 => Response::NoMapping,
+            4 => Response::Unlisted,
+            5 => Response::Refused {
                 retry_after: Some(Duration::from_secs(choices.byte().into())),
             },
-            6 => Answer::Unknown,
-            7..=9 => Answer::NotFound,
-            10 => Answer::Applied(None),
-            _ if ask.request.is_write() => Answer::Applied(Some(found)),
-            _ => Answer::Found(found),
+            6 => Response::Unknown,
+            7..=9 => Response::NotFound,
+            10 => Response::Applied(None),
+            _ if request.operation.is_write() => Response::Applied(Some(found)),
+            _ => Response::Found(found),
         };
-        self.tell(Input::Answer { call, answer });
+        self.tell(Input::Response { call, response });
     }
 
     /// Polls until there is nothing to do: after a bounded number of outputs, and then for good.
@@ -185,15 +181,15 @@ impl Run {
         panic!("{OUTPUTS_MAX} outputs and no end");
     }
 
-    /// Takes one output. Answers whether it was a wait.
+    /// Takes one output. Responds to whether it was a wait.
     fn poll(&mut self) -> bool {
         match self.collector.poll_output() {
             Output::Watch(monitor) => self.monitors.push(monitor),
             Output::Unwatch(monitor) => self.monitors.retain(|known| *known != monitor),
             Output::Call(call) => {
-                self.check(&call.ask);
+                self.check(&call.request);
                 assert!(self.made.insert(call.id), "{} was made before", call.id);
-                self.calls.push((call.id, call.ask));
+                self.calls.push((call.id, call.request));
                 assert!(self.calls.len() <= self.calls_in_flight_max);
             }
             Output::Discover | Output::Event(_) => {}
@@ -202,43 +198,43 @@ impl Run {
         false
     }
 
-    fn check(&self, ask: &Ask) {
+    fn check(&self, request: &Request) {
         let catalog = self.collector.catalog();
         assert!(
-            ask.kind.index() < catalog.positions(),
-            "a kind of the catalog: {ask:?}"
+            request.kind.index() < catalog.positions(),
+            "a kind of the catalog: {request:?}"
         );
-        let meant = (&catalog[ask.kind].api_version(), &catalog[ask.kind].kind);
+        let meant = (&catalog[request.kind].api_version(), &catalog[request.kind].kind);
         assert_eq!(
             meant,
-            (&ask.target.api_version.to_string(), &ask.target.kind),
-            "the kind that is meant: {ask:?}"
+            (&request.target.api_version.to_string(), &request.target.kind),
+            "the kind that is meant: {request:?}"
         );
-        let is_write = ask.request.is_write();
+        let is_write = request.operation.is_write();
         if is_write {
             assert!(
-                ask.expect.uid.is_some(),
-                "a write without an expectation: {ask:?}"
+                request.expect.uid.is_some(),
+                "a write without an expectation: {request:?}"
             );
         }
         if self.is_strict || is_write {
-            let is_placed = catalog[ask.kind].is_namespaced() || ask.target.namespace.is_empty();
-            assert!(is_placed, "a cluster-scoped object in a namespace: {ask:?}");
+            let is_placed = catalog[request.kind].is_namespaced() || request.target.namespace.is_empty();
+            assert!(is_placed, "a cluster-scoped object in a namespace: {request:?}");
         }
-        match &ask.request {
-            Request::Delete { wire, .. } => {
-                assert_eq!(wire.uid.as_ref(), Some(&ask.target.uid), "{ask:?}");
-                assert_eq!(ask.expect.uid.as_ref(), Some(&ask.target.uid), "{ask:?}");
+        match &request.operation {
+            Operation::Delete { wire, .. } => {
+                assert_eq!(wire.uid.as_ref(), Some(&request.target.uid), "{request:?}");
+                assert_eq!(request.expect.uid.as_ref(), Some(&request.target.uid), "{request:?}");
                 if self.is_strict {
-                    assert_eq!(wire, &ask.expect);
+                    assert_eq!(wire, &request.expect);
                 }
             }
             // Upstream's 1.13 does not escape what it puts into this patch; all texts here are plain.
-            Request::Patch { body, .. } => {
+            Operation::Patch { body, .. } => {
                 let parsed: Result<serde_json::Value, _> = serde_json::from_slice(body);
                 assert!(parsed.is_ok(), "not JSON: {}", String::from_utf8_lossy(body));
             }
-            Request::Get | Request::Put { .. } => {}
+            Operation::Get | Operation::Put { .. } => {}
         }
     }
 
@@ -249,8 +245,8 @@ impl Run {
             0 => {
                 let open: BTreeSet<CallId> = self.calls.iter().map(|(id, _)| *id).collect();
                 if let Some(&call) = self.made.difference(&open).next() {
-                    let answer = Answer::NotFound;
-                    let told = self.collector.handle(self.now, Input::Answer { call, answer });
+                    let response = Response::NotFound;
+                    let told = self.collector.handle(self.now, Input::Response { call, response });
                     assert_eq!(told, Err(Misuse::UnknownCall(call)));
                 }
             }

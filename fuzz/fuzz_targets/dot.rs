@@ -3,11 +3,7 @@
 
 use kubegc_core::{ObjectRef, Uid};
 use kubegc_fuzz::Choices;
-use kubegc_objects::{
-    Graph, NodeId, Semantics,
-    effect::Effect,
-    graph::{DeletionState, DotFilter, Event, Observed},
-};
+use kubegc_objects::{Graph, graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed}, settings::Semantics};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -7,7 +7,7 @@ use kubegc_core::{
     KindId, ObjectMeta, OwnerReference, PatchType, Timestamp, Uid, metadata::FINALIZER_FOREGROUND,
 };
 use kubegc_fuzz::{Choices, catalog};
-use kubegc_objects::{Semantics, patch};
+use kubegc_objects::{replay::patch, settings::Semantics};
 use kubegc_sim::{ApiServer, Settings, StoredObject};
 use libfuzzer_sys::fuzz_target;
 
@@ -47,19 +47,19 @@ fn any_bytes(choices: &mut Choices<'_>) {
     for format in FORMATS {
         let mut server = server.clone();
         let revision = server.revision();
-        let answer = server.patch(kind, &namespace, &name, format.content_type(), body);
+        let response = server.patch(kind, &namespace, &name, format.content_type(), body);
         let after = stored(&server, kind, &namespace, &name);
         assert!(
-            matches!(answer.code, 200 | 400 | 404 | 409 | 413 | 415 | 422 | 500),
+            matches!(response.code, 200 | 400 | 404 | 409 | 413 | 415 | 422 | 500),
             "{}",
-            answer.code
+            response.code
         );
-        if answer.code != 200 {
+        if response.code != 200 {
             assert_eq!(
                 (server.revision(), after.as_ref()),
                 (revision, Some(&before)),
                 "refused with {}",
-                answer.code
+                response.code
             );
             continue;
         }
@@ -228,10 +228,10 @@ fn apply(server: &mut ApiServer, kind: KindId, format: PatchType, body: &[u8]) -
     let text = String::from_utf8_lossy(body);
     let parsed: Result<serde_json::Value, _> = serde_json::from_slice(body);
     assert!(parsed.is_ok(), "not JSON: {text}");
-    let answer = server.patch(kind, "a", "n", format.content_type(), body);
-    match answer.object() {
-        Some(object) if answer.code == 200 => Arc::clone(object),
-        _ => panic!("{} {:?} for {text}", answer.code, answer.status()),
+    let response = server.patch(kind, "a", "n", format.content_type(), body);
+    match response.object() {
+        Some(object) if response.code == 200 => Arc::clone(object),
+        _ => panic!("{} {:?} for {text}", response.code, response.status()),
     }
 }
 

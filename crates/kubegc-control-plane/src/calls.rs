@@ -6,7 +6,7 @@ use kubegc_core::{
     KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
     identity::split_api_version,
 };
-use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_objects::{self as objects, Operation, Request};
 use kubegc_sim::{ApiServer, Response, StoredObject};
 
 use crate::{
@@ -16,16 +16,16 @@ use crate::{
 
 impl ControlPlane {
     /// Performs a request of the garbage collector and records it.
-    pub fn perform(&mut self, server: &mut ApiServer, ask: &Ask) -> Answer {
+    pub fn perform(&mut self, server: &mut ApiServer, request: &Request) -> objects::Response {
         let catalog = Arc::clone(self.collector().catalog());
-        let resource = &catalog[ask.kind];
-        let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
+        let resource = &catalog[request.kind];
+        let (namespace, name) = (&*request.target.namespace, &*request.target.name);
         let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
-            return Answer::NotFound;
+            return objects::Response::NotFound;
         };
-        let response = match &ask.request {
-            Request::Get => return get(server, kind, namespace, name),
-            Request::Delete { wire, propagation } => {
+        let response = match &request.operation {
+            Operation::Get => return get(server, kind, namespace, name),
+            Operation::Delete { wire, propagation } => {
                 let options = DeleteOptionsSpec {
                     propagation_policy: Some(propagation.as_str().to_owned()),
                     preconditions: Some(wire.clone()),
@@ -33,16 +33,16 @@ impl ControlPlane {
                 };
                 server.delete(kind, namespace, name, &options)
             }
-            Request::Patch { format, body } => {
+            Operation::Patch { format, body } => {
                 server.patch(kind, namespace, name, format.content_type(), body)
             }
-            Request::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),
+            Operation::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),
         };
-        let act = match &ask.request {
-            Request::Delete { propagation, .. } => Act::Delete {
+        let act = match &request.operation {
+            Operation::Delete { propagation, .. } => Act::Delete {
                 propagation: Some(*propagation),
             },
-            Request::Patch {
+            Operation::Patch {
                 format: PatchType::Strategic,
                 ..
             } => Act::Patch { merge: false },
@@ -51,12 +51,12 @@ impl ControlPlane {
         let write = Recorded {
             actor: Actor::GarbageCollector,
             act,
-            object: Arc::new(ask.target.clone()),
+            object: Arc::new(request.target.clone()),
             code: code_of(&response),
-            why: Why::Collector(ask.reason.clone()),
+            why: Why::Collector(request.reason.clone()),
         };
         self.record_step(server, write, None);
-        answer(&response)
+        received(&response)
     }
 
     /// Deletes an object as the client.
@@ -120,15 +120,15 @@ pub(crate) fn identity(
     }
 }
 
-fn get(server: &ApiServer, kind: KindId, namespace: &str, name: &str) -> Answer {
+fn get(server: &ApiServer, kind: KindId, namespace: &str, name: &str) -> objects::Response {
     let namespaced = server.catalog()[kind].is_namespaced();
     if namespaced == namespace.is_empty() {
         // Such an address does not exist.
-        return Answer::NotFound;
+        return objects::Response::NotFound;
     }
     match server.object(kind, namespace, name) {
-        Some(object) => Answer::Found(object.meta.clone().into()),
-        None => Answer::NotFound,
+        Some(object) => objects::Response::Found(object.meta.clone().into()),
+        None => objects::Response::NotFound,
     }
 }
 
@@ -150,9 +150,9 @@ fn put(
     server.update(kind, namespace, name, object)
 }
 
-fn answer(response: &Response) -> Answer {
+fn received(response: &Response) -> objects::Response {
     match response.error() {
-        None => Answer::Applied(response.object().map(|object| object.meta.clone().into())),
+        None => objects::Response::Applied(response.object().map(|object| object.meta.clone().into())),
         Some(error) => error.into(),
     }
 }

@@ -14,10 +14,8 @@ use kubegc_core::{
     store::Discovered,
 };
 use kubegc_objects::{
-    Collector, Settings as CollectorSettings,
-    call::{Answer, Ask},
-    collector::{Call, Input, MonitorId, Output, WaitReason, WatchEvent},
-    effect::InvalidNamespace,
+    Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
+    collector::{InvalidNamespace, MonitorId, WaitReason},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
 use kubegc_snapshot::JsonDocuments;
@@ -132,9 +130,9 @@ pub enum Turn {
     /// The garbage collector sent a request.
     Requested {
         /// The request.
-        ask: Box<Ask>,
+        request: Box<Request>,
         /// Its response.
-        answer: Box<Answer>,
+        response: Box<Response>,
     },
     /// The garbage collector observed changes.
     Observed,
@@ -260,9 +258,9 @@ impl ControlPlane {
             return Turn::Observed;
         }
         match self.request_next(server) {
-            Ok((ask, answer)) => Turn::Requested {
-                ask: Box::new(ask),
-                answer: Box::new(answer),
+            Ok((request, response)) => Turn::Requested {
+                request: Box::new(request),
+                response: Box::new(response),
             },
             Err(_) if self.act(server) => Turn::Acted,
             Err(retry_at) => Turn::Idle(self.idle(retry_at)),
@@ -449,7 +447,7 @@ impl ControlPlane {
 
     /// Sends the next request of the garbage collector. Without one, returns the time of its next retry. Its
     /// workers alternate, request by request.
-    fn request_next(&mut self, server: &mut ApiServer) -> Result<(Ask, Answer), Option<Timestamp>> {
+    fn request_next(&mut self, server: &mut ApiServer) -> Result<(Request, Response), Option<Timestamp>> {
         let retry_at = loop {
             match self.poll_collector(server) {
                 Some(Output::Call(call)) => self.in_flight.push_back(call),
@@ -458,13 +456,13 @@ impl ControlPlane {
             }
         };
         let call = self.in_flight.pop_front().ok_or(retry_at)?;
-        let answer = self.perform(server, &call.ask);
+        let response = self.perform(server, &call.request);
         self.observe(server);
-        self.tell(Input::Answer {
+        self.tell(Input::Response {
             call: call.id,
-            answer: answer.clone(),
+            response: response.clone(),
         });
-        Ok((call.ask, answer))
+        Ok((call.request, response))
     }
 
     /// The next request of the garbage collector, or the event that it waits for. Lists and warnings are

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
-use kubegc_objects::reason::Reason;
+use kubegc_objects::Reason;
 use kubegc_sim::Response;
 use smallvec::SmallVec;
 

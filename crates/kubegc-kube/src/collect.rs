@@ -10,8 +10,8 @@ use futures_util::{
 use kube::Client;
 use kubegc_core::{ApiResource, Clock, KubernetesVersion};
 use kubegc_objects::{
-    Collector, Settings,
-    call::{Answer, Ask, Conclusion, Request},
+    Collector, Operation, Request, Response, Settings,
+    collector::Conclusion,
     driver::{self, Report},
 };
 use metrics::counter;
@@ -271,22 +271,22 @@ fn unsynced(collector: &Collector) -> Vec<String> {
 /// Traces and counts a collector's report.
 fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
     match report {
-        Report::Performed { ask, answer } => {
-            let (request, answered) = (request_name(&ask.request), answer_name(answer));
+        Report::Performed { request, response } => {
+            let (operation, answer) = (operation_name(&request.operation), response_name(response));
             summary.calls = summary.calls.saturating_add(1);
-            counter!(names::CALLS, "request" => request, "reason" => ask.reason.name(), "answer" => answered)
+            counter!(names::CALLS, "request" => operation, "reason" => request.reason.name(), "answer" => answer)
                 .increment(1);
-            if ask.request.is_write() {
-                let applied = matches!(answer, Answer::Applied(_));
+            if request.operation.is_write() {
+                let applied = matches!(response, Response::Applied(_));
                 let count = if applied {
                     &mut summary.writes
                 } else {
                     &mut summary.writes_failed
                 };
                 *count = count.saturating_add(1);
-                told_write(ask, request, answered, if applied { done } else { "not written" });
+                trace_write(request, answer, if applied { done } else { "not written" });
             } else {
-                tracing::debug!(object = %ask.target, request, answer = answered, reason = ask.reason.name(), "{}", ask.reason);
+                tracing::debug!(object = %request.target, request = operation, answer, reason = request.reason.name(), "{}", request.reason);
             }
         }
         Report::Concluded { object, conclusion } => {
@@ -348,34 +348,34 @@ pub(crate) const fn is_logged(failures: u32) -> bool {
     failures == 1 || failures.is_multiple_of(FAILURES_PER_WARNING)
 }
 
-fn told_write(ask: &Ask, request: &'static str, answer: &'static str, done: &'static str) {
-    let owners = ask.reason.owners().iter();
+fn trace_write(request: &Request, answer: &'static str, done: &'static str) {
+    let owners = request.reason.owners().iter();
     let owners: Vec<String> = owners
         .map(|owner| format!("{}: {}", owner.reference, owner.state))
         .collect();
-    tracing::info!(object = %ask.target, request, answer, reason = ask.reason.name(), owners = owners.join("; "), "{done}: {}", ask.reason);
+    tracing::info!(object = %request.target, request = operation_name(&request.operation), answer, reason = request.reason.name(), owners = owners.join("; "), "{done}: {}", request.reason);
 }
 
-const fn request_name(request: &Request) -> &'static str {
-    match request {
-        Request::Get => "get",
-        Request::Delete { .. } => "delete",
-        Request::Patch { .. } => "patch",
-        Request::Put { .. } => "update",
+const fn operation_name(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Get => "get",
+        Operation::Delete { .. } => "delete",
+        Operation::Patch { .. } => "patch",
+        Operation::Put { .. } => "update",
     }
 }
 
-const fn answer_name(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Found(_) => "found",
-        Answer::Applied(_) => "applied",
-        Answer::NotFound => "not_found",
-        Answer::Conflict => "conflict",
-        Answer::UnsupportedMediaType => "unsupported_media_type",
-        Answer::Invalid => "invalid",
-        Answer::NoMapping => "no_mapping",
-        Answer::Refused { .. } => "refused",
-        Answer::Unknown => "unknown",
+const fn response_name(response: &Response) -> &'static str {
+    match response {
+        Response::Found(_) => "found",
+        Response::Applied(_) => "applied",
+        Response::NotFound => "not_found",
+        Response::Conflict => "conflict",
+        Response::UnsupportedMediaType => "unsupported_media_type",
+        Response::Invalid => "invalid",
+        Response::NoMapping => "no_mapping",
+        Response::Refused { .. } => "refused",
+        Response::Unknown => "unknown",
         _ => "other",
     }
 }

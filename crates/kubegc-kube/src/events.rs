@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use http::Method;
 use kube::Client;
 use kubegc_core::{ApiResource, Clock, ObjectRef, Scope, StoreError, Timestamp, Uid};
-use kubegc_objects::effect::InvalidNamespace;
+use kubegc_objects::collector::InvalidNamespace;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

@@ -44,9 +44,9 @@
 //! # Upstream
 //!
 //! The collector sends upstream's requests; bodies of PATCH and DELETE are upstream's byte for byte with
-//! [`Hardening::AsUpstream`](kubegc_objects::Hardening). The differences:
+//! [`Hardening::AsUpstream`](kubegc_objects::settings::Hardening). The differences:
 //!
-//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::Hardening)) every DELETE expects
+//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::settings::Hardening)) every DELETE expects
 //!   the uid and the resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34
 //!   on it expects the resourceVersion as well, though not when it repeats a DELETE after a conflict. By
 //!   default a DELETE that follows the collector's own patch expects the version that the patch returned,

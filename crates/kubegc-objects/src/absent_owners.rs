@@ -18,9 +18,6 @@ use indexmap::{Equivalent, IndexSet};
 
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
-/// Upstream's capacity.
-pub const CAPACITY: usize = 500;
-
 /// A bounded LRU cache of absent owners.
 #[derive(Clone, Debug)]
 pub struct AbsentOwners {
@@ -39,6 +36,9 @@ pub struct AbsentOwners {
 struct Key(ObjectRef);
 
 impl AbsentOwners {
+    /// Upstream's capacity.
+    pub const CAPACITY: usize = 500;
+
     /// Creates an empty cache for this many owners. `by_uid` is the behavior before 1.20: another owner with
     /// the same uid in another namespace then also counts as absent, which is how kubernetes #65200 spread.
     #[must_use]
@@ -190,7 +190,7 @@ mod tests {
     fn g36_the_namespace_counts_only_where_identities_do() {
         let (a, reference) = owner("a", "x");
         for (by_uid, elsewhere) in [(false, false), (true, true)] {
-            let mut absent = AbsentOwners::new(CAPACITY, by_uid);
+            let mut absent = AbsentOwners::new(AbsentOwners::CAPACITY, by_uid);
             absent.insert(a.clone());
             assert_eq!(absent.contains(&reference, "y"), elsewhere);
             assert!(absent.contains(&reference, "x"));

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use kubegc_core::Timestamp;
 
-use crate::NodeId;
+use crate::graph::NodeId;
 
 const BASE: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
@@ -24,7 +24,7 @@ const TOKEN_EVERY: Duration = Duration::from_millis(100);
 
 /// The limiter of one queue.
 #[derive(Clone, Debug, Default)]
-pub struct Limiter {
+pub(crate) struct Limiter {
     failures: HashMap<NodeId, u32, FixedState>,
     /// When the bucket is full again, reservations included. A later time means fewer tokens.
     full_at: Option<Timestamp>,
@@ -32,7 +32,7 @@ pub struct Limiter {
 
 impl Limiter {
     /// Counts a failure of the item, takes a token and returns the delay before the next try.
-    pub fn when(&mut self, node: NodeId, now: Timestamp) -> Duration {
+    pub(crate) fn when(&mut self, node: NodeId, now: Timestamp) -> Duration {
         let failures = self.failures.entry(node).or_insert(0);
         let own = if *failures >= DOUBLINGS_MAX {
             DELAY_MAX
@@ -44,13 +44,13 @@ impl Limiter {
     }
 
     /// Resets the failure count of an item.
-    pub fn forget(&mut self, node: NodeId) {
+    pub(crate) fn forget(&mut self, node: NodeId) {
         self.failures.remove(&node);
     }
 
     /// Failures of the item since its count was last reset.
     #[must_use]
-    pub fn failures(&self, node: NodeId) -> u32 {
+    pub(crate) fn failures(&self, node: NodeId) -> u32 {
         self.failures.get(&node).copied().unwrap_or(0)
     }
 

@@ -21,9 +21,9 @@ use kubegc_core::{
 
 use crate::{
     Collector, Settings,
-    call::{Answer, Ask, Conclusion, Request},
     collector::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WatchEvent},
     effect::InvalidNamespace,
+    request::{Conclusion, Operation, Request, Response},
 };
 
 /// Delay before the first retry of a list, watch or discovery, and before a watch that ended without an event
@@ -47,9 +47,9 @@ pub enum Report {
     /// A call was performed.
     Performed {
         /// The request.
-        ask: Ask,
+        request: Request,
         /// Its response.
-        answer: Answer,
+        response: Response,
     },
     /// A resource could not be listed or watched. It is retried.
     WatchFailed {
@@ -241,12 +241,12 @@ where
                 tasks.push(discover(store, clock, Some(at)).boxed());
             }
             Woken::Done(Done::Performed(id, performed)) => {
-                let (ask, answer) = *performed;
+                let (request, response) = *performed;
                 report(Report::Performed {
-                    ask,
-                    answer: answer.clone(),
+                    request,
+                    response: response.clone(),
                 });
-                collector.handle(now, Input::Answer { call: id, answer })?;
+                collector.handle(now, Input::Response { call: id, response })?;
             }
             Woken::Done(Done::Watched(monitor, step)) => {
                 let Some(watch) = watched.get_mut(&monitor) else {
@@ -407,7 +407,7 @@ impl Watched {
 
 enum Done {
     Discovered(Result<Discovered, StoreError>),
-    Performed(CallId, Box<(Ask, Answer)>),
+    Performed(CallId, Box<(Request, Response)>),
     Watched(MonitorId, WatchStep),
     /// The resource is no longer watched.
     Aborted,
@@ -585,16 +585,19 @@ async fn read(mut stream: Box<dyn WatchStream>) -> WatchStep {
 
 /// Performs one call.
 async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call: Call) -> Done {
-    let Call { id, ask } = call;
-    let resource = &catalog[ask.kind];
+    let Call { id, request } = call;
+    let resource = &catalog[request.kind];
     let address = Address {
         resource,
-        namespace: &ask.target.namespace,
-        name: &ask.target.name,
+        namespace: &request.target.namespace,
+        name: &request.target.name,
     };
-    let answer = match &ask.request {
-        Request::Get => store.get(address).await.map(|meta| Answer::Found(Arc::new(meta))),
-        Request::Delete { wire, propagation } => {
+    let response = match &request.operation {
+        Operation::Get => store
+            .get(address)
+            .await
+            .map(|meta| Response::Found(Arc::new(meta))),
+        Operation::Delete { wire, propagation } => {
             let options = DeleteOptions {
                 preconditions: wire.clone(),
                 ..options(*propagation)
@@ -602,18 +605,18 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
             store
                 .delete(address, &options)
                 .await
-                .map(|_| Answer::Applied(None))
+                .map(|_| Response::Applied(None))
         }
-        Request::Patch { format, body } => store
+        Operation::Patch { format, body } => store
             .patch(address, *format, body)
             .await
-            .map(|meta| Answer::Applied(Some(Arc::new(meta)))),
-        Request::Put { read_at, finalizers } => {
+            .map(|meta| Response::Applied(Some(Arc::new(meta)))),
+        Operation::Put { read_at, finalizers } => {
             let written = store.replace_finalizers(address, read_at, finalizers).await;
-            written.map(|meta| Answer::Applied(Some(Arc::new(meta))))
+            written.map(|meta| Response::Applied(Some(Arc::new(meta))))
         }
     };
-    Done::Performed(id, Box::new((ask, answer.unwrap_or_else(Answer::from))))
+    Done::Performed(id, Box::new((request, response.unwrap_or_else(Response::from))))
 }
 
 fn options(policy: PropagationPolicy) -> DeleteOptions {

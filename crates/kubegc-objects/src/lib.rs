@@ -2,31 +2,57 @@
 //!
 //! [`Collector`] is the whole controller without I/O; [`driver`] runs it against an API server. The rules
 //! that it implements are listed, with links to upstream, in [`rules`].
+#![cfg_attr(
+    not(feature = "replay"),
+    expect(unreachable_pub, reason = "the feature `replay` exports them")
+)]
 
-pub mod absent_owners;
-pub mod attempt;
-pub mod backoff;
-pub mod call;
+mod absent_owners;
+mod attempt;
+mod backoff;
 pub mod classify;
 pub mod collector;
-pub mod delete;
+mod delete;
 pub mod driver;
-pub mod effect;
+mod effect;
 pub mod graph;
 mod json;
-pub mod orphan;
-pub mod patch;
-pub mod queue;
-pub mod reason;
+mod orphan;
+mod patch;
+mod queue;
+mod reason;
+mod request;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}
 mod semantics;
-mod settings;
+pub mod settings;
 
-pub use collector::Collector;
-pub use graph::{Graph, GraphKind, NodeId};
-pub use semantics::Semantics;
-pub use settings::{Hardening, Settings};
+pub use collector::{Call, Collector, Input, Output, WatchEvent};
+pub use graph::Graph;
+pub use reason::Reason;
+pub use request::{Operation, Request, Response};
+pub use settings::Settings;
+
+/// Parts of the collector, each on its own: for replays of recordings, fuzz targets and benches. They change
+/// without notice.
+#[cfg(feature = "replay")]
+pub mod replay {
+    pub use crate::{
+        absent_owners::AbsentOwners,
+        attempt::{Context, Latest, NoMonitors},
+        delete::Attempt as DeleteAttempt,
+        orphan::{Attempt as OrphanAttempt, Lane, Step as OrphanStep},
+        queue::WorkQueue,
+        request::{Outcome, Step},
+    };
+
+    /// Patches, byte for byte.
+    pub mod patch {
+        pub use crate::patch::{
+            Body, remove_finalizer, remove_owners, remove_owners_merge, unblock, unblock_merge,
+        };
+    }
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use kubegc_core::{OwnerReference, ResourceVersion, Uid};
 
 use crate::{
-    Semantics,
     json::{push_array, push_string},
+    settings::Semantics,
 };
 
 /// The exact bytes of a patch.
@@ -32,7 +32,7 @@ pub type Body = Box<[u8]>;
 ///
 /// # Examples
 /// ```
-/// use kubegc_objects::{Semantics, patch};
+/// use kubegc_objects::{replay::patch, settings::Semantics};
 /// let latest = Semantics::of("1.36".parse()?);
 /// assert_eq!(
 ///     &*patch::remove_owners(&latest, &"pod".into(), &["set".into()]),

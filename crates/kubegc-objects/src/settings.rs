@@ -4,7 +4,8 @@ use std::{num::NonZeroU32, time::Duration};
 
 use kubegc_core::{ApiResource, KubernetesVersion};
 
-use crate::{Semantics, absent_owners};
+use crate::absent_owners::AbsentOwners;
+pub use crate::semantics::Semantics;
 
 /// The preconditions of writes.
 #[expect(clippy::exhaustive_enums, reason = "upstream's preconditions, or all of them")]
@@ -63,7 +64,7 @@ impl Settings {
             attempt_to_orphan_workers: 20,
             calls_in_flight_max: None,
             hardening: Hardening::Strict,
-            absent_owners_max: absent_owners::CAPACITY,
+            absent_owners_max: AbsentOwners::CAPACITY,
             ignored_resources,
             discovery_period: Some(Duration::from_secs(30)),
             initial_sync_timeout: Duration::from_secs(30),

@@ -19,8 +19,7 @@ use kubegc_core::{
 };
 use kubegc_objects::{
     Collector, Settings,
-    call::Conclusion,
-    collector::WaitReason,
+    collector::{Conclusion, WaitReason},
     driver::{Report, run},
 };
 use kubegc_sim::{

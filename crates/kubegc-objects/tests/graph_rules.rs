@@ -2,10 +2,10 @@
 
 use kubegc_core::{ObjectRef, OwnerReference};
 use kubegc_objects::{
-    Graph, Semantics,
-    absent_owners::{AbsentOwners, CAPACITY},
-    effect::Effect,
-    graph::{DeletionState, DotFilter, Event, Observed},
+    Graph,
+    graph::{DeletionState, DotFilter, Effect, Event, Observed},
+    replay::AbsentOwners,
+    settings::Semantics,
 };
 
 use crate::common::cluster::{CONFIG_MAP, NODE, Object, SECRET, TENANT, version};
@@ -238,12 +238,12 @@ fn t23_the_oldest_of_501_absent_owners_is_evicted_and_a_hit_counts_as_use() {
     let owner = |at: usize| Object::new(CONFIG_MAP, "red", &format!("o{at}"));
     let identity =
         |at: usize| ObjectRef::new("v1", "ConfigMap", "red", &format!("o{at}"), &format!("u-o{at}"));
-    let mut absent = AbsentOwners::new(CAPACITY, false);
-    for at in 0..CAPACITY {
+    let mut absent = AbsentOwners::new(AbsentOwners::CAPACITY, false);
+    for at in 0..AbsentOwners::CAPACITY {
         assert!(absent.insert(identity(at)));
     }
     assert!(absent.contains(&owner(0).reference(), "red"), "used just now");
-    absent.insert(identity(CAPACITY));
+    absent.insert(identity(AbsentOwners::CAPACITY));
     assert_eq!(absent.iter().len(), 500);
     assert!(absent.contains(&owner(0).reference(), "red"));
     assert!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kubegc_core::Timestamp;
-use kubegc_objects::collector::{Input, Output};
+use kubegc_objects::{Input, Output};
 use proptest::prelude::*;
 
 use crate::common::{

@@ -5,10 +5,10 @@ use kubegc_core::{
     PropagationPolicy::{Background, Foreground, Orphan},
 };
 use kubegc_objects::{
-    Graph, Hardening, Semantics, Settings,
-    call::{AttemptError, Conclusion},
+    Graph, Reason, Settings,
+    collector::{AttemptError, Conclusion},
     graph::{DeletionState, Event, Observed},
-    reason::Reason,
+    settings::{Hardening, Semantics},
 };
 
 use crate::common::{
@@ -220,7 +220,7 @@ fn f4_a_reused_name_loses_its_finalizer_upstream() {
             let mut world = World::with(settings, server);
             world.settle();
             delete(&mut world.server, &owner, Some(Orphan));
-            assert!(world.run_to(|ask| ask.reason == Reason::ReadBeforeFinalizer));
+            assert!(world.run_to(|request| request.reason == Reason::ReadBeforeFinalizer));
             // Another client removes the owner's finalizer, and the name is reused.
             let mut meta = owner.live(&world.server).expect("its finalizer keeps it");
             meta.finalizers.clear();
@@ -257,12 +257,12 @@ fn b24_a_404_for_an_existing_owner_deletes_the_dependent() {
             .owned_by(&owner)
             .owned_by(&gone);
         let mut world = world(release, &[&owner, &item]);
-        let looks_up = |ask: &kubegc_objects::call::Ask| {
-            ask.reason == Reason::LookUpOwner && &*ask.target.name == "owner"
+        let looks_up = |request: &kubegc_objects::Request| {
+            request.reason == Reason::LookUpOwner && &*request.target.name == "owner"
         };
         assert!(world.run_to(looks_up), "{release}");
         fail(&mut world, 0, Fault::NotFound);
-        world.answer(0);
+        world.respond(0);
         world.settle();
         assert!(owner.live(&world.server).is_some());
         assert_eq!(item.live(&world.server), None, "{release}");
@@ -279,7 +279,7 @@ fn b20_a_dependent_observed_after_the_orphaning_is_deleted() {
         world.settle();
         delete(&mut world.server, &owner, Some(Orphan));
         assert!(
-            world.run_to(|ask| ask.reason == Reason::ReadBeforeFinalizer),
+            world.run_to(|request| request.reason == Reason::ReadBeforeFinalizer),
             "{release}"
         );
         let kind = id(&world.server, SECRET);

@@ -151,5 +151,8 @@ fn the_generator_draws_cascades_of_every_kind() {
 fn world_writes(cluster: &Cluster, reason: &str) -> bool {
     let mut world = world(cluster, true);
     world.settle();
-    world.writes(0).iter().any(|(ask, _)| ask.reason.name() == reason)
+    world
+        .writes(0)
+        .iter()
+        .any(|(request, _)| request.reason.name() == reason)
 }

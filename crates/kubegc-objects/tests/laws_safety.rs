@@ -1,7 +1,7 @@
 //! Laws 2, 3, 4 and 8: when the collector may write, the preconditions of deletes, and the limits of
 //! concurrency. They hold for every cluster, every release and all faults.
 
-use kubegc_objects::{Hardening, Settings};
+use kubegc_objects::{Settings, settings::Hardening};
 use proptest::{prelude::*, strategy::ValueTree};
 
 use crate::common::{
@@ -48,9 +48,9 @@ proptest! {
         let mut schedule = Schedule::new(seed).with_faults(&LIES, 10).impatient();
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
-        for (ask, _) in world.writes(0) {
-            if let kubegc_objects::call::Request::Delete { wire, .. } = &ask.request {
-                prop_assert_eq!(wire, &ask.expect);
+        for (request, _) in world.writes(0) {
+            if let kubegc_objects::Operation::Delete { wire, .. } = &request.operation {
+                prop_assert_eq!(wire, &request.expect);
                 prop_assert!(wire.uid.is_some() && wire.resource_version.is_some());
             }
         }
@@ -71,9 +71,9 @@ fn the_checkers_see_deletes_retries_and_orphans() {
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
         deletes += checkers::deletes_rest_on_reads(&world);
-        for (ask, _) in world.calls(0) {
-            conflicts += usize::from(ask.reason.name() == "RecheckAfterConflict");
-            released += usize::from(ask.reason.name() == "OwnerOrphans");
+        for (request, _) in world.calls(0) {
+            conflicts += usize::from(request.reason.name() == "RecheckAfterConflict");
+            released += usize::from(request.reason.name() == "OwnerOrphans");
         }
     }
     assert!(
@@ -97,7 +97,7 @@ fn law_2_a_kind_that_never_syncs() {
         item.insert(&mut server);
         let broken = id(&server, TENANT);
         let mut world = World::new(version(release), server);
-        while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) {}
+        while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) {}
         let working: Vec<_> = world
             .lanes
             .iter()
@@ -108,7 +108,7 @@ fn law_2_a_kind_that_never_syncs() {
             world.list(monitor);
         }
         let wait = match world.poll() {
-            kubegc_objects::collector::Output::Wait(wait) => wait,
+            kubegc_objects::Output::Wait(wait) => wait,
             other => panic!("{release}: {other:?} before all kinds are listed"),
         };
         assert_eq!(
@@ -118,9 +118,9 @@ fn law_2_a_kind_that_never_syncs() {
         );
         world.tick(world.now.saturating_add(std::time::Duration::from_secs(30)));
         // Not `settle`, which would list the broken kind.
-        while let kubegc_objects::collector::Output::Call(_) = world.poll() {
+        while let kubegc_objects::Output::Call(_) = world.poll() {
             world.commit(0);
-            world.answer(0);
+            world.respond(0);
         }
         assert_eq!(item.live(&world.server).is_none(), starts, "{release}");
         checkers::starts_in_time(&world);
@@ -140,7 +140,7 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
         settings.attempt_to_delete_workers = 1;
         let mut world = World::with(settings, server);
         assert!(
-            world.run_to(|ask| &*ask.target.name == "a" || &*ask.target.name == "b"),
+            world.run_to(|request| &*request.target.name == "a" || &*request.target.name == "b"),
             "{release}"
         );
         world
@@ -149,14 +149,14 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
             .expect("a new kind");
         world.discover();
         let begun = world.trace.len();
-        while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) || !world.asked.is_empty() {
-            while !world.asked.is_empty() {
+        while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) || !world.open_calls.is_empty() {
+            while !world.open_calls.is_empty() {
                 world.commit(0);
-                world.answer(0);
+                world.respond(0);
             }
         }
         let begun = world.trace[begun..].iter().filter(|(_, seen)| {
-            matches!(seen, Seen::Pulled(call) if call.ask.reason == kubegc_objects::reason::Reason::VerifyItem)
+            matches!(seen, Seen::Pulled(call) if call.request.reason == kubegc_objects::Reason::VerifyItem)
         });
         assert_eq!(
             begun.count() == 0,

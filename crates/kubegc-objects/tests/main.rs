@@ -9,7 +9,6 @@ mod laws_exceptions;
 mod laws_outcome;
 mod laws_safety;
 mod oracle_fixpoint;
-mod orphan_plan;
 mod probe;
 mod retry_rules;
 mod versions;

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use kubegc_core::{ObjectMeta, PropagationPolicy};
 use kubegc_objects::{
-    Settings,
-    call::{Answer, Ask, AttemptError, Conclusion, Request},
-    collector::Output,
-    reason::Reason,
+    Operation, Output, Reason, Request, Response, Settings,
+    collector::{AttemptError, Conclusion},
 };
 use kubegc_sim::StoredObject;
 
@@ -28,36 +26,36 @@ fn edit(world: &mut World, object: &Object, change: impl FnOnce(&mut ObjectMeta)
     change(&mut meta);
     let (kind, meta) = (id(&world.server, object.kind), meta);
     let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
-    let answer = world
+    let response = world
         .server
         .update(kind, &namespace, &name, StoredObject::from(meta));
-    assert!(answer.is_success(), "{answer:?}");
+    assert!(response.is_success(), "{response:?}");
 }
 
-fn is_delete(ask: &Ask) -> bool {
-    matches!(ask.request, Request::Delete { .. })
+fn is_delete(request: &Request) -> bool {
+    matches!(request.operation, Operation::Delete { .. })
 }
 
 /// The writes to one object, as short texts.
 fn writes(world: &World, object: &Object) -> Vec<String> {
-    let text = |(ask, answer): (&Ask, &Answer)| {
-        let what = match &ask.request {
-            Request::Get => "get",
-            Request::Delete { wire, .. } if wire.resource_version.is_some() => "delete with version",
-            Request::Delete { .. } => "delete",
-            Request::Patch { .. } => "patch",
-            Request::Put { .. } => "put",
+    let text = |(request, response): (&Request, &Response)| {
+        let what = match &request.operation {
+            Operation::Get => "get",
+            Operation::Delete { wire, .. } if wire.resource_version.is_some() => "delete with version",
+            Operation::Delete { .. } => "delete",
+            Operation::Patch { .. } => "patch",
+            Operation::Put { .. } => "put",
         };
-        let how = match answer {
-            Answer::Applied(_) => "applied",
-            Answer::Conflict => "conflict",
-            Answer::NotFound => "not found",
-            Answer::UnsupportedMediaType => "unsupported media type",
+        let how = match response {
+            Response::Applied(_) => "applied",
+            Response::Conflict => "conflict",
+            Response::NotFound => "not found",
+            Response::UnsupportedMediaType => "unsupported media type",
             other => panic!("{other:?}"),
         };
         format!("{what}: {how}")
     };
-    let own = |(ask, _): &(&Ask, &Answer)| ask.target.uid == object.meta.uid;
+    let own = |(request, _): &(&Request, &Response)| request.target.uid == object.meta.uid;
     world.writes(0).into_iter().filter(own).map(text).collect()
 }
 
@@ -172,7 +170,7 @@ fn a_strict_delete_after_an_unblock_expects_what_the_patch_returned() {
             let conflicts = world
                 .writes(0)
                 .into_iter()
-                .filter(|(_, answer)| **answer == Answer::Conflict);
+                .filter(|(_, response)| **response == Response::Conflict);
             assert_eq!(conflicts.count(), 0, "{release} {kind:?}");
             // The last of the three has the dependent that waits. Custom resources reject the first format of
             // the patch.
@@ -190,7 +188,7 @@ fn a_strict_delete_after_an_unblock_fails_if_the_owners_changed() {
         let (mut world, cycle) = strict_cycle(release, CONFIG_MAP);
         let other = Object::new(SECRET, "red", "other");
         other.insert(&mut world.server);
-        assert!(world.run_to(|ask| ask.reason.name() == "BreakCycle"));
+        assert!(world.run_to(|request| request.reason.name() == "BreakCycle"));
         edit(&mut world, &cycle[2], |meta| {
             meta.owner_references.push(other.reference());
         });
@@ -220,12 +218,12 @@ fn t39_a_delete_that_finds_nothing() {
         delete(&mut world.server, &item, None);
         // The watch lags: only the response shows it.
         world.commit(0);
-        world.answer(0);
+        world.respond(0);
         let conclusions = world.conclusions("u-item");
         match conclusions.last().expect("the attempt is over") {
             Conclusion::Absent => assert!(!retried, "{release}"),
-            Conclusion::Failed(AttemptError::Answered {
-                answer: Answer::NotFound,
+            Conclusion::Failed(AttemptError::RequestFailed {
+                response: Response::NotFound,
                 ..
             }) => assert!(retried, "{release}"),
             other => panic!("{release}: {other:?}"),
@@ -252,11 +250,11 @@ fn t39_a_conflict_and_then_nothing() {
         let mut world = world(release, &[&item]);
         assert!(world.run_to(is_delete));
         fail(&mut world, 0, Fault::Conflict);
-        world.answer(0);
-        assert!(world.run_to(|ask| ask.reason == Reason::RecheckAfterConflict));
+        world.respond(0);
+        assert!(world.run_to(|request| request.reason == Reason::RecheckAfterConflict));
         delete(&mut world.server, &item, None);
         world.commit(0);
-        world.answer(0);
+        world.respond(0);
         assert_eq!(world.conclusions("u-item").last(), Some(&&expected), "{release}");
         assert_eq!(
             world.collector.explain(&item.meta.uid).failures,
@@ -278,7 +276,8 @@ fn next_try(world: &mut World) -> Duration {
 fn t43_success_resets_the_delay_from_1_23_on() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").blocking(&owner);
-    let verifies_owner = |ask: &Ask| ask.reason == Reason::VerifyItem && &*ask.target.name == "owner";
+    let verifies_owner =
+        |request: &Request| request.reason == Reason::VerifyItem && &*request.target.name == "owner";
     for (release, expected) in [
         ("1.20.2", 40),
         ("1.22", 40),
@@ -298,7 +297,7 @@ fn t43_success_resets_the_delay_from_1_23_on() {
         for failures in 0..3 {
             assert!(world.run_to(verifies_owner));
             fail(&mut world, 0, Fault::Unknown);
-            world.answer(0);
+            world.respond(0);
             let delay = next_try(&mut world);
             assert_eq!(delay, Duration::from_millis(5 << failures), "{release}");
             world.tick(world.now.saturating_add(delay));
@@ -309,7 +308,7 @@ fn t43_success_resets_the_delay_from_1_23_on() {
         block(&mut world, false);
         assert!(world.run_to(verifies_owner));
         fail(&mut world, 0, Fault::Unknown);
-        world.answer(0);
+        world.respond(0);
         assert_eq!(next_try(&mut world), Duration::from_millis(expected), "{release}");
     }
 }
@@ -318,7 +317,8 @@ fn t43_success_resets_the_delay_from_1_23_on() {
 fn w2_a_node_waits_for_one_retry_at_a_time() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").blocking(&owner);
-    let verifies_owner = |ask: &Ask| ask.reason == Reason::VerifyItem && &*ask.target.name == "owner";
+    let verifies_owner =
+        |request: &Request| request.reason == Reason::VerifyItem && &*request.target.name == "owner";
     for release in ["1.20.2", "1.36"] {
         let mut world = world(release, &[&owner, &item]);
         world.settle();
@@ -332,7 +332,7 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
             }
             assert!(world.run_to(verifies_owner));
             fail(&mut world, 0, Fault::Unknown);
-            world.answer(0);
+            world.respond(0);
         }
         assert_eq!(
             next_try(&mut world),
@@ -344,7 +344,7 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
         let retries = world
             .calls(since)
             .into_iter()
-            .filter(|(ask, _)| verifies_owner(ask));
+            .filter(|(request, _)| verifies_owner(request));
         assert_eq!(retries.count(), 1, "{release}");
     }
 }
@@ -352,7 +352,7 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
 #[test]
 fn t44_a_finalizer_is_tried_four_times() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let released = |ask: &Ask| ask.reason == Reason::DependentsReleased;
+    let released = |request: &Request| request.reason == Reason::DependentsReleased;
     for release in ["1.13", "1.20.2", "1.36"] {
         for conflicts in [3, 4] {
             let mut world = world(release, &[&owner]);
@@ -363,7 +363,7 @@ fn t44_a_finalizer_is_tried_four_times() {
                 assert!(world.run_to(released));
                 let asked_at = world.now;
                 fail(&mut world, 0, Fault::Conflict);
-                world.answer(0);
+                world.respond(0);
                 waits.push(next_try(&mut world).as_millis());
                 assert_eq!(asked_at, world.now);
             }

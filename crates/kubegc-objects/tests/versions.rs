@@ -4,7 +4,7 @@ use kubegc_core::{
     KubernetesVersion,
     version::{Behavior, behavior},
 };
-use kubegc_objects::{Semantics, Settings};
+use kubegc_objects::{Settings, settings::Semantics};
 
 use crate::common::cluster::version;
 

@@ -17,7 +17,7 @@ fn world(release: &str, objects: &[&Object]) -> World {
 
 /// Lists one kind first, then the others.
 fn list_first(world: &mut World, first: Kind) {
-    while !matches!(world.poll(), kubegc_objects::collector::Output::Wait(_)) {}
+    while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) {}
     let monitor = world.monitor_of(id(&world.server, first));
     world.list(monitor);
     world.deliver_all();
@@ -92,7 +92,7 @@ fn t68_a_restarted_collector_continues_a_foreground_deletion() {
             let mut left = calls;
             while left > 0 && world.run_to(|_| true) {
                 world.commit(0);
-                world.answer(0);
+                world.respond(0);
                 left -= 1;
             }
             world.restart();

@@ -24,8 +24,8 @@ use foldhash::fast::FixedState;
 use kubegc_control_plane::Simulation;
 use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{
-    call::Request,
-    collector::{Call, Input, Lens, Output, WaitReason},
+    Call, Input, Operation, Output,
+    collector::{Lens, WaitReason},
 };
 use kubegc_sim::rng::Rng;
 
@@ -228,11 +228,11 @@ impl Race<'_> {
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
-                let answer = self.world.plane.perform(&mut self.world.server, &call.ask);
+                let response = self.world.plane.perform(&mut self.world.server, &call.request);
                 self.world.plane.observe(&mut self.world.server);
-                self.world.plane.tell(Input::Answer {
+                self.world.plane.tell(Input::Response {
                     call: call.id,
-                    answer,
+                    response,
                 });
             }
             Choice::Show(kind) => self.world.plane.show_next(kind),
@@ -307,9 +307,9 @@ impl Race<'_> {
     /// A request, and whether the version of its precondition is still current.
     fn call_digest(&self, call: &Call) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
-        let ask = &call.ask;
-        ask.target.hash(&mut hasher);
-        let resource = &self.world.plane.collector().catalog()[ask.kind];
+        let request = &call.request;
+        request.target.hash(&mut hasher);
+        let resource = &self.world.plane.collector().catalog()[request.kind];
         let kind =
             self.world
                 .server
@@ -318,16 +318,16 @@ impl Race<'_> {
         let current = kind.and_then(|kind| {
             self.world
                 .server
-                .object(kind, &ask.target.namespace, &ask.target.name)
+                .object(kind, &request.target.namespace, &request.target.name)
         });
-        let expected = ask.expect.resource_version.as_ref();
+        let expected = request.expect.resource_version.as_ref();
         current
             .is_some_and(|current| Some(&current.meta.resource_version) == expected)
             .hash(&mut hasher);
-        match &ask.request {
-            Request::Get => 0u8.hash(&mut hasher),
-            Request::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
-            Request::Patch { format, body } => {
+        match &request.operation {
+            Operation::Get => 0u8.hash(&mut hasher),
+            Operation::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
+            Operation::Patch { format, body } => {
                 (
                     2u8,
                     format,
@@ -335,7 +335,7 @@ impl Race<'_> {
                 )
                     .hash(&mut hasher);
             }
-            Request::Put { finalizers, .. } => (3u8, finalizers).hash(&mut hasher),
+            Operation::Put { finalizers, .. } => (3u8, finalizers).hash(&mut hasher),
         }
         hasher.finish()
     }

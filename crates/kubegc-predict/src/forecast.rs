@@ -13,7 +13,7 @@ use kubegc_core::{
     ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid, metadata,
     record::{ObjectId, Resource},
 };
-use kubegc_objects::effect::InvalidNamespace;
+use kubegc_objects::collector::InvalidNamespace;
 use kubegc_snapshot::{ObjectView, Snapshot};
 
 use crate::{

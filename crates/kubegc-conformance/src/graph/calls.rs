@@ -1,22 +1,22 @@
-//! Compares a request with a recorded one and gives the recorded answer.
+//! Compares a request with a recorded one and gives the recorded response.
 
 use std::{fmt::Write as _, sync::Arc};
 
 use kubegc_core::{Catalog, PatchType};
-use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_objects::{Operation, Request, Response};
 
 use super::format::Action;
 use crate::Failure;
 
 /// The request as one line.
-pub(super) fn text_of_ask(catalog: &Catalog, ask: &Ask) -> String {
-    let resource = &catalog[ask.kind];
-    let target = &ask.target;
-    let mut text = match &ask.request {
-        Request::Get => "get".to_owned(),
-        Request::Delete { .. } => "delete".to_owned(),
-        Request::Patch { .. } => "patch".to_owned(),
-        Request::Put { .. } => "put".to_owned(),
+pub(super) fn text_of_ask(catalog: &Catalog, request: &Request) -> String {
+    let resource = &catalog[request.kind];
+    let target = &request.target;
+    let mut text = match &request.operation {
+        Operation::Get => "get".to_owned(),
+        Operation::Delete { .. } => "delete".to_owned(),
+        Operation::Patch { .. } => "patch".to_owned(),
+        Operation::Put { .. } => "put".to_owned(),
     };
     push_address(
         &mut text,
@@ -24,14 +24,14 @@ pub(super) fn text_of_ask(catalog: &Catalog, ask: &Ask) -> String {
         &target.namespace,
         &target.name,
     );
-    match &ask.request {
-        Request::Get => {}
-        Request::Delete { wire, propagation } => {
+    match &request.operation {
+        Operation::Get => {}
+        Operation::Delete { wire, propagation } => {
             let uid = wire.uid.as_ref().map(|uid| uid.text().as_str().to_owned());
             let version = wire.resource_version.as_ref().map(|version| version.as_str());
             push_delete(&mut text, propagation.as_str(), uid.as_deref(), version);
         }
-        Request::Patch { format, body } => {
+        Operation::Patch { format, body } => {
             let format = match format {
                 PatchType::Merge => "merge",
                 PatchType::Strategic => "strategic",
@@ -39,7 +39,7 @@ pub(super) fn text_of_ask(catalog: &Catalog, ask: &Ask) -> String {
             };
             push_patch(&mut text, format, &String::from_utf8_lossy(body));
         }
-        Request::Put { read_at, finalizers } => {
+        Operation::Put { read_at, finalizers } => {
             push_patch(&mut text, "put", &format!("{read_at} {finalizers:?}"));
         }
     }
@@ -81,26 +81,26 @@ fn push_patch(text: &mut String, format: &str, body: &str) {
     let _written = write!(text, " {format} {body}");
 }
 
-/// The recorded answer.
-pub(super) fn answer(action: &Action) -> Result<Answer, Failure> {
+/// The recorded response.
+pub(super) fn response(action: &Action) -> Result<Response, Failure> {
     let meta = action
         .obj
         .as_ref()
         .map(|object| Arc::new(object.meta(&action.ns, &action.name)));
     Ok(match (action.code, action.verb.as_str()) {
-        (200..=299, "get") => Answer::Found(meta.ok_or_else(|| {
+        (200..=299, "get") => Response::Found(meta.ok_or_else(|| {
             Failure::unreadable(format!(
                 "a successful get without an object: {}",
                 text_of_action(action)
             ))
         })?),
-        (200..=299, _) => Answer::Applied(meta),
-        (404, _) => Answer::NotFound,
-        (409, _) => Answer::Conflict,
-        (415, _) => Answer::UnsupportedMediaType,
-        (422, _) => Answer::Invalid,
-        (400 | 403 | 429, _) => Answer::Refused { retry_after: None },
-        _ => Answer::Unknown,
+        (200..=299, _) => Response::Applied(meta),
+        (404, _) => Response::NotFound,
+        (409, _) => Response::Conflict,
+        (415, _) => Response::UnsupportedMediaType,
+        (422, _) => Response::Invalid,
+        (400 | 403 | 429, _) => Response::Refused { retry_after: None },
+        _ => Response::Unknown,
     })
 }
 
@@ -121,16 +121,16 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Answers a request, if it is the next one recorded (of its object, where they are grouped).
-    pub(super) fn ask(&mut self, catalog: &Catalog, ask: &Ask) -> Result<Answer, Failure> {
-        let got = text_of_ask(catalog, ask);
+    /// Responds to a request, if it is the next one recorded (of its object, where they are grouped).
+    pub(super) fn request(&mut self, catalog: &Catalog, request: &Request) -> Result<Response, Failure> {
+        let got = text_of_ask(catalog, request);
         let same_object = |action: &Action| {
-            let resource = &catalog[ask.kind];
+            let resource = &catalog[request.kind];
             *action.res.2 == *resource.resource
                 && *action.res.1 == *resource.version
                 && *action.res.0 == *resource.group
-                && *action.ns == *ask.target.namespace
-                && *action.name == *ask.target.name
+                && *action.ns == *request.target.namespace
+                && *action.name == *request.target.name
         };
         let next = self
             .actions
@@ -145,7 +145,7 @@ impl<'a> Script<'a> {
             return Err(Failure::new(format!("action {at}"), expected, got));
         }
         self.taken[at] = true;
-        answer(action)
+        response(action)
     }
 
     /// Whether everything recorded was asked for.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, OwnerReference};
 use kubegc_objects::{
-    Graph, NodeId, Semantics, absent_owners,
-    call::{Answer, Ask, Request},
-    effect::InvalidNamespace,
-    graph::{DeletionState, Event, Observed},
+    Graph, Operation, Request, Response,
+    collector::InvalidNamespace,
+    graph::{DeletionState, Event, NodeId, Observed},
+    replay::AbsentOwners,
+    settings::Semantics,
 };
 use serde::Deserialize;
 
@@ -114,7 +115,7 @@ fn replay_as(case: &Case, semantics: Semantics) -> Result<(), Failure> {
     let version: KubernetesVersion = "1.20.2".parse().map_err(Failure::unreadable)?;
     let catalog = Catalog::builtin(version);
     let mut replay = Replay {
-        machine: Machine::new(semantics, &catalog, absent_owners::CAPACITY),
+        machine: Machine::new(semantics, &catalog, AbsentOwners::CAPACITY),
         server: BTreeMap::new(),
         pending: VecDeque::new(),
         actions: Vec::new(),
@@ -202,7 +203,7 @@ impl Replay<'_> {
         let catalog = self.machine.catalog();
         let seen = self
             .machine
-            .attempt_delete(node, |ask| Ok(serve(catalog, server, actions, ask)))?;
+            .attempt_delete(node, |request| Ok(serve(catalog, server, actions, request)))?;
         self.note(seen);
         Ok(())
     }
@@ -280,15 +281,18 @@ fn serve(
     catalog: &Catalog,
     server: &mut BTreeMap<Address, ServerObject>,
     actions: &mut Vec<String>,
-    ask: &Ask,
-) -> Answer {
-    let resource = &catalog[ask.kind];
-    let (namespace, name) = (ask.target.namespace.to_string(), ask.target.name.to_string());
-    let verb = match ask.request {
-        Request::Get => "get",
-        Request::Delete { .. } => "delete",
-        Request::Patch { .. } => "patch",
-        Request::Put { .. } => "put",
+    request: &Request,
+) -> Response {
+    let resource = &catalog[request.kind];
+    let (namespace, name) = (
+        request.target.namespace.to_string(),
+        request.target.name.to_string(),
+    );
+    let verb = match request.operation {
+        Operation::Get => "get",
+        Operation::Delete { .. } => "delete",
+        Operation::Patch { .. } => "patch",
+        Operation::Put { .. } => "put",
     };
     let (group, version, plural) = (
         resource.group.to_string(),
@@ -298,16 +302,16 @@ fn serve(
     actions.push(format!("{verb} {group}/{version}/{plural} {namespace}/{name}"));
     let address = ((group, version, plural), namespace, name);
     let Some(found) = server.get(&address) else {
-        return Answer::NotFound;
+        return Response::NotFound;
     };
     let meta = found.meta(&address.1, &address.2);
-    match ask.request {
-        Request::Get => Answer::Found(meta.into()),
-        Request::Delete { .. } => {
+    match request.operation {
+        Operation::Get => Response::Found(meta.into()),
+        Operation::Delete { .. } => {
             server.remove(&address);
-            Answer::Applied(None)
+            Response::Applied(None)
         }
-        Request::Patch { .. } | Request::Put { .. } => Answer::Applied(Some(meta.into())),
+        Operation::Patch { .. } | Operation::Put { .. } => Response::Applied(Some(meta.into())),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kubegc_core::{ObjectRef, OwnerReference};
-use kubegc_objects::{Graph, NodeId};
+use kubegc_objects::{Graph, graph::NodeId};
 
 use super::format::{GraphNode, Owner};
 use crate::{Failure, failure::equal_lines};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use kubegc_core::ObjectRef;
-use kubegc_objects::{Graph, NodeId};
+use kubegc_objects::{Graph, graph::NodeId};
 
 use super::format::Item;
 use crate::Failure;

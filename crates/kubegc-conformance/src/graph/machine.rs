@@ -4,14 +4,11 @@
 
 use kubegc_core::{Catalog, ObjectRef};
 use kubegc_objects::{
-    Graph, NodeId, Semantics,
-    absent_owners::AbsentOwners,
-    attempt::{Context, NoMonitors},
-    call::{Answer, Ask, Conclusion, Outcome, Step},
-    delete,
-    effect::{Effect, InvalidNamespace},
-    graph::Event,
-    orphan,
+    Graph, Request, Response,
+    collector::{AttemptError, Conclusion, InvalidNamespace},
+    graph::{Effect, Event, NodeId},
+    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, OrphanStep, Outcome, Step},
+    settings::Semantics,
 };
 
 use crate::Failure;
@@ -62,19 +59,19 @@ impl<'a> Machine<'a> {
         self.collect(effects, Seen::default())
     }
 
-    /// Handles a queued node completely. `ask` performs its requests.
+    /// Handles a queued node completely. `perform` performs its requests.
     pub(super) fn attempt_delete(
         &mut self,
         node: NodeId,
-        mut ask: impl FnMut(&Ask) -> Result<Answer, Failure>,
+        mut perform: impl FnMut(&Request) -> Result<Response, Failure>,
     ) -> Result<Seen, Failure> {
         self.delete.retain(|&queued| queued != node);
-        let mut attempt = delete::Attempt::new(node);
+        let mut attempt = DeleteAttempt::new(node);
         let mut effects = Vec::new();
-        let mut answer = None;
+        let mut response = None;
         for _ in 0..STEPS_MAX {
-            match attempt.next(&mut self.context(&mut effects), answer.take()) {
-                Step::Ask(request) => answer = Some(ask(&request)?),
+            match attempt.next(&mut self.context(&mut effects), response.take()) {
+                Step::Request(request) => response = Some(perform(&request)?),
                 Step::Sleep(_) => {}
                 Step::Done(outcome) => {
                     let seen = self.collect(effects, seen_of(&outcome, |error| error.is_reported()));
@@ -90,19 +87,19 @@ impl<'a> Machine<'a> {
     pub(super) fn attempt_orphan(
         &mut self,
         node: NodeId,
-        mut ask: impl FnMut(&Ask) -> Result<Answer, Failure>,
+        mut perform: impl FnMut(&Request) -> Result<Response, Failure>,
     ) -> Result<Seen, Failure> {
         self.orphan.retain(|&queued| queued != node);
-        let mut attempt = orphan::Attempt::new(node);
+        let mut attempt = OrphanAttempt::new(node);
         let mut effects = Vec::new();
         for _ in 0..STEPS_MAX {
             match attempt.next(&mut self.context(&mut effects)) {
-                orphan::Step::Ask(lane, request) => {
-                    let answer = ask(&request)?;
-                    attempt.answer(&mut self.context(&mut effects), lane, answer);
+                OrphanStep::Request(lane, request) => {
+                    let response = perform(&request)?;
+                    attempt.handle_response(&mut self.context(&mut effects), lane, response);
                 }
-                orphan::Step::Wait | orphan::Step::Sleep(_) => {}
-                orphan::Step::Done(outcome) => {
+                OrphanStep::Wait | OrphanStep::Sleep(_) => {}
+                OrphanStep::Done(outcome) => {
                     // The orphan worker reports every error.
                     let seen = self.collect(effects, seen_of(&outcome, |_| true));
                     requeue(&mut self.orphan, &mut self.graph, node, seen.requeued);
@@ -143,7 +140,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn seen_of(outcome: &Outcome, is_reported: fn(&kubegc_objects::call::AttemptError) -> bool) -> Seen {
+fn seen_of(outcome: &Outcome, is_reported: fn(&AttemptError) -> bool) -> Seen {
     let handled_error = matches!(&outcome.conclusion, Conclusion::Failed(error) if is_reported(error));
     Seen {
         requeued: outcome.requeue,

@@ -10,7 +10,7 @@ mod patches;
 mod sequence;
 
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope};
-use kubegc_objects::Semantics;
+use kubegc_objects::settings::Semantics;
 
 use crate::Failure;
 

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use kubegc_core::ObjectRef;
 use kubegc_objects::{
-    NodeId,
-    effect::InvalidNamespace,
-    graph::{Event, Observed},
+    collector::InvalidNamespace,
+    graph::{Event, NodeId, Observed},
 };
 
 use super::{
@@ -79,7 +78,7 @@ impl Replay<'_> {
                 let mut script = Script::new(&out.actions, false);
                 let seen = self
                     .machine
-                    .attempt_delete(node, |ask| script.ask(catalog, ask))?;
+                    .attempt_delete(node, |request| script.request(catalog, request))?;
                 script.finish()?;
                 seen
             }
@@ -89,7 +88,7 @@ impl Replay<'_> {
                 let mut script = Script::new(&out.actions, true);
                 let seen = self
                     .machine
-                    .attempt_orphan(node, |ask| script.ask(catalog, ask))?;
+                    .attempt_orphan(node, |request| script.request(catalog, request))?;
                 script.finish()?;
                 seen
             }

@@ -1,7 +1,7 @@
 //! Plays a scenario without guidance, on a seeded schedule without long delays, and says where it came to.
 //!
 //! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the client goes on 1 ms after each
-//! answer; silence is 1.6 s without a call of the collector. As in the recorded cluster most things are quick and few are slow: times are
+//! response; silence is 1.6 s without a call of the collector. As in the recorded cluster most things are quick and few are slow: times are
 //! the least of several even draws. A read sees the state of the first third of its time, a write takes effect after the second.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 
 use kubegc_core::{PatchType, Timestamp};
-use kubegc_objects::{call::Request, collector::CallId};
+use kubegc_objects::{Operation, collector::CallId};
 use kubegc_sim::rng::Rng;
 use serde_json::Value;
 
@@ -47,9 +47,9 @@ pub(super) fn distinct<'a>(writes: impl IntoIterator<Item = &'a String>) -> BTre
 /// Something that happens at a time.
 enum Due {
     Deliver(usize),
-    /// A call takes effect; its answer needs this long.
+    /// A call takes effect; its response needs this long.
     Commit(CallId, Duration),
-    Answer(Committed),
+    Response(Committed),
     Client,
     Namespaces,
 }
@@ -133,17 +133,17 @@ impl Run<'_> {
             let before = self.world.calls.len();
             self.world.poll();
             if let Some(call) = self.world.calls.get(before) {
-                let is_custom = self.world.server.catalog()[call.call.ask.kind].custom;
-                let (call, request) = (call.call.id, call.call.ask.request.clone());
+                let is_custom = self.world.server.catalog()[call.call.request.kind].custom;
+                let (call, request) = (call.call.id, call.call.request.operation.clone());
                 let third = self.millis(1, 5, DRAWS) / 3;
                 let (there, back) = match request {
-                    Request::Get => (third, third * 2),
+                    Operation::Get => (third, third * 2),
                     // Refused by its media type, before anything is looked up.
-                    Request::Patch {
+                    Operation::Patch {
                         format: PatchType::Strategic,
                         ..
                     } if is_custom => (third, Duration::ZERO),
-                    Request::Patch { .. } | Request::Delete { .. } | Request::Put { .. } => {
+                    Operation::Patch { .. } | Operation::Delete { .. } | Operation::Put { .. } => {
                         (third * 2, third)
                     }
                 };
@@ -170,12 +170,12 @@ impl Run<'_> {
                 if let Some(at) = self.world.calls.iter().position(|known| known.call.id == call) {
                     let committed = self.world.commit(at);
                     self.notice_changes();
-                    self.schedule(self.world.now.saturating_add(back), Due::Answer(committed));
+                    self.schedule(self.world.now.saturating_add(back), Due::Response(committed));
                 }
             }
-            Due::Answer(committed) => {
+            Due::Response(committed) => {
                 if self.world.collector.is_some() {
-                    self.world.answer(committed)?;
+                    self.world.respond(committed)?;
                 }
             }
             Due::Client => self.client()?,
@@ -189,7 +189,7 @@ impl Run<'_> {
             Wants::Request => {
                 self.world.request();
                 self.notice_changes();
-                // The answer comes, and a millisecond later the next request leaves and takes its way.
+                // The response comes, and a millisecond later the next request leaves and takes its way.
                 let pause = self.millis(1, 5, DRAWS_CLIENT) + Duration::from_millis(1);
                 let at = self
                     .world

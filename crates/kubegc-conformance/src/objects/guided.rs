@@ -372,7 +372,7 @@ impl Run<'_, '_> {
                     self.compare_body(before)?;
                 }
                 let committed = self.world.commit(at);
-                self.world.answer(committed)
+                self.world.respond(committed)
             }
             Move::Arrive(at) => {
                 self.world.arrive(at);

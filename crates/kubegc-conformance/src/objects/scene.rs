@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
 use kubegc_objects::{
-    Collector, Settings,
-    collector::{Input, Misuse, MonitorId, Output, WatchEvent},
+    Collector, Input, Output, Settings, WatchEvent,
+    collector::{Misuse, MonitorId},
 };
 use kubegc_sim::ApiServer;
 use serde_json::json;

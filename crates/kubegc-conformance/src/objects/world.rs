@@ -9,10 +9,8 @@ use kubegc_core::{
     deletion::Propagation,
 };
 use kubegc_objects::{
-    Collector,
-    call::{Answer, Ask, Request},
-    collector::{Call, CallId, Input, MonitorId, Output, WatchEvent},
-    effect::InvalidNamespace,
+    Call, Collector, Input, Operation, Output, Request, Response, WatchEvent,
+    collector::{CallId, InvalidNamespace, MonitorId},
 };
 use kubegc_sim::{ApiServer, EventType};
 
@@ -82,7 +80,7 @@ pub(super) struct Write {
 #[derive(Clone)]
 pub(super) struct Committed {
     call: CallId,
-    answer: Answer,
+    response: Response,
 }
 
 impl<'a> World<'a> {
@@ -245,10 +243,10 @@ impl<'a> World<'a> {
 
     /// What a write in flight is, as `verb alias detail`; `None` for reads.
     pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
-        let ask = &call.call.ask;
+        let request = &call.call.request;
         let catalog = self.server.catalog();
-        let resource = &catalog[ask.kind];
-        let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
+        let resource = &catalog[request.kind];
+        let (namespace, name) = (&*request.target.namespace, &*request.target.name);
         let alias = |uid| {
             self.scene.alias_of(
                 uid,
@@ -258,23 +256,26 @@ impl<'a> World<'a> {
                 catalog,
             )
         };
-        match &ask.request {
-            Request::Get => None,
-            Request::Delete { propagation, .. } => {
-                Some(format!("delete {} {propagation}", alias(&ask.target.uid)))
+        match &request.operation {
+            Operation::Get => None,
+            Operation::Delete { propagation, .. } => {
+                Some(format!("delete {} {propagation}", alias(&request.target.uid)))
             }
-            Request::Patch {
+            Operation::Patch {
                 format: PatchType::Merge,
                 ..
             }
-            | Request::Put { .. } => {
+            | Operation::Put { .. } => {
                 let stored = self
                     .server
-                    .object(ask.kind, namespace, name)
+                    .object(request.kind, namespace, name)
                     .map(|object| &object.meta.uid);
-                Some(format!("patch {} jmp", alias(stored.unwrap_or(&ask.target.uid))))
+                Some(format!(
+                    "patch {} jmp",
+                    alias(stored.unwrap_or(&request.target.uid))
+                ))
             }
-            Request::Patch { .. } => Some(format!("patch {} smp", alias(&ask.target.uid))),
+            Operation::Patch { .. } => Some(format!("patch {} smp", alias(&request.target.uid))),
         }
     }
 
@@ -283,27 +284,27 @@ impl<'a> World<'a> {
         if call.removes.is_some() {
             200
         } else {
-            perform(&mut self.server.clone(), &call.call.ask).0
+            perform(&mut self.server.clone(), &call.call.request).0
         }
     }
 
     /// Whether a write would remove its object now: a delete, or a patch that takes the last finalizer.
     pub(super) fn would_remove(&self, call: &InFlight) -> bool {
-        let ask = &call.call.ask;
+        let request = &call.call.request;
         let is_there = |server: &ApiServer| {
             server
-                .object(ask.kind, &ask.target.namespace, &ask.target.name)
+                .object(request.kind, &request.target.namespace, &request.target.name)
                 .is_some()
         };
         let mut after = self.server.clone();
         call.removes.is_some()
-            || is_there(&self.server) && perform(&mut after, ask).0 == 200 && !is_there(&after)
+            || is_there(&self.server) && perform(&mut after, request).0 == 200 && !is_there(&after)
     }
 
     /// Whether a patch is to be checked before it removes its object.
     pub(super) fn is_checkable(&self, call: &InFlight) -> bool {
         call.removes.is_none()
-            && matches!(call.call.ask.request, Request::Patch { .. })
+            && matches!(call.call.request.operation, Operation::Patch { .. })
             && self.would_remove(call)
     }
 
@@ -313,7 +314,7 @@ impl<'a> World<'a> {
     /// `Store.Update` gives the update up and calls `deleteWithoutFinalizers`, whose only precondition is the uid; `registry/store.go`, 1.20.2.
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
-        let target = &self.calls[at].call.ask;
+        let target = &self.calls[at].call.request;
         let stored = self
             .server
             .object(target.kind, &target.target.namespace, &target.target.name);
@@ -328,7 +329,7 @@ impl<'a> World<'a> {
             self.calls[at].arrived = Some(self.writes.len());
             self.writes.push(Write {
                 text: intent,
-                body: body_of(&self.calls[at].call.ask),
+                body: body_of(&self.calls[at].call.request),
             });
         }
     }
@@ -341,8 +342,8 @@ impl<'a> World<'a> {
             arrived,
             removes,
         } = self.calls.remove(at);
-        let (code, answer) = match removes {
-            None => perform(&mut self.server, &call.ask),
+        let (code, response) = match removes {
+            None => perform(&mut self.server, &call.request),
             Some(uid) => {
                 // In the background neither of the collector's finalizers holds the object. That it is gone already is no failure.
                 let options = DeleteOptions {
@@ -350,12 +351,12 @@ impl<'a> World<'a> {
                     ..DeleteOptions::policy(PropagationPolicy::Background)
                 };
                 let _gone = self.server.delete_with(
-                    call.ask.kind,
-                    &call.ask.target.namespace,
-                    &call.ask.target.name,
+                    call.request.kind,
+                    &call.request.target.namespace,
+                    &call.request.target.name,
                     &options,
                 );
-                (200, Answer::Applied(None))
+                (200, Response::Applied(None))
             }
         };
         if let Some(write) = arrived.and_then(|place| self.writes.get_mut(place)) {
@@ -364,14 +365,14 @@ impl<'a> World<'a> {
         self.last_call_at = self.now;
         Committed {
             call: call.id,
-            answer,
+            response,
         }
     }
 
     /// Tells the collector.
-    pub(super) fn answer(&mut self, committed: Committed) -> Result<(), Failure> {
-        let Committed { call, answer } = committed;
-        self.handle(Input::Answer { call, answer })
+    pub(super) fn respond(&mut self, committed: Committed) -> Result<(), Failure> {
+        let Committed { call, response } = committed;
+        self.handle(Input::Response { call, response })
     }
 
     /// Performs the client's next request.
@@ -423,8 +424,8 @@ impl<'a> World<'a> {
     /// What is under way, for a person.
     pub(super) fn describe(&self) -> String {
         let calls = self.calls.iter().map(|call| {
-            let target = call.call.ask.target.short();
-            let read = || format!("get {target} ({})", call.call.ask.reason.name());
+            let target = call.call.request.target.short();
+            let read = || format!("get {target} ({})", call.call.request.reason.name());
             format!(
                 "{}{}",
                 self.intent(call).unwrap_or_else(read),
@@ -458,16 +459,16 @@ fn meta(meta: &ObjectMeta) -> Arc<ObjectMeta> {
     Arc::new(meta.clone())
 }
 
-/// Carries out a call; the HTTP status and the answer.
-fn perform(server: &mut ApiServer, ask: &Ask) -> (u16, Answer) {
-    let (kind, namespace, name) = (ask.kind, &*ask.target.namespace, &*ask.target.name);
+/// Carries out a call; the HTTP status and the response.
+fn perform(server: &mut ApiServer, request: &Request) -> (u16, Response) {
+    let (kind, namespace, name) = (request.kind, &*request.target.namespace, &*request.target.name);
     // There is no such path: a read of a cluster-scoped object in a namespace, or the reverse.
     if server.catalog()[kind].is_namespaced() == namespace.is_empty() {
-        return (404, Answer::NotFound);
+        return (404, Response::NotFound);
     }
-    let answer = match &ask.request {
-        Request::Get => server.read(kind, namespace, name),
-        Request::Delete { wire, propagation } => {
+    let response = match &request.operation {
+        Operation::Get => server.read(kind, namespace, name),
+        Operation::Delete { wire, propagation } => {
             let options = DeleteOptions {
                 propagation: Some(Propagation::Policy(*propagation)),
                 preconditions: wire.clone(),
@@ -475,32 +476,32 @@ fn perform(server: &mut ApiServer, ask: &Ask) -> (u16, Answer) {
             };
             server.delete_with(kind, namespace, name, &options)
         }
-        Request::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
+        Operation::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
         // Releases before 1.15 only; none of them was recorded.
-        Request::Put { .. } => return (405, Answer::Refused { retry_after: None }),
+        Operation::Put { .. } => return (405, Response::Refused { retry_after: None }),
     };
-    let object = answer.object().map(|object| meta(&object.meta));
-    let told = match answer.code {
-        ..300 if ask.request == Request::Get => object.map_or(Answer::Unknown, Answer::Found),
-        ..300 => Answer::Applied(object),
+    let object = response.object().map(|object| meta(&object.meta));
+    let told = match response.code {
+        ..300 if request.operation == Operation::Get => object.map_or(Response::Unknown, Response::Found),
+        ..300 => Response::Applied(object),
         code => kubegc_core::StoreError::from_status(code, "", None).into(),
     };
-    (answer.code, told)
+    (response.code, told)
 }
 
-fn body_of(ask: &Ask) -> String {
-    match &ask.request {
-        Request::Patch { format, body } => {
+fn body_of(request: &Request) -> String {
+    match &request.operation {
+        Operation::Patch { format, body } => {
             format!(
                 "{format} {}",
                 body_without_version(&String::from_utf8_lossy(body))
             )
         }
-        Request::Delete { wire, propagation } => {
+        Operation::Delete { wire, propagation } => {
             let uid = wire.uid.as_ref().map(ToString::to_string);
             let version = wire.resource_version.as_ref().map(ToString::to_string);
             format!("{propagation} uid={uid:?} resourceVersion={version:?}")
         }
-        Request::Get | Request::Put { .. } => String::new(),
+        Operation::Get | Operation::Put { .. } => String::new(),
     }
 }

@@ -67,8 +67,8 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
                 rests.send_if_modified(|(rest, _)| std::mem::replace(rest, next) != next);
                 return;
             }
-            Report::Performed { ask, answer } if ask.request.is_write() => {
-                report.note(ask, answer, &mut failed);
+            Report::Performed { request, response } if request.operation.is_write() => {
+                report.note(request, response, &mut failed);
             }
             _ => {}
         }
@@ -112,12 +112,12 @@ async fn at_rest(mut rests: watch::Receiver<(Rest, usize)>, patience: Duration) 
             writes = writes_now;
             progressed = tokio::time::Instant::now();
         }
-        let (wait, answer) = match rest {
+        let (wait, is_quiet) = match rest {
             Rest::Quiet => (QUIET, true),
             Rest::Syncing | Rest::Busy => (patience.saturating_sub(progressed.elapsed()), false),
         };
         match tokio::time::timeout(wait, rests.changed()).await {
-            Err(_) => return answer,
+            Err(_) => return is_quiet,
             Ok(Err(_)) => return false,
             Ok(Ok(())) => {}
         }
@@ -136,7 +136,7 @@ mod tests {
             (WaitReason::Events, None, Rest::Quiet),
             (WaitReason::Retries, at(103), Rest::Quiet),
             (WaitReason::Retries, at(101), Rest::Busy),
-            (WaitReason::Answers, None, Rest::Busy),
+            (WaitReason::Responses, None, Rest::Busy),
             (WaitReason::Sync, at(130), Rest::Syncing),
             (WaitReason::Sync, None, Rest::Syncing),
         ] {

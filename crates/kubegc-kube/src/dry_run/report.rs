@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::ObjectRef;
-use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_objects::{Operation, Request, Response};
 
 /// One write that the collector would make, with the API server's judgement of it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The request, its preconditions, and its reason.
-    pub ask: Ask,
+    pub request: Request,
     /// The response of the API server, or of the overlay for objects that earlier writes would have changed.
-    pub answer: Answer,
+    pub response: Response,
     /// Number of attempts. More than one only if it failed.
     pub tries: u32,
 }
@@ -67,21 +67,26 @@ pub struct DryRunReport {
 
 impl DryRunReport {
     /// Records a write and its response. A failed write and its retries are one write.
-    pub(super) fn note(&mut self, ask: Ask, answer: Answer, failed: &mut BTreeMap<ObjectRef, usize>) {
-        if let Some(&at) = failed.get(&ask.target)
+    pub(super) fn note(
+        &mut self,
+        request: Request,
+        response: Response,
+        failed: &mut BTreeMap<ObjectRef, usize>,
+    ) {
+        if let Some(&at) = failed.get(&request.target)
             && let Some(known) = self.writes.get_mut(at)
-            && known.ask.request == ask.request
+            && known.request.operation == request.operation
         {
             known.tries = known.tries.saturating_add(1);
-            known.answer = answer;
+            known.response = response;
             return;
         }
-        if !matches!(answer, Answer::Applied(_)) {
-            failed.insert(ask.target.clone(), self.writes.len());
+        if !matches!(response, Response::Applied(_)) {
+            failed.insert(request.target.clone(), self.writes.len());
         }
         self.writes.push(Write {
-            ask,
-            answer,
+            request,
+            response,
             tries: 1,
         });
     }
@@ -89,17 +94,17 @@ impl DryRunReport {
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = self.ask.target.short();
-        match &self.ask.request {
-            Request::Get => write!(f, "read {object}")?,
-            Request::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})")?,
-            Request::Patch { .. } => write!(f, "patch {object}")?,
-            Request::Put { .. } => write!(f, "replace {object}")?,
+        let object = self.request.target.short();
+        match &self.request.operation {
+            Operation::Get => write!(f, "read {object}")?,
+            Operation::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})")?,
+            Operation::Patch { .. } => write!(f, "patch {object}")?,
+            Operation::Put { .. } => write!(f, "replace {object}")?,
         }
-        write!(f, ": {} [{}]", self.ask.reason, self.ask.reason.name())?;
-        match &self.answer {
-            Answer::Applied(_) => Ok(()),
-            answer => write!(f, "; refused {} times: {answer:?}", self.tries),
+        write!(f, ": {} [{}]", self.request.reason, self.request.reason.name())?;
+        match &self.response {
+            Response::Applied(_) => Ok(()),
+            response => write!(f, "; refused {} times: {response:?}", self.tries),
         }
     }
 }
@@ -109,7 +114,7 @@ impl fmt::Display for DryRunReport {
         writeln!(f, "writes: {}", self.writes.len())?;
         for write in &self.writes {
             writeln!(f, "  {write}")?;
-            for owner in write.ask.reason.owners() {
+            for owner in write.request.reason.owners() {
                 writeln!(f, "    owner {}: {}", owner.reference, owner.state)?;
             }
         }

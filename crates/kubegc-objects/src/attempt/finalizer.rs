@@ -2,7 +2,7 @@
 //! ([F-1](crate::rules#f-1) to [F-5](crate::rules#f-5)).
 //!
 //! As upstream, the uid is not verified: another object with the same name can lose its finalizer
-//! ([F-4](crate::rules#f-4)). [`Strict`](crate::Hardening::Strict) mode verifies it.
+//! ([F-4](crate::rules#f-4)). [`Strict`](crate::settings::Hardening::Strict) mode verifies it.
 //!
 //! # Upstream
 //! `removeFinalizer` in
@@ -15,9 +15,9 @@ use kubegc_core::{ObjectMeta, PatchType, Preconditions};
 
 use super::{Context, Target};
 use crate::{
-    call::{Answer, Ask, AttemptError, Request},
     patch,
     reason::Reason,
+    request::{AttemptError, Operation, Request, Response},
 };
 
 /// The waits between the four tries ([F-1](crate::rules#f-1)). Upstream adds up to 10 % jitter.
@@ -45,7 +45,7 @@ enum Sent {
 }
 
 pub(crate) enum Removal {
-    Ask(Ask),
+    Request(Request),
     Sleep(Duration),
     Done(Result<(), AttemptError>),
 }
@@ -62,20 +62,20 @@ impl Removing {
     }
 
     /// Processes the response to the last request. The first call, and the call after a sleep, have none.
-    pub(crate) fn next(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Removal {
-        match (self.sent, answer) {
+    pub(crate) fn next(&mut self, context: &Context<'_>, response: Option<Response>) -> Removal {
+        match (self.sent, response) {
             (Sent::Nothing, _) | (_, None) => {
                 self.sent = Sent::Read;
-                Removal::Ask(self.target.ask(Request::Get, Reason::ReadBeforeFinalizer))
+                Removal::Request(self.target.request(Operation::Get, Reason::ReadBeforeFinalizer))
             }
-            (Sent::Read, Some(Answer::Found(live))) => self.write(context, &live),
-            (Sent::Read, Some(Answer::NotFound)) => Removal::Done(Ok(())),
-            (Sent::Read, Some(answer)) => Removal::Done(Err(AttemptError::CannotFinalize {
+            (Sent::Read, Some(Response::Found(live))) => self.write(context, &live),
+            (Sent::Read, Some(Response::NotFound)) => Removal::Done(Ok(())),
+            (Sent::Read, Some(response)) => Removal::Done(Err(AttemptError::CannotFinalize {
                 owner: self.target.object.clone(),
-                answer,
+                response,
             })),
-            (Sent::Write, Some(Answer::Applied(_))) => Removal::Done(Ok(())),
-            (Sent::Write, Some(Answer::Conflict)) => {
+            (Sent::Write, Some(Response::Applied(_))) => Removal::Done(Ok(())),
+            (Sent::Write, Some(Response::Conflict)) => {
                 self.sent = Sent::Nothing;
                 self.conflicts += 1;
                 match WAITS.get(self.conflicts - 1) {
@@ -85,10 +85,10 @@ impl Removing {
                     })),
                 }
             }
-            (Sent::Write, Some(answer)) => Removal::Done(Err(AttemptError::Answered {
+            (Sent::Write, Some(response)) => Removal::Done(Err(AttemptError::RequestFailed {
                 target: self.target.object.clone(),
-                asked: "patched",
-                answer,
+                operation: "patched",
+                response,
             })),
         }
     }
@@ -98,26 +98,26 @@ impl Removing {
             return Removal::Done(Ok(()));
         }
         let read_at = live.resource_version.clone();
-        let request = if context.semantics.patch_finalizers {
-            patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer).map(|body| Request::Patch {
+        let operation = if context.semantics.patch_finalizers {
+            patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer).map(|body| Operation::Patch {
                 format: PatchType::Merge,
                 body,
             })
         } else {
-            patch::without(&live.finalizers, self.finalizer).map(|finalizers| Request::Put {
+            patch::without(&live.finalizers, self.finalizer).map(|finalizers| Operation::Put {
                 read_at: read_at.clone(),
                 finalizers,
             })
         };
-        let Some(request) = request else {
+        let Some(operation) = operation else {
             return Removal::Done(Ok(()));
         };
         self.sent = Sent::Write;
-        let mut ask = self.target.ask(request, self.reason.clone());
-        ask.expect = Preconditions {
+        let mut request = self.target.request(operation, self.reason.clone());
+        request.expect = Preconditions {
             uid: Some(live.uid.clone()),
             resource_version: Some(read_at),
         };
-        Removal::Ask(ask)
+        Removal::Request(request)
     }
 }

@@ -9,15 +9,19 @@ use std::sync::Arc;
 use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, Preconditions, metadata::OwnerReference};
 
 use crate::{
-    Graph, NodeId, Semantics,
     absent_owners::AbsentOwners,
-    call::{Ask, AttemptError, Request},
     effect::Effect,
+    graph::{Graph, NodeId},
     reason::Reason,
+    request::{AttemptError, Operation, Request},
+    settings::Semantics,
 };
 
 /// The state that an attempt can read and change.
-#[expect(clippy::exhaustive_structs, reason = "drivers build it")]
+#[cfg_attr(
+    feature = "replay",
+    expect(clippy::exhaustive_structs, reason = "drivers build it")
+)]
 pub struct Context<'a> {
     /// The behaviors of the emulated version.
     pub semantics: &'a Semantics,
@@ -43,10 +47,12 @@ pub trait Latest {
 }
 
 /// No caches: every merge patch starts with a live read.
+#[cfg(feature = "replay")]
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a unit")]
 pub struct NoMonitors;
 
+#[cfg(feature = "replay")]
 impl Latest for NoMonitors {
     fn latest(&self, _: KindId, _: &str, _: &str) -> Option<Arc<ObjectMeta>> {
         None
@@ -130,12 +136,12 @@ impl Target {
         }
     }
 
-    pub(crate) fn ask(&self, request: Request, reason: Reason) -> Ask {
+    pub(crate) fn request(&self, operation: Operation, reason: Reason) -> Request {
         let expect = Preconditions::uid(self.object.uid.clone());
-        Ask {
+        Request {
             kind: self.kind,
             target: self.object.clone(),
-            request,
+            operation,
             expect,
             reason,
         }

@@ -10,10 +10,10 @@ use kubegc_core::{ObjectMeta, OwnerReference, PatchType, Uid};
 
 use super::{Context, Target};
 use crate::{
-    NodeId,
-    call::{Answer, Ask, AttemptError, Request},
+    graph::NodeId,
     patch,
     reason::Reason,
+    request::{AttemptError, Operation, Request, Response},
 };
 
 /// The change that the patch makes.
@@ -44,8 +44,8 @@ enum Sent {
 }
 
 pub(crate) enum Patched {
-    Ask(Ask),
-    Done(Answer),
+    Request(Request),
+    Done(Response),
 }
 
 impl Patching {
@@ -61,11 +61,16 @@ impl Patching {
     /// Processes the response to the last request. The first call has none.
     ///
     /// `node` is the item's node.
-    pub(crate) fn next(&mut self, context: &Context<'_>, node: NodeId, answer: Option<Answer>) -> Patched {
-        match (self.sent, answer) {
-            (Sent::Strategic, Some(Answer::UnsupportedMediaType)) => self.merge_latest(context, node),
-            (Sent::Read, Some(Answer::Found(latest))) => self.merge(context, node, &latest),
-            (Sent::Strategic | Sent::Read | Sent::Merge, Some(answer)) => Patched::Done(answer),
+    pub(crate) fn next(
+        &mut self,
+        context: &Context<'_>,
+        node: NodeId,
+        response: Option<Response>,
+    ) -> Patched {
+        match (self.sent, response) {
+            (Sent::Strategic, Some(Response::UnsupportedMediaType)) => self.merge_latest(context, node),
+            (Sent::Read, Some(Response::Found(latest))) => self.merge(context, node, &latest),
+            (Sent::Strategic | Sent::Read | Sent::Merge, Some(response)) => Patched::Done(response),
             (_, _) => self.strategic(context, node),
         }
     }
@@ -77,7 +82,7 @@ impl Patching {
             Change::RemoveOwners(owners) => patch::remove_owners(context.semantics, uid, owners),
             Change::Unblock => patch::unblock(context.semantics, uid, &node_owners(context, node)),
         };
-        self.ask(Request::Patch {
+        self.request(Operation::Patch {
             format: PatchType::Strategic,
             body,
         })
@@ -96,9 +101,9 @@ impl Patching {
             return self.merge(context, node, &latest);
         }
         self.sent = Sent::Read;
-        let mut ask = self.target.ask(Request::Get, Reason::ReadBeforePatch);
-        ask.target.namespace = Arc::clone(namespace);
-        Patched::Ask(ask)
+        let mut request = self.target.request(Operation::Get, Reason::ReadBeforePatch);
+        request.target.namespace = Arc::clone(namespace);
+        Patched::Request(request)
     }
 
     fn merge(&mut self, context: &Context<'_>, node: NodeId, latest: &ObjectMeta) -> Patched {
@@ -110,32 +115,32 @@ impl Patching {
             }
             Change::Unblock => patch::unblock_merge(read_at, &node_owners(context, node)),
         };
-        let mut ask = self.target.ask(
-            Request::Patch {
+        let mut request = self.target.request(
+            Operation::Patch {
                 format: PatchType::Merge,
                 body,
             },
             self.reason.clone(),
         );
-        ask.expect.resource_version = Some(read_at.clone());
-        Patched::Ask(ask)
+        request.expect.resource_version = Some(read_at.clone());
+        Patched::Request(request)
     }
 
-    fn ask(&self, request: Request) -> Patched {
-        Patched::Ask(self.target.ask(request, self.reason.clone()))
+    fn request(&self, operation: Operation) -> Patched {
+        Patched::Request(self.target.request(operation, self.reason.clone()))
     }
 
     /// The error for an unsuccessful response.
-    pub(crate) fn error(&self, answer: Answer) -> AttemptError {
-        let asked = if self.sent == Sent::Read {
+    pub(crate) fn error(&self, response: Response) -> AttemptError {
+        let operation = if self.sent == Sent::Read {
             "read"
         } else {
             "patched"
         };
-        AttemptError::Answered {
+        AttemptError::RequestFailed {
             target: self.target.object.clone(),
-            asked,
-            answer,
+            operation,
+            response,
         }
     }
 }

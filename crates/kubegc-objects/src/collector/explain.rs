@@ -2,8 +2,8 @@
 
 use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
 
-use super::Collector;
-use crate::NodeId;
+use super::{Collector, timers::Timer};
+use crate::graph::NodeId;
 
 /// The state of a collector for one object.
 #[non_exhaustive]
@@ -87,7 +87,7 @@ impl Collector {
             dependents: sorted(&mut graph.dependents(node).iter().copied()),
             blocking: sorted(&mut graph.blocking_dependents(node)),
             is_queued: self.attempt_to_delete.items.is_queued(node),
-            retry_at: self.attempt_to_delete.items.due(node),
+            retry_at: self.timers.get(Timer::Retry { node, orphan: false }),
             failures: self.attempt_to_delete.limiter.failures(node),
         }
     }

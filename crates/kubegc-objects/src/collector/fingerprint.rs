@@ -15,9 +15,10 @@ use kubegc_core::{ApiResource, ObjectMeta, ObjectRef};
 
 use super::{
     Collector,
+    timers::Timer,
     workers::{ActiveAttempt, Queue},
 };
-use crate::NodeId;
+use crate::graph::NodeId;
 
 /// Hashes the cached state of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
@@ -91,8 +92,8 @@ impl Collector {
                 seen(resource, meta, hasher);
             }
         }
-        self.digest_queue(&self.attempt_to_delete, lens.matters, hasher);
-        self.digest_queue(&self.attempt_to_orphan, &|_| true, hasher);
+        self.digest_queue(self.queue(false), lens.matters, hasher);
+        self.digest_queue(self.queue(true), &|_| true, hasher);
         // Responses can arrive in any order, so the order of the calls is irrelevant.
         let mut calls: Vec<u64> = self
             .calls
@@ -101,13 +102,9 @@ impl Collector {
             .collect();
         calls.sort_unstable();
         calls.hash(hasher);
-        for (work, _, ask) in &self.asks {
-            ask.hash(hasher);
+        for (work, _, request) in &self.requests {
+            request.hash(hasher);
             self.work_digest(*work, lens).hash(hasher);
-        }
-        for &(at, work) in self.sleeping.keys() {
-            at.since(self.now).hash(hasher);
-            self.work_digest(work, lens).hash(hasher);
         }
         for &work in &self.orphans_to_poll {
             self.work_digest(work, lens).hash(hasher);
@@ -120,8 +117,29 @@ impl Collector {
         }
         let both = !self.attempt_to_delete.items.is_empty() && !self.attempt_to_orphan.items.is_empty();
         (both && self.orphan_next).hash(hasher);
-        self.start_deadline.map(|at| at.since(self.now)).hash(hasher);
-        self.discover_at.map(|at| at.since(self.now)).hash(hasher);
+        self.digest_timers(lens, hasher);
+    }
+
+    fn digest_timers(&self, lens: Lens<'_>, hasher: &mut impl Hasher) {
+        let matters = |node| (lens.matters)(&self.graph.identity(node));
+        let order = |timer: Timer| match timer {
+            Timer::Discover => 0u8,
+            Timer::Start => 1,
+            Timer::Retry { orphan, .. } => 2 + u8::from(orphan),
+            Timer::Resume(_) => 4,
+        };
+        // The order of timers that expire at the same time is relevant within a queue only.
+        let mut timers: Vec<_> = self.timers.iter().collect();
+        timers.sort_by_key(|&(at, timer)| (at, order(timer)));
+        for (at, timer) in timers {
+            match timer {
+                Timer::Retry { node, orphan: false } if !matters(node) => continue,
+                Timer::Retry { node, orphan } => self.digest_queued(self.queue(orphan), node, hasher),
+                Timer::Resume(attempt) => self.work_digest(attempt as usize, lens).hash(hasher),
+                Timer::Discover | Timer::Start => {}
+            }
+            (order(timer), at.since(self.now)).hash(hasher);
+        }
     }
 
     fn digest_node(&self, node: NodeId, hasher: &mut impl Hasher) {
@@ -149,11 +167,6 @@ impl Collector {
     fn digest_queue(&self, queue: &Queue, matters: &dyn Fn(&ObjectRef) -> bool, hasher: &mut impl Hasher) {
         let matters = |node: &NodeId| matters(&self.graph.identity(*node));
         for node in queue.items.iter().filter(matters) {
-            self.digest_queued(queue, node, hasher);
-        }
-        0xffu8.hash(hasher);
-        for (at, node) in queue.items.delayed().filter(|(_, node)| matters(node)) {
-            at.since(self.now).hash(hasher);
             self.digest_queued(queue, node, hasher);
         }
         0xffu8.hash(hasher);

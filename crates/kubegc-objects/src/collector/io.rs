@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use kubegc_core::{Catalog, ObjectMeta, Timestamp};
 
 use crate::{
-    call::{Answer, Ask},
     effect::InvalidNamespace,
+    request::{Request, Response},
 };
 
 /// Identifies one call, so that responses can arrive in any order.
@@ -58,11 +58,11 @@ pub enum Input {
         event: WatchEvent,
     },
     /// The response to a call.
-    Answer {
+    Response {
         /// The call.
         call: CallId,
         /// The response.
-        answer: Answer,
+        response: Response,
     },
     /// Only time has passed.
     Tick,
@@ -79,7 +79,7 @@ pub enum Output {
     Watch(MonitorId),
     /// Stop watching this resource.
     Unwatch(MonitorId),
-    /// Perform this request and pass in exactly one [`Input::Answer`].
+    /// Perform this request and pass in exactly one [`Input::Response`].
     Call(Call),
     /// Publish this warning. It needs no response.
     Event(Box<InvalidNamespace>),
@@ -94,7 +94,7 @@ pub struct Call {
     /// Its id, for the response.
     pub id: CallId,
     /// The request.
-    pub ask: Ask,
+    pub request: Request,
 }
 
 /// The end of the wait, and its reason.
@@ -114,7 +114,7 @@ pub enum WaitReason {
     /// Monitors have not delivered their initial lists.
     Sync,
     /// Calls have no response yet.
-    Answers,
+    Responses,
     /// Items wait for their next try.
     Retries,
     /// Nothing is pending.

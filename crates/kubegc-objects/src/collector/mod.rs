@@ -6,14 +6,14 @@
 //! 2. Perform the outputs. Calls can run concurrently.
 //! 3. Pass every response, watch event and passing of time to [`Collector::handle`].
 //!
-//! Decisions are made elsewhere: the [`Graph`] queues nodes, and [`delete::Attempt`](crate::delete::Attempt)
-//! and [`orphan::Attempt`](crate::orphan::Attempt) return requests. The collector has the queues, the
-//! workers, the timers and the monitors.
+//! Decisions are made elsewhere: the [`Graph`] queues nodes, and attempts return requests. The collector has the
+//! queues, the workers, the timers and the monitors.
 
 mod explain;
 mod fingerprint;
 mod io;
 mod monitors;
+mod timers;
 mod workers;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -30,14 +30,18 @@ pub use self::{
 };
 use self::{
     monitors::Monitors,
+    timers::{Timer, Timers},
     workers::{ActiveAttempt, Lane, Queue},
 };
 use crate::{
-    Graph, NodeId, Settings,
+    Settings,
     absent_owners::AbsentOwners,
-    call::{Ask, Conclusion},
-    effect::Effect,
-    graph::Event,
+    graph::{Effect, Event, Graph, NodeId},
+    request::Request,
+};
+pub use crate::{
+    effect::InvalidNamespace,
+    request::{AttemptError, Conclusion},
 };
 
 /// The collector of one cluster.
@@ -74,8 +78,8 @@ pub struct Collector {
     /// Attempts that a response or a pause resumes, by call.
     calls: HashMap<CallId, (usize, Lane), FixedState>,
     /// Requests that no driver has pulled yet.
-    asks: VecDeque<(usize, Lane, Ask)>,
-    sleeping: std::collections::BTreeMap<(Timestamp, usize), ()>,
+    requests: VecDeque<(usize, Lane, Request)>,
+    timers: Timers,
     /// Orphan attempts that may have more requests.
     orphans_to_poll: VecDeque<usize>,
     control: VecDeque<Output>,
@@ -92,8 +96,6 @@ pub struct Collector {
     /// Items that workers took before they noticed the pause ([G-23](crate::rules#g-23)), each with whether
     /// it is to be orphaned.
     held: VecDeque<(NodeId, bool)>,
-    start_deadline: Option<Timestamp>,
-    discover_at: Option<Timestamp>,
 }
 
 impl Collector {
@@ -112,8 +114,8 @@ impl Collector {
             monitors: Monitors::default(),
             attempts: Vec::new(),
             calls: HashMap::default(),
-            asks: VecDeque::new(),
-            sleeping: std::collections::BTreeMap::new(),
+            requests: VecDeque::new(),
+            timers: Timers::default(),
             orphans_to_poll: VecDeque::new(),
             control: VecDeque::from([Output::Discover]),
             effects: Vec::new(),
@@ -124,8 +126,6 @@ impl Collector {
             running: false,
             pausing: false,
             held: VecDeque::new(),
-            start_deadline: None,
-            discover_at: None,
         }
     }
 
@@ -152,14 +152,14 @@ impl Collector {
                 self.monitors
                     .deliver(monitor, event, |event| graph.apply(event, effects));
                 self.apply_effects();
-                self.update_running();
+                self.start_if_synced();
             }
-            Input::Answer { call, answer } => {
+            Input::Response { call, response } => {
                 let Some((work, lane)) = self.calls.remove(&call) else {
                     return Err(Misuse::UnknownCall(call));
                 };
                 self.pass_time(now);
-                self.resume(work, lane, answer);
+                self.resume(work, lane, response);
             }
         }
         Ok(())
@@ -181,11 +181,11 @@ impl Collector {
     /// The next call, or another output that resulted from the search for one.
     fn next_call(&mut self) -> Option<Output> {
         loop {
-            if let Some((work, lane, ask)) = self.asks.pop_front() {
+            if let Some((work, lane, request)) = self.requests.pop_front() {
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
                 self.calls.insert(id, (work, lane));
-                return Some(Output::Call(Call { id, ask }));
+                return Some(Output::Call(Call { id, request }));
             }
             // Each iteration takes an item from a queue or a step from an orphan attempt.
             if !self.poll_orphans() && !self.start_work() {
@@ -214,7 +214,7 @@ impl Collector {
     pub fn not_running(&self) -> Option<NotRunning> {
         (!self.running).then_some(NotRunning {
             paused: self.pausing,
-            starts_at: self.start_deadline,
+            starts_at: self.timers.get(Timer::Start),
         })
     }
 
@@ -229,12 +229,6 @@ impl Collector {
     #[must_use]
     pub const fn graph(&self) -> &Graph {
         &self.graph
-    }
-
-    /// The cache of absent owners.
-    #[must_use]
-    pub const fn absent_owners(&self) -> &AbsentOwners {
-        &self.absent
     }
 
     /// Number of calls without a response.
@@ -267,10 +261,10 @@ impl Collector {
     }
 
     fn follow_catalog(&mut self, catalog: &Catalog, failed: &[String]) {
-        self.discover_at = self
-            .settings
-            .discovery_period
-            .map(|period| self.now.saturating_add(period));
+        self.timers.cancel(Timer::Discover);
+        if let Some(period) = self.settings.discovery_period {
+            self.timers.set(Timer::Discover, self.now.saturating_add(period));
+        }
         // An empty or unchanged result is ignored (G-18, G-19).
         if catalog.is_empty() || (*catalog == *self.catalog && failed.is_empty()) {
             return;
@@ -288,50 +282,41 @@ impl Collector {
         }
         self.control
             .extend(changes.started.into_iter().map(Output::Watch));
-        if self.start_deadline.is_none() && self.settings.semantics.start_without_full_sync {
-            self.start_deadline = Some(self.now.saturating_add(self.settings.initial_sync_timeout));
+        if !self.running && self.settings.semantics.start_without_full_sync {
+            let at = self.now.saturating_add(self.settings.initial_sync_timeout);
+            self.timers.set(Timer::Start, at);
         }
-        self.update_running();
+        self.start_if_synced();
     }
 
-    /// Starts or pauses the workers ([G-16](crate::rules#g-16), [G-20](crate::rules#g-20)).
-    fn update_running(&mut self) {
-        if !self.running {
-            let late = self.start_deadline.is_some_and(|deadline| self.now >= deadline);
-            self.running = self.monitors.all_synced() || late;
-            self.pausing &= !self.running;
+    /// Starts the workers when all monitors have their lists ([G-16](crate::rules#g-16),
+    /// [G-20](crate::rules#g-20)).
+    fn start_if_synced(&mut self) {
+        if !self.running && self.monitors.all_synced() {
+            self.start_workers();
         }
+    }
+
+    fn start_workers(&mut self) {
+        self.running = true;
+        self.pausing = false;
+        self.timers.cancel(Timer::Start);
     }
 
     fn pass_time(&mut self, now: Timestamp) {
         self.now = now;
-        if self.discover_at.is_some_and(|at| at <= now) {
-            self.discover_at = None;
-            self.control.push_back(Output::Discover);
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Discover => self.control.push_back(Output::Discover),
+                Timer::Start => self.start_workers(),
+                Timer::Retry { node, orphan } => self.enqueue(node, orphan),
+                Timer::Resume(attempt) => self.wake(attempt as usize),
+            }
         }
-        while let Some(node) = self.attempt_to_delete.items.pop_due(now) {
-            self.enqueue(node, false);
-        }
-        while let Some(node) = self.attempt_to_orphan.items.pop_due(now) {
-            self.enqueue(node, true);
-        }
-        while let Some(entry) = self.sleeping.first_entry()
-            && entry.key().0 <= now
-        {
-            let work = entry.key().1;
-            entry.remove();
-            self.wake(work);
-        }
-        self.update_running();
     }
 
     fn enqueue(&mut self, node: NodeId, orphan: bool) {
-        let queue = if orphan {
-            &mut self.attempt_to_orphan
-        } else {
-            &mut self.attempt_to_delete
-        };
-        if !queue.items.add(node) {
+        if !self.queue_mut(orphan).items.add(node) {
             self.graph.release(node);
         }
     }
@@ -345,10 +330,7 @@ impl Collector {
                 match effect {
                     Effect::AttemptToDelete(node) => self.enqueue(node, false),
                     Effect::AttemptToOrphan(node) => self.enqueue(node, true),
-                    Effect::AttemptToDeleteRateLimited(node) => {
-                        self.attempt_to_delete
-                            .add_rate_limited(node, self.now, &mut self.graph);
-                    }
+                    Effect::AttemptToDeleteRateLimited(node) => self.enqueue_rate_limited(node, false),
                     Effect::OwnerAbsent(owner) => {
                         self.absent.insert(*owner);
                     }
@@ -366,25 +348,20 @@ impl Collector {
     }
 
     fn wait(&self) -> Wait {
-        let retries = self
-            .attempt_to_delete
-            .items
-            .next_due()
-            .into_iter()
-            .chain(self.attempt_to_orphan.items.next_due());
-        let pauses = self.sleeping.first_key_value().map(|(&(at, _), ())| at);
-        let work = retries.chain(pauses).min();
-        let start = self.start_deadline.filter(|_| !self.running);
-        let until = work.into_iter().chain(start).chain(self.discover_at).min();
+        // The two other timers precede at most.
+        let has_work = self.timers.iter().any(|(_, timer)| timer.is_work());
         let why = if !self.running {
             WaitReason::Sync
         } else if !self.calls.is_empty() {
-            WaitReason::Answers
-        } else if work.is_some() {
+            WaitReason::Responses
+        } else if has_work {
             WaitReason::Retries
         } else {
             WaitReason::Events
         };
-        Wait { until, why }
+        Wait {
+            until: self.timers.iter().next().map(|(at, _)| at),
+            why,
+        }
     }
 }

@@ -20,9 +20,9 @@ use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
 
 use super::io::{MonitorId, WatchEvent};
 use crate::{
-    GraphKind, Settings,
+    Settings,
     attempt::Latest,
-    graph::{DeletionState, Event, Graph, Observed},
+    graph::{DeletionState, Event, Graph, GraphKind, Observed},
 };
 
 /// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.

@@ -1,16 +1,17 @@
 //! The workers: the attempts in progress, and the outcome of each item ([W-2](crate::rules#w-2) to
 //! [W-6](crate::rules#w-6)).
 
-use kubegc_core::Timestamp;
+use std::time::Duration;
 
-use super::Collector;
+use super::{Collector, timers::Timer};
 use crate::{
-    Graph, NodeId,
     attempt::Context,
     backoff::Limiter,
-    call::{Answer, Outcome, Step},
-    delete, orphan,
+    delete,
+    graph::NodeId,
+    orphan,
     queue::WorkQueue,
+    request::{Outcome, Response, Step},
     settings::Hardening,
 };
 
@@ -19,27 +20,6 @@ use crate::{
 pub(super) struct Queue {
     pub(super) items: WorkQueue,
     pub(super) limiter: Limiter,
-}
-
-impl Queue {
-    /// Requeues a node with a delay and takes over the caller's retain. The limiter retains the node as well
-    /// while it counts failures.
-    pub(super) fn add_rate_limited(&mut self, node: NodeId, now: Timestamp, graph: &mut Graph) {
-        if self.limiter.failures(node) == 0 {
-            graph.retain(node);
-        }
-        let delay = self.limiter.when(node, now);
-        if !self.items.add_at(node, now.saturating_add(delay)) {
-            graph.release(node);
-        }
-    }
-
-    fn forget(&mut self, node: NodeId, graph: &mut Graph) {
-        if self.limiter.failures(node) > 0 {
-            self.limiter.forget(node);
-            graph.release(node);
-        }
-    }
 }
 
 /// One attempt in progress.
@@ -57,6 +37,40 @@ pub(super) enum Lane {
 }
 
 impl Collector {
+    pub(super) const fn queue(&self, orphan: bool) -> &Queue {
+        if orphan {
+            &self.attempt_to_orphan
+        } else {
+            &self.attempt_to_delete
+        }
+    }
+
+    pub(super) const fn queue_mut(&mut self, orphan: bool) -> &mut Queue {
+        if orphan {
+            &mut self.attempt_to_orphan
+        } else {
+            &mut self.attempt_to_delete
+        }
+    }
+
+    /// Requeues a node with a delay and takes over the caller's retain. The limiter retains the node as well
+    /// while it counts failures.
+    pub(super) fn enqueue_rate_limited(&mut self, node: NodeId, orphan: bool) {
+        let now = self.now;
+        let limiter = &mut self.queue_mut(orphan).limiter;
+        let is_first = limiter.failures(node) == 0;
+        let delay = limiter.when(node, now);
+        if is_first {
+            self.graph.retain(node);
+        }
+        if !self
+            .timers
+            .set(Timer::Retry { node, orphan }, now.saturating_add(delay))
+        {
+            self.graph.release(node);
+        }
+    }
+
     /// Starts an item if a queue has one and a worker is free. Returns whether it did.
     pub(super) fn start_work(&mut self) -> bool {
         if self.running
@@ -79,17 +93,12 @@ impl Collector {
     }
 
     fn start_from(&mut self, orphan: bool) -> bool {
-        let (queue, workers) = if orphan {
-            (
-                &mut self.attempt_to_orphan,
-                self.settings.attempt_to_orphan_workers,
-            )
+        let workers = if orphan {
+            self.settings.attempt_to_orphan_workers
         } else {
-            (
-                &mut self.attempt_to_delete,
-                self.settings.attempt_to_delete_workers,
-            )
+            self.settings.attempt_to_delete_workers
         };
+        let queue = self.queue_mut(orphan);
         if queue.items.processing() >= workers as usize {
             return false;
         }
@@ -125,14 +134,14 @@ impl Collector {
     }
 
     /// Passes a response to its attempt.
-    pub(super) fn resume(&mut self, at: usize, lane: Lane, answer: Answer) {
+    pub(super) fn resume(&mut self, at: usize, lane: Lane, response: Response) {
         match lane {
-            Lane::Only => self.advance(at, Some(answer)),
+            Lane::Only => self.advance(at, Some(response)),
             Lane::Orphan(lane) => {
                 let Some(ActiveAttempt::Orphan(mut attempt)) = self.attempts[at].take() else {
                     return;
                 };
-                attempt.answer(&mut self.context(), lane, answer);
+                attempt.handle_response(&mut self.context(), lane, response);
                 self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
                 self.poll_orphan_later(at);
             }
@@ -164,13 +173,15 @@ impl Collector {
         self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
         match step {
             // More requests can follow: the attempt stays at the front.
-            orphan::Step::Ask(lane, ask) => self.asks.push_back((at, Lane::Orphan(lane), ask)),
+            orphan::Step::Request(lane, request) => {
+                self.requests.push_back((at, Lane::Orphan(lane), request))
+            }
             orphan::Step::Wait => {
                 self.orphans_to_poll.pop_front();
             }
             orphan::Step::Sleep(wait) => {
                 self.orphans_to_poll.pop_front();
-                self.sleeping.insert((self.now.saturating_add(wait), at), ());
+                self.sleep(at, wait);
             }
             orphan::Step::Done(outcome) => {
                 self.orphans_to_poll.pop_front();
@@ -182,24 +193,29 @@ impl Collector {
         true
     }
 
+    fn sleep(&mut self, at: usize, wait: Duration) {
+        self.timers
+            .set(Timer::Resume(at as u32), self.now.saturating_add(wait));
+    }
+
     fn poll_orphan_later(&mut self, at: usize) {
         if !self.orphans_to_poll.contains(&at) {
             self.orphans_to_poll.push_back(at);
         }
     }
 
-    fn advance(&mut self, at: usize, answer: Option<Answer>) {
+    fn advance(&mut self, at: usize, response: Option<Response>) {
         let Some(ActiveAttempt::Delete(mut attempt)) = self.attempts[at].take() else {
             return;
         };
-        let step = attempt.next(&mut self.context(), answer);
+        let step = attempt.next(&mut self.context(), response);
         match step {
-            Step::Ask(ask) => {
-                self.asks.push_back((at, Lane::Only, ask));
+            Step::Request(request) => {
+                self.requests.push_back((at, Lane::Only, request));
                 self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Sleep(wait) => {
-                self.sleeping.insert((self.now.saturating_add(wait), at), ());
+                self.sleep(at, wait);
                 self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Done(outcome) => self.conclude(attempt.node(), outcome, false),
@@ -214,18 +230,16 @@ impl Collector {
             self.conclusions
                 .push((self.graph.identity(node), outcome.conclusion));
         }
-        let queue = if orphan {
-            &mut self.attempt_to_orphan
-        } else {
-            &mut self.attempt_to_delete
-        };
-        queue.items.done(node);
+        self.queue_mut(orphan).items.done(node);
         if outcome.requeue {
-            queue.add_rate_limited(node, self.now, &mut self.graph);
+            self.enqueue_rate_limited(node, orphan);
             return;
         }
-        if self.settings.semantics.forget_retries {
-            queue.forget(node, &mut self.graph);
+        let forgets = self.settings.semantics.forget_retries;
+        let limiter = &mut self.queue_mut(orphan).limiter;
+        if forgets && limiter.failures(node) > 0 {
+            limiter.forget(node);
+            self.graph.release(node);
         }
         self.graph.release(node);
     }

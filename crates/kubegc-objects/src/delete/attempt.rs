@@ -12,16 +12,16 @@ use kubegc_core::{
 
 use super::expectation;
 use crate::{
-    NodeId,
     attempt::{
         Context, Target,
         finalizer::{Removal, Removing},
         patching::{Change, Patched, Patching},
     },
-    call::{Answer, Ask, AttemptError, Conclusion, Outcome, Request, Step},
     classify::{OwnerState, Resolved, Verdict, decide},
     collector::Seen,
+    graph::NodeId,
     reason::Reason,
+    request::{AttemptError, Conclusion, Operation, Outcome, Request, Response, Step},
 };
 
 /// One item whose owners are being verified.
@@ -129,13 +129,13 @@ impl Attempt {
     /// Processes the response to the last request. The first call, and the call after a sleep, have none.
     /// After [`Step::Done`] the attempt stays done.
     #[must_use]
-    pub fn next(&mut self, context: &mut Context<'_>, answer: Option<Answer>) -> Step {
+    pub fn next(&mut self, context: &mut Context<'_>, response: Option<Response>) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
-        self.go_on(state, context, answer).unwrap_or_else(|error| {
+        self.resume(state, context, response).unwrap_or_else(|error| {
             let parked = matches!(
                 error,
-                AttemptError::Answered {
-                    answer: Answer::Unlisted,
+                AttemptError::RequestFailed {
+                    response: Response::Unlisted,
                     ..
                 }
             );
@@ -147,8 +147,8 @@ impl Attempt {
         })
     }
 
-    fn go_on(&mut self, state: State, context: &mut Context<'_>, answer: Option<Answer>) -> Next {
-        let Some(answer) = answer else {
+    fn resume(&mut self, state: State, context: &mut Context<'_>, response: Option<Response>) -> Next {
+        let Some(response) = response else {
             return match state {
                 State::Finalize(removing) => self.finalize(removing, context, None),
                 State::Start => self.start(context),
@@ -164,19 +164,19 @@ impl Attempt {
             };
         };
         match state {
-            State::Item(item) => self.item_read(item, context, answer),
+            State::Item(item) => self.item_read(item, context, response),
             State::Owner(mut owners) => {
                 let reference = &owners.live.owner_references[owners.resolved.len()];
-                let live = match &answer {
-                    Answer::Found(live) => Some(&**live),
-                    Answer::NotFound => None,
+                let live = match &response {
+                    Response::Found(live) => Some(&**live),
+                    Response::NotFound => None,
                     _ => {
                         let target =
                             Target::owner(owners.item.kind, reference, owners.lookup_namespace).object;
-                        return Err(AttemptError::Answered {
+                        return Err(AttemptError::RequestFailed {
                             target,
-                            asked: "read",
-                            answer,
+                            operation: "read",
+                            response,
                         });
                     }
                 };
@@ -190,15 +190,15 @@ impl Attempt {
                 owners.resolved.push(Resolved { reference, state });
                 self.resolve(owners, context)
             }
-            State::Release(patching) => self.release(patching, context, Some(answer)),
-            State::Unblock(patching, deletion) => self.unblock(patching, deletion, context, Some(answer)),
-            State::Delete(deletion) => self.deleted(deletion, context, answer),
-            State::Recheck(deletion) => self.rechecked(*deletion, context, answer),
-            State::DeleteAgain(item) => match answer {
-                Answer::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
-                answer => self.delete_failed(item, context, answer),
+            State::Release(patching) => self.release(patching, context, Some(response)),
+            State::Unblock(patching, deletion) => self.unblock(patching, deletion, context, Some(response)),
+            State::Delete(deletion) => self.deleted(deletion, context, response),
+            State::Recheck(deletion) => self.rechecked(*deletion, context, response),
+            State::DeleteAgain(item) => match response {
+                Response::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+                response => self.delete_failed(item, context, response),
             },
-            State::Finalize(removing) => self.finalize(removing, context, Some(answer)),
+            State::Finalize(removing) => self.finalize(removing, context, Some(response)),
             State::Start | State::Over => Ok(done(Conclusion::Stale, false)),
         }
     }
@@ -223,9 +223,9 @@ impl Attempt {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
         }
         let item = Target::of(context, &identity)?;
-        let ask = item.ask(Request::Get, Reason::VerifyItem);
+        let request = item.request(Operation::Get, Reason::VerifyItem);
         self.state = State::Item(item);
-        Ok(Step::Ask(ask))
+        Ok(Step::Request(request))
     }
 
     /// The node's identity. If the version refreshes them, with the apiVersion and kind that the graph now
@@ -243,15 +243,15 @@ impl Attempt {
     }
 
     /// [A-4](crate::rules#a-4), [A-5](crate::rules#a-5) and [A-6](crate::rules#a-6).
-    fn item_read(&mut self, item: Target, context: &mut Context<'_>, answer: Answer) -> Next {
-        let live = match answer {
-            Answer::Found(live) if live.uid == item.object.uid => live,
-            Answer::Found(_) | Answer::NotFound => return Ok(self.absent(context)),
-            answer => {
-                return Err(AttemptError::Answered {
+    fn item_read(&mut self, item: Target, context: &mut Context<'_>, response: Response) -> Next {
+        let live = match response {
+            Response::Found(live) if live.uid == item.object.uid => live,
+            Response::Found(_) | Response::NotFound => return Ok(self.absent(context)),
+            response => {
+                return Err(AttemptError::RequestFailed {
                     target: item.object,
-                    asked: "read",
-                    answer,
+                    operation: "read",
+                    response,
                 });
             }
         };
@@ -307,7 +307,7 @@ impl Attempt {
             owners.lookup_namespace = if namespaced { namespace } else { "".into() };
             let owner = Target::owner(kind, reference, Arc::clone(&owners.lookup_namespace));
             self.state = State::Owner(owners);
-            return Ok(Step::Ask(owner.ask(Request::Get, Reason::LookUpOwner)));
+            return Ok(Step::Request(owner.request(Operation::Get, Reason::LookUpOwner)));
         }
         self.decide(*owners, context)
     }
@@ -363,14 +363,14 @@ impl Attempt {
         }
     }
 
-    fn release(&mut self, mut patching: Patching, context: &Context<'_>, answer: Option<Answer>) -> Next {
-        match patching.next(context, self.node, answer) {
-            Patched::Ask(ask) => {
+    fn release(&mut self, mut patching: Patching, context: &Context<'_>, response: Option<Response>) -> Next {
+        match patching.next(context, self.node, response) {
+            Patched::Request(request) => {
                 self.state = State::Release(patching);
-                Ok(Step::Ask(ask))
+                Ok(Step::Request(request))
             }
-            Patched::Done(Answer::Applied(_)) => Ok(done(Conclusion::Released, self.is_virtual(context))),
-            Patched::Done(answer) => Err(patching.error(answer)),
+            Patched::Done(Response::Applied(_)) => Ok(done(Conclusion::Released, self.is_virtual(context))),
+            Patched::Done(response) => Err(patching.error(response)),
         }
     }
 
@@ -380,15 +380,15 @@ impl Attempt {
         mut patching: Patching,
         deletion: Box<Deletion>,
         context: &mut Context<'_>,
-        answer: Option<Answer>,
+        response: Option<Response>,
     ) -> Next {
-        match patching.next(context, self.node, answer) {
-            Patched::Ask(ask) => {
+        match patching.next(context, self.node, response) {
+            Patched::Request(request) => {
                 self.state = State::Unblock(patching, deletion);
-                Ok(Step::Ask(ask))
+                Ok(Step::Request(request))
             }
-            Patched::Done(Answer::Applied(patched)) => self.unblocked(deletion, context, patched),
-            Patched::Done(answer) => Err(patching.error(answer)),
+            Patched::Done(Response::Applied(patched)) => self.unblocked(deletion, context, patched),
+            Patched::Done(response) => Err(patching.error(response)),
         }
     }
 
@@ -405,10 +405,10 @@ impl Attempt {
         // verified again.
         if let Some(patched) = patched.filter(|_| context.strict) {
             if !same_owners(&deletion.live, &patched) {
-                return Err(AttemptError::Answered {
+                return Err(AttemptError::RequestFailed {
                     target: deletion.item.object,
-                    asked: "deleted",
-                    answer: Answer::Conflict,
+                    operation: "deleted",
+                    response: Response::Conflict,
                 });
             }
             deletion.live = patched;
@@ -424,33 +424,35 @@ impl Attempt {
             wire.resource_version = None;
         }
         deletion.sent = wire.clone();
-        let request = Request::Delete {
+        let operation = Operation::Delete {
             wire,
             propagation: deletion.policy,
         };
-        let ask = Ask {
+        let request = Request {
             expect,
-            ..deletion.item.ask(request, deletion.reason.clone())
+            ..deletion.item.request(operation, deletion.reason.clone())
         };
         self.state = State::Delete(deletion);
-        Ok(Step::Ask(ask))
+        Ok(Step::Request(request))
     }
 
-    fn deleted(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, answer: Answer) -> Next {
-        match answer {
-            Answer::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
-            Answer::Conflict if deletion.sent.resource_version.is_some() => {
-                let ask = deletion.item.ask(Request::Get, Reason::RecheckAfterConflict);
+    fn deleted(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, response: Response) -> Next {
+        match response {
+            Response::Applied(_) => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+            Response::Conflict if deletion.sent.resource_version.is_some() => {
+                let request = deletion
+                    .item
+                    .request(Operation::Get, Reason::RecheckAfterConflict);
                 self.state = State::Recheck(deletion);
-                Ok(Step::Ask(ask))
+                Ok(Step::Request(request))
             }
-            answer => self.delete_failed(deletion.item, context, answer),
+            response => self.delete_failed(deletion.item, context, response),
         }
     }
 
     /// The last column of [A-12](crate::rules#a-12)'s table: an unrelated change must not save garbage, a
     /// changed owner must.
-    fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, answer: Answer) -> Next {
+    fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, response: Response) -> Next {
         let Deletion {
             item,
             live: before,
@@ -458,10 +460,10 @@ impl Attempt {
             reason,
             sent,
         } = deletion;
-        match answer {
-            Answer::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
-            Answer::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
-            Answer::Found(now)
+        match response {
+            Response::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
+            Response::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
+            Response::Found(now)
                 if now.uid == item.object.uid
                     && Some(&now.resource_version) != sent.resource_version.as_ref()
                     && now.owner_references == before.owner_references =>
@@ -471,34 +473,34 @@ impl Attempt {
                 if context.strict {
                     wire = expect.clone();
                 }
-                let request = Request::Delete {
+                let operation = Operation::Delete {
                     wire,
                     propagation: policy,
                 };
-                let ask = Ask {
+                let request = Request {
                     expect,
-                    ..item.ask(request, reason)
+                    ..item.request(operation, reason)
                 };
                 self.state = State::DeleteAgain(item);
-                Ok(Step::Ask(ask))
+                Ok(Step::Request(request))
             }
             // Also if that read failed: the conflict is the result.
-            _ => Err(AttemptError::Answered {
+            _ => Err(AttemptError::RequestFailed {
                 target: item.object,
-                asked: "deleted",
-                answer: Answer::Conflict,
+                operation: "deleted",
+                response: Response::Conflict,
             }),
         }
     }
 
-    fn delete_failed(&self, item: Target, context: &mut Context<'_>, answer: Answer) -> Next {
-        if answer == Answer::NotFound && context.semantics.delete_not_found_is_absence {
+    fn delete_failed(&self, item: Target, context: &mut Context<'_>, response: Response) -> Next {
+        if response == Response::NotFound && context.semantics.delete_not_found_is_absence {
             return Ok(self.absent(context));
         }
-        Err(AttemptError::Answered {
+        Err(AttemptError::RequestFailed {
             target: item.object,
-            asked: "deleted",
-            answer,
+            operation: "deleted",
+            response,
         })
     }
 
@@ -522,11 +524,16 @@ impl Attempt {
         Ok(done(Conclusion::WaitsForDependents, self.is_virtual(context)))
     }
 
-    fn finalize(&mut self, mut removing: Removing, context: &Context<'_>, answer: Option<Answer>) -> Next {
-        Ok(match removing.next(context, answer) {
-            Removal::Ask(ask) => {
+    fn finalize(
+        &mut self,
+        mut removing: Removing,
+        context: &Context<'_>,
+        response: Option<Response>,
+    ) -> Next {
+        Ok(match removing.next(context, response) {
+            Removal::Request(request) => {
                 self.state = State::Finalize(removing);
-                Step::Ask(ask)
+                Step::Request(request)
             }
             Removal::Sleep(wait) => {
                 self.state = State::Finalize(removing);

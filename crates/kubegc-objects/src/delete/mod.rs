@@ -1,8 +1,7 @@
 //! The attempt to delete one item ([A-1](crate::rules#a-1) to [A-13](crate::rules#a-13)): it is deleted,
 //! loses owner references, or is kept.
 //!
-//! [`Attempt`] is resumable: it returns one request at a time and continues with the response. [`Rules`] is
-//! the same decision as a [`Planner`](kubegc_core::Planner), for callers that have all facts.
+//! [`Attempt`] is resumable: it returns one request at a time and continues with the response.
 //!
 //! # Upstream
 //! `attemptToDeleteWorker`, `attemptToDeleteItem` and `processDeletingDependentsItem` in
@@ -12,14 +11,10 @@
 //! 1.13, 1.20.2, 1.28 and 1.36.
 
 mod attempt;
-mod rules;
 
 use kubegc_core::{ObjectMeta, Preconditions, Uid};
 
-pub use self::{
-    attempt::Attempt,
-    rules::{Action, Facts, KeptReason, Rules},
-};
+pub use self::attempt::Attempt;
 
 /// The preconditions of a delete: the uid, and the version that was read if there is one.
 pub(crate) fn expectation(uid: &Uid, live: &ObjectMeta) -> Preconditions {

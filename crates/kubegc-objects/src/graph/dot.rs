@@ -60,7 +60,7 @@ impl Graph {
     ///
     /// # Examples
     /// ```
-    /// use kubegc_objects::{Graph, Semantics, graph::DotFilter};
+    /// use kubegc_objects::{Graph, graph::DotFilter, settings::Semantics};
     /// let graph = Graph::new(Semantics::of("1.36".parse()?));
     /// assert_eq!(graph.dot(&DotFilter::All)?, "strict digraph full {\n}\n");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -408,7 +408,7 @@ mod tests {
     use kubegc_core::{KubernetesVersion, ObjectMeta};
 
     use super::*;
-    use crate::Semantics;
+    use crate::settings::Semantics;
 
     fn owned(name: &str, uid: &str, owner: Option<(&str, &str)>) -> ObjectMeta {
         let reference = |(name, uid): (&str, &str)| OwnerReference {

@@ -1,6 +1,6 @@
 //! The owner graph: observed objects, their owners and dependents, and owners known only from references.
 //!
-//! [`Graph::apply`] processes one event and returns, as [`Effect`](crate::effect::Effect)s, which nodes to
+//! [`Graph::apply`] processes one event and returns, as [`Effect`]s, which nodes to
 //! queue. The graph sends no requests; its knowledge of an object is the last event. A *virtual* node
 //! represents an owner that a reference names and that no event has shown: an attempt finds out whether it
 //! exists.
@@ -40,7 +40,8 @@ pub use self::{
     names::GraphKind,
     node::NodeId,
 };
-use crate::Semantics;
+pub use crate::effect::Effect;
+use crate::settings::Semantics;
 
 /// Owners and dependents in one cluster, as far as events have shown.
 #[derive(Clone, Debug)]
@@ -308,7 +309,7 @@ impl Graph {
         self.nodes[node.0 as usize].pin();
     }
 
-    /// Releases a node that an [`Effect`](crate::effect::Effect) or [`retain`](Self::retain) retained.
+    /// Releases a node that an [`Effect`] or [`retain`](Self::retain) retained.
     pub fn release(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].unpin();
         self.free_if_unused(node.0);

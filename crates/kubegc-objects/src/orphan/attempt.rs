@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 use kubegc_core::{ObjectRef, metadata};
 
 use crate::{
-    Graph, NodeId,
     attempt::{
         Context, Target,
         finalizer::{Removal, Removing},
         patching::{Change, Patched, Patching},
     },
-    call::{Answer, Ask, AttemptError, Conclusion, Outcome},
+    graph::{Graph, NodeId},
     reason::Reason,
+    request::{AttemptError, Conclusion, Outcome, Request, Response},
 };
 
 /// Identifies the requests of one orphan attempt: each dependent has a lane, and the owner has one.
@@ -24,11 +24,14 @@ pub struct Lane(u32);
 const OWNER: Lane = Lane(u32::MAX);
 
 /// The next step of an orphan attempt.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
+#[cfg_attr(
+    feature = "replay",
+    expect(clippy::exhaustive_enums, reason = "drivers must handle each step")
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and pass its response in, with the lane. More requests can follow at once.
-    Ask(Lane, Ask),
+    Request(Lane, Request),
     /// Wait for responses.
     Wait,
     /// Continue after this time.
@@ -47,7 +50,7 @@ pub struct Attempt {
     started: usize,
     under_way: BTreeMap<Lane, Patching>,
     /// Requests that responses have caused.
-    ready: Vec<(Lane, Ask)>,
+    ready: Vec<(Lane, Request)>,
     failed: usize,
     first_failure: Option<AttemptError>,
     removing: Option<Removing>,
@@ -112,8 +115,8 @@ impl Attempt {
         if self.owner.is_none() {
             self.start(context);
         }
-        if let Some((lane, ask)) = self.ready.pop() {
-            return Step::Ask(lane, ask);
+        if let Some((lane, request)) = self.ready.pop() {
+            return Step::Request(lane, request);
         }
         match self.pause {
             Pause::None => {}
@@ -131,8 +134,8 @@ impl Attempt {
             self.started += 1;
             let identity = context.graph.identity(dependent);
             context.graph.release(dependent);
-            if let Some(ask) = self.release(lane, &identity, context) {
-                return Step::Ask(lane, ask);
+            if let Some(request) = self.release(lane, &identity, context) {
+                return Step::Request(lane, request);
             }
         }
         if !self.under_way.is_empty() {
@@ -169,10 +172,10 @@ impl Attempt {
     }
 
     /// Processes the response to one request. The next call of [`next`](Self::next) returns what follows.
-    pub fn answer(&mut self, context: &mut Context<'_>, lane: Lane, answer: Answer) {
+    pub fn handle_response(&mut self, context: &mut Context<'_>, lane: Lane, response: Response) {
         if lane == OWNER {
-            match self.finalize(context, Some(answer)) {
-                Step::Ask(lane, ask) => self.ready.push((lane, ask)),
+            match self.finalize(context, Some(response)) {
+                Step::Request(lane, request) => self.ready.push((lane, request)),
                 Step::Sleep(wait) => self.pause = Pause::Wanted(wait),
                 // The attempt keeps it; `next` returns it.
                 Step::Wait | Step::Done(_) => {}
@@ -182,13 +185,13 @@ impl Attempt {
         let Some(mut patching) = self.under_way.remove(&lane) else {
             return;
         };
-        match patching.next(context, self.node, Some(answer)) {
-            Patched::Ask(ask) => {
+        match patching.next(context, self.node, Some(response)) {
+            Patched::Request(request) => {
                 self.under_way.insert(lane, patching);
-                self.ready.push((lane, ask));
+                self.ready.push((lane, request));
             }
-            Patched::Done(Answer::Applied(_) | Answer::NotFound) => {}
-            Patched::Done(answer) => self.fail(patching.error(answer)),
+            Patched::Done(Response::Applied(_) | Response::NotFound) => {}
+            Patched::Done(response) => self.fail(patching.error(response)),
         }
     }
 
@@ -203,7 +206,7 @@ impl Attempt {
     }
 
     /// [O-2](crate::rules#o-2). A dependent without references fails ([O-6](crate::rules#o-6)).
-    fn release(&mut self, lane: Lane, dependent: &ObjectRef, context: &Context<'_>) -> Option<Ask> {
+    fn release(&mut self, lane: Lane, dependent: &ObjectRef, context: &Context<'_>) -> Option<Request> {
         let owner = Arc::clone(self.owner.as_ref()?);
         let target = match Target::of(context, dependent) {
             Ok(target) => target,
@@ -215,13 +218,13 @@ impl Attempt {
         let change = Change::RemoveOwners(vec![owner.uid.clone()]);
         let mut patching = Patching::new(target, change, Reason::OwnerOrphans(owner));
         match patching.next(context, self.node, None) {
-            Patched::Ask(ask) => {
+            Patched::Request(request) => {
                 self.under_way.insert(lane, patching);
-                Some(ask)
+                Some(request)
             }
             // A patch always starts with a request.
-            Patched::Done(answer) => {
-                self.fail(patching.error(answer));
+            Patched::Done(response) => {
+                self.fail(patching.error(response));
                 None
             }
         }
@@ -234,12 +237,12 @@ impl Attempt {
     }
 
     /// [O-4](crate::rules#o-4) and [O-5](crate::rules#o-5).
-    fn finalize(&mut self, context: &Context<'_>, answer: Option<Answer>) -> Step {
+    fn finalize(&mut self, context: &Context<'_>, response: Option<Response>) -> Step {
         let Some(removing) = &mut self.removing else {
             return Step::Wait;
         };
-        match removing.next(context, answer) {
-            Removal::Ask(ask) => Step::Ask(OWNER, ask),
+        match removing.next(context, response) {
+            Removal::Request(request) => Step::Request(OWNER, request),
             Removal::Sleep(wait) => Step::Sleep(wait),
             Removal::Done(result) => self.finish(result),
         }

@@ -4,8 +4,7 @@
 //! All dependents that the graph has at the start are patched concurrently. If one patch fails, the owner
 //! keeps its finalizer and everything is retried.
 //!
-//! [`Attempt`] is resumable: it returns requests and continues with the responses. [`Rules`] is the same
-//! decision as a [`Planner`](kubegc_core::Planner), for callers that have the owner's live state.
+//! [`Attempt`] is resumable: it returns requests and continues with the responses.
 //!
 //! # Upstream
 //! `attemptToOrphanWorker` and `orphanDependents` in
@@ -13,9 +12,5 @@
 //! 1.13 to 1.36.
 
 mod attempt;
-mod rules;
 
-pub use self::{
-    attempt::{Attempt, Lane, Step},
-    rules::{Action, Facts, KeptReason, Rules},
-};
+pub use self::attempt::{Attempt, Lane, Step};

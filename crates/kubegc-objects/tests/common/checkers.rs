@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{
-    Semantics,
-    call::{Answer, Ask, Conclusion, Request},
+    Operation, Reason, Request, Response, WatchEvent,
     classify::{OwnerState, Resolved},
-    collector::{CallId, WatchEvent},
-    reason::Reason,
+    collector::{CallId, Conclusion},
+    settings::Semantics,
 };
 
 use super::{
@@ -41,7 +40,7 @@ pub(crate) fn starts_in_time(world: &World) {
                     .is_some_and(|all| all.iter().all(|monitor| synced.contains(monitor)));
                 started |= complete || (late_start && deadline.is_some_and(|deadline| *now >= deadline));
                 assert!(started, "requested before the start rule allows it: {call:?}");
-                let begins = call.ask.reason == Reason::VerifyItem;
+                let begins = call.request.reason == Reason::VerifyItem;
                 assert!(
                     complete || late_start || !begins,
                     "started while monitors sync: {call:?}"
@@ -55,8 +54,8 @@ pub(crate) fn starts_in_time(world: &World) {
 /// A call in the trace: when it was pulled, and when and with which response it ended.
 struct Asked<'a> {
     at: usize,
-    ask: &'a Ask,
-    answered: Option<(usize, &'a Answer)>,
+    request: &'a Request,
+    answered: Option<(usize, &'a Response)>,
 }
 
 /// The calls of each collector of the trace, in the order in which they were pulled.
@@ -74,13 +73,13 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
                 positions.insert(call.id, calls.len());
                 calls.push(Asked {
                     at,
-                    ask: &call.ask,
+                    request: &call.request,
                     answered: None,
                 });
             }
-            Seen::Answered(call, answer) => {
+            Seen::Answered(call, response) => {
                 let calls = lives.last_mut().expect("a trace starts with a collector");
-                calls[positions[call]].answered = Some((at, answer));
+                calls[positions[call]].answered = Some((at, response));
             }
             _ => {}
         }
@@ -92,8 +91,8 @@ impl<'a> Asked<'a> {
     /// The result of a read, if its response arrived before that position of the trace.
     fn found(&self, before: usize) -> Option<(usize, Option<&'a ObjectMeta>)> {
         match self.answered {
-            Some((at, Answer::Found(live))) if at < before => Some((at, Some(live))),
-            Some((at, Answer::NotFound)) if at < before => Some((at, None)),
+            Some((at, Response::Found(live))) if at < before => Some((at, Some(live))),
+            Some((at, Response::NotFound)) if at < before => Some((at, None)),
             _ => None,
         }
     }
@@ -109,19 +108,19 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
     let mut deletes = 0;
     for calls in lives(world) {
         for (position, delete) in calls.iter().enumerate() {
-            if let Request::Delete { wire, .. } = &delete.ask.request {
+            if let Operation::Delete { wire, .. } = &delete.request.operation {
                 deletes += 1;
                 let earlier = &calls[..position];
-                assert_eq!(wire.uid.as_ref(), Some(&delete.ask.target.uid));
+                assert_eq!(wire.uid.as_ref(), Some(&delete.request.target.uid));
                 let rests = earlier.iter().any(|read| rests_on(world, earlier, read, delete));
                 assert!(
                     rests,
                     "deleted without a read or a lookup of its owners: {:?}",
-                    delete.ask
+                    delete.request
                 );
                 let sent = wire.resource_version.is_some();
                 let allowed = sends_version_as_allowed(&world.settings.semantics, sent, earlier, delete);
-                assert!(allowed, "preconditions of another release: {:?}", delete.ask);
+                assert!(allowed, "preconditions of another release: {:?}", delete.request);
             }
         }
     }
@@ -130,14 +129,14 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
 
 /// Returns whether this read starts an attempt that could have led to the delete.
 fn rests_on(world: &World, earlier: &[Asked<'_>], read: &Asked<'_>, delete: &Asked<'_>) -> bool {
-    if read.ask.reason != Reason::VerifyItem || read.ask.target != delete.ask.target {
+    if read.request.reason != Reason::VerifyItem || read.request.target != delete.request.target {
         return false;
     }
     let Some((begun, Some(live))) = read.found(delete.at) else {
         return false;
     };
-    let owners = delete.ask.reason.owners();
-    live.uid == delete.ask.target.uid
+    let owners = delete.request.reason.owners();
+    live.uid == delete.request.target.uid
         && owners
             .iter()
             .map(|owner| &owner.reference)
@@ -154,7 +153,7 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
     if owner.state == OwnerState::RememberedAbsent {
         let gone = |live: Option<&ObjectMeta>| live.is_none_or(|live| live.uid != reference.uid);
         let read = |call: &Asked<'_>| {
-            names(&call.ask.target) && call.found(before).is_some_and(|(_, live)| gone(live))
+            names(&call.request.target) && call.found(before).is_some_and(|(_, live)| gone(live))
         };
         let told = |(_, seen): &(Timestamp, Seen)| match seen {
             Seen::Told(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
@@ -164,13 +163,13 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
         return earlier.iter().any(read) || world.trace[..before].iter().any(told) || relisted(world, before);
     }
     earlier.iter().any(|call| {
-        let ask = call.ask;
-        ask.reason == Reason::LookUpOwner
+        let request = call.request;
+        request.reason == Reason::LookUpOwner
             && call.at > begun
-            && names(&ask.target)
-            && ask.target.name == reference.name
-            && ask.target.kind == reference.kind
-            && ask.target.api_version == reference.api_version
+            && names(&request.target)
+            && request.target.name == reference.name
+            && request.target.kind == reference.kind
+            && request.target.api_version == reference.api_version
             && call
                 .found(before)
                 .is_some_and(|(_, live)| OwnerState::of_live(reference, live) == owner.state)
@@ -201,10 +200,17 @@ fn sends_version_as_allowed(
     if !semantics.expect_resource_version || sent {
         return sent == semantics.expect_resource_version;
     }
-    let decided = || delete.ask.reason.owners().iter().map(|owner| &owner.reference);
+    let decided = || {
+        delete
+            .request
+            .reason
+            .owners()
+            .iter()
+            .map(|owner| &owner.reference)
+    };
     earlier.iter().any(|call| {
-        call.ask.reason == Reason::RecheckAfterConflict
-            && call.ask.target == delete.ask.target
+        call.request.reason == Reason::RecheckAfterConflict
+            && call.request.target == delete.request.target
             && matches!(call.found(delete.at), Some((_, Some(now))) if decided().eq(&now.owner_references))
     })
 }
@@ -226,10 +232,10 @@ pub(crate) fn works_one_at_a_time(world: &World) {
                 absences.clear();
             }
             Seen::Pulled(call) => {
-                if call.ask.reason == Reason::VerifyItem {
-                    let count = begun.entry(identity(&call.ask.target)).or_default();
+                if call.request.reason == Reason::VerifyItem {
+                    let count = begun.entry(identity(&call.request.target)).or_default();
                     *count += 1;
-                    let guesses = if is_cluster_scoped(&call.ask.target.kind) {
+                    let guesses = if is_cluster_scoped(&call.request.target.kind) {
                         2
                     } else {
                         0
@@ -237,17 +243,17 @@ pub(crate) fn works_one_at_a_time(world: &World) {
                     let nodes = 1
                         + guesses
                         + absences
-                            .get(&call.ask.target.uid.to_string())
+                            .get(&call.request.target.uid.to_string())
                             .copied()
                             .unwrap_or(0);
                     assert!(
                         *count <= nodes,
                         "processed {count} times at a time: {}",
-                        call.ask.target
+                        call.request.target
                     );
                 }
-                if let Reason::OwnerOrphans(owner) = &call.ask.reason {
-                    calls.insert(call.id, (owner.clone(), call.ask.target.clone()));
+                if let Reason::OwnerOrphans(owner) = &call.request.reason {
+                    calls.insert(call.id, (owner.clone(), call.request.target.clone()));
                 }
                 let running: u32 = begun.values().sum();
                 assert!(
@@ -295,27 +301,29 @@ fn identity(object: &ObjectRef) -> ObjectRef {
 pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
     for calls in lives(world) {
         for (position, delete) in calls.iter().enumerate() {
-            let rewrites = matches!(delete.ask.request, Request::Delete { .. });
+            let rewrites = matches!(delete.request.operation, Operation::Delete { .. });
             if !rewrites {
                 continue;
             }
-            let same = |call: &&Asked<'_>| call.ask.target == delete.ask.target;
+            let same = |call: &&Asked<'_>| call.request.target == delete.request.target;
             let uncertain = calls[..position].iter().rev().filter(same).find(|call| {
-                let own = matches!(call.ask.request, Request::Delete { .. })
-                    || matches!(call.ask.reason, Reason::BreakCycle(_));
-                let answer = call
+                let own = matches!(call.request.operation, Operation::Delete { .. })
+                    || matches!(call.request.reason, Reason::BreakCycle(_));
+                let response = call
                     .answered
                     .filter(|&(at, _)| at < delete.at)
-                    .map(|(_, answer)| answer);
-                own && matches!(answer, Some(Answer::Unknown | Answer::Conflict))
+                    .map(|(_, response)| response);
+                own && matches!(response, Some(Response::Unknown | Response::Conflict))
             });
             let Some((answered, _)) = uncertain.and_then(|call| call.answered) else {
                 continue;
             };
             let read = calls[..position].iter().filter(same).any(|call| {
-                call.at > answered && call.ask.request == Request::Get && call.found(delete.at).is_some()
+                call.at > answered
+                    && call.request.operation == Operation::Get
+                    && call.found(delete.at).is_some()
             });
-            assert!(read, "deleted again without a read: {:?}", delete.ask);
+            assert!(read, "deleted again without a read: {:?}", delete.request);
         }
     }
 }

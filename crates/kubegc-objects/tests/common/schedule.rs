@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use kubegc_objects::{
-    call::Answer,
-    collector::{MonitorId, Output},
-};
+use kubegc_objects::{Output, Response, collector::MonitorId};
 use kubegc_sim::rng::Rng;
 
 use super::{
@@ -64,7 +61,7 @@ enum Step {
     Poll,
     Deliver(MonitorId),
     Commit(usize),
-    Answer(usize),
+    Response(usize),
     Act,
     Fault(usize),
     Restart,
@@ -139,8 +136,8 @@ impl Schedule {
             steps.push(Step::Poll);
         }
         steps.extend(world.with_news().map(Step::Deliver));
-        steps.extend((0..world.asked.len()).map(Step::Commit));
-        steps.extend((0..world.answers.len()).map(Step::Answer));
+        steps.extend((0..world.open_calls.len()).map(Step::Commit));
+        steps.extend((0..world.responses.len()).map(Step::Response));
         if !self.acts.is_empty() {
             steps.push(Step::Act);
         }
@@ -148,7 +145,7 @@ impl Schedule {
             return false;
         }
         if self.faults_left > 0 && self.rng.chance(200) {
-            steps.extend((0..world.asked.len()).map(Step::Fault));
+            steps.extend((0..world.open_calls.len()).map(Step::Fault));
         }
         if self.restarts_left > 0 && self.rng.chance(30) {
             steps = vec![Step::Restart];
@@ -177,7 +174,7 @@ impl Schedule {
             }
             Step::Deliver(monitor) => world.deliver(monitor),
             Step::Commit(at) => world.commit(at),
-            Step::Answer(at) => world.answer(at),
+            Step::Response(at) => world.respond(at),
             Step::Act => {
                 let act = self.acts.remove(0);
                 cluster.act(&mut world.server, &act);
@@ -190,7 +187,7 @@ impl Schedule {
             Step::Restart => {
                 self.restarts_left -= 1;
                 // Some of the running calls still reach the server.
-                for at in (0..world.asked.len()).rev() {
+                for at in (0..world.open_calls.len()).rev() {
                     if self.rng.chance(500) {
                         world.commit(at);
                     }
@@ -210,23 +207,23 @@ impl Schedule {
 pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
     if fault == Fault::LoseAnswer {
         world.commit(at);
-        if let Some((_, answer)) = world.answers.last_mut() {
-            *answer = Answer::Unknown;
+        if let Some((_, response)) = world.responses.last_mut() {
+            *response = Response::Unknown;
         }
         return;
     }
-    let call = world.asked.remove(at);
-    let answer = match fault {
-        Fault::NotFound => Answer::NotFound,
-        Fault::Conflict => Answer::Conflict,
-        Fault::UnsupportedMediaType => Answer::UnsupportedMediaType,
-        Fault::TooManyRequests => Answer::Refused {
+    let call = world.open_calls.remove(at);
+    let response = match fault {
+        Fault::NotFound => Response::NotFound,
+        Fault::Conflict => Response::Conflict,
+        Fault::UnsupportedMediaType => Response::UnsupportedMediaType,
+        Fault::TooManyRequests => Response::Refused {
             retry_after: Some(Duration::from_secs(1)),
         },
-        Fault::Unknown | Fault::LoseAnswer => Answer::Unknown,
+        Fault::Unknown | Fault::LoseAnswer => Response::Unknown,
     };
     world
         .trace
-        .push((world.now, Seen::Committed(call.id, answer.clone())));
-    world.answers.push((call.id, answer));
+        .push((world.now, Seen::Committed(call.id, response.clone())));
+    world.responses.push((call.id, response));
 }

@@ -7,12 +7,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{KindId, KubernetesVersion, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_objects::{
-    Collector, Settings,
-    call::{Answer, Ask, Conclusion, Request},
-    collector::{Call, CallId, Input, MonitorId, Output, Wait, WatchEvent},
-    effect::InvalidNamespace,
+    Call, Collector, Input, Operation, Output, Request, Response, Settings, WatchEvent,
+    collector::{CallId, Conclusion, InvalidNamespace, MonitorId, Wait},
 };
-use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
+use kubegc_sim::{ApiServer, EventType, StoredObject};
 
 /// One message between collector and server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +20,9 @@ pub(crate) enum Seen {
     Discovered(Vec<MonitorId>),
     Pulled(Call),
     /// The call reached the server, with this response.
-    Committed(CallId, Answer),
+    Committed(CallId, Response),
     /// The collector received the response.
-    Answered(CallId, Answer),
+    Answered(CallId, Response),
     Told(MonitorId, WatchEvent),
     Warned(Box<InvalidNamespace>),
     Concluded(ObjectRef, Conclusion),
@@ -47,9 +45,9 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) lanes: BTreeMap<MonitorId, Lane>,
     /// Pulled and not executed.
-    pub(crate) asked: Vec<Call>,
+    pub(crate) open_calls: Vec<Call>,
     /// Executed and without a delivered response.
-    pub(crate) answers: Vec<(CallId, Answer)>,
+    pub(crate) responses: Vec<(CallId, Response)>,
     /// The last wait, if nothing happened since.
     pub(crate) waiting: Option<Wait>,
     pub(crate) trace: Vec<(Timestamp, Seen)>,
@@ -72,8 +70,8 @@ impl World {
             settings,
             now,
             lanes: BTreeMap::new(),
-            asked: Vec::new(),
-            answers: Vec::new(),
+            open_calls: Vec::new(),
+            responses: Vec::new(),
             waiting: None,
             trace: vec![(now, Seen::Began)],
         }
@@ -90,7 +88,7 @@ impl World {
             }
             Output::Call(call) => {
                 self.note(Seen::Pulled(call.clone()));
-                self.asked.push(call.clone());
+                self.open_calls.push(call.clone());
             }
             Output::Event(warning) => self.note(Seen::Warned(warning.clone())),
             Output::Wait(wait) => self.waiting = Some(*wait),
@@ -110,7 +108,10 @@ impl World {
     }
 
     fn watch(&mut self, monitor: MonitorId) {
-        let resource = self.collector.monitor(monitor).expect("it was just asked for");
+        let resource = self
+            .collector
+            .monitor(monitor)
+            .expect("the monitor was just started");
         let kind = self
             .server
             .resolve(&resource.group, &resource.version, &resource.resource);
@@ -186,21 +187,21 @@ impl World {
 
     /// Executes a pulled call. Its response is delivered separately.
     pub(crate) fn commit(&mut self, at: usize) {
-        let call = self.asked.remove(at);
-        let answer = perform(&mut self.server, &self.collector, &call.ask);
-        self.note(Seen::Committed(call.id, answer.clone()));
-        self.answers.push((call.id, answer));
+        let call = self.open_calls.remove(at);
+        let response = perform(&mut self.server, &self.collector, &call.request);
+        self.note(Seen::Committed(call.id, response.clone()));
+        self.responses.push((call.id, response));
     }
 
     /// Delivers the response of an executed call.
-    pub(crate) fn answer(&mut self, at: usize) {
-        let (call, answer) = self.answers.remove(at);
-        self.hand_in(call, answer);
+    pub(crate) fn respond(&mut self, at: usize) {
+        let (call, response) = self.responses.remove(at);
+        self.hand_in(call, response);
     }
 
-    pub(crate) fn hand_in(&mut self, call: CallId, answer: Answer) {
-        self.note(Seen::Answered(call, answer.clone()));
-        self.tell(Input::Answer { call, answer });
+    pub(crate) fn hand_in(&mut self, call: CallId, response: Response) {
+        self.note(Seen::Answered(call, response.clone()));
+        self.tell(Input::Response { call, response });
     }
 
     pub(crate) fn tick(&mut self, now: Timestamp) {
@@ -214,8 +215,8 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.collector = Collector::new(self.settings.clone());
         self.lanes.clear();
-        self.asked.clear();
-        self.answers.clear();
+        self.open_calls.clear();
+        self.responses.clear();
         self.waiting = None;
         self.note(Seen::Began);
     }
@@ -224,7 +225,7 @@ impl World {
         self.waiting = None;
         self.collector
             .handle(self.now, input)
-            .expect("the world answers what was asked, in the order of time");
+            .expect("responses belong to open calls, and time never goes back");
         self.note_conclusions();
     }
 
@@ -243,9 +244,9 @@ impl World {
     pub(crate) fn settle_now(&mut self) -> Wait {
         loop {
             let output = self.poll();
-            while !self.asked.is_empty() {
+            while !self.open_calls.is_empty() {
                 self.commit(0);
-                self.answer(0);
+                self.respond(0);
             }
             let delivered = self.deliver_all();
             if let Output::Wait(wait) = output
@@ -258,14 +259,14 @@ impl World {
 
     /// Continues in order until the collector makes a matching call, which is pulled and not executed.
     /// Returns false if it never does.
-    pub(crate) fn run_to(&mut self, fits: impl Fn(&Ask) -> bool) -> bool {
+    pub(crate) fn run_to(&mut self, fits: impl Fn(&Request) -> bool) -> bool {
         let end = self.now.saturating_add(Duration::from_secs(120));
         loop {
             match self.poll() {
-                Output::Call(call) if fits(&call.ask) => return true,
+                Output::Call(call) if fits(&call.request) => return true,
                 Output::Call(_) => {
-                    self.commit(self.asked.len() - 1);
-                    self.answer(0);
+                    self.commit(self.open_calls.len() - 1);
+                    self.respond(0);
                     self.deliver_all();
                 }
                 Output::Wait(wait) => {
@@ -278,15 +279,6 @@ impl World {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Lists every watched resource, before any call.
-    pub(crate) fn list_all(&mut self) {
-        while !matches!(self.poll(), Output::Wait(_)) {}
-        let monitors: Vec<MonitorId> = self.lanes.keys().copied().collect();
-        for monitor in monitors {
-            self.list(monitor);
         }
     }
 
@@ -325,23 +317,25 @@ impl World {
     }
 
     /// All executed writes with their responses, since a position of the trace.
-    pub(crate) fn writes(&self, since: usize) -> Vec<(&Ask, &Answer)> {
+    pub(crate) fn writes(&self, since: usize) -> Vec<(&Request, &Response)> {
         self.calls(since)
             .into_iter()
-            .filter(|(ask, _)| ask.request.is_write())
+            .filter(|(request, _)| request.operation.is_write())
             .collect()
     }
 
     /// All calls with a response, since a position of the trace.
-    pub(crate) fn calls(&self, since: usize) -> Vec<(&Ask, &Answer)> {
-        let mut asked = BTreeMap::new();
+    pub(crate) fn calls(&self, since: usize) -> Vec<(&Request, &Response)> {
+        let mut open_calls = BTreeMap::new();
         let mut calls = Vec::new();
         for (_, seen) in &self.trace[since..] {
             match seen {
                 Seen::Pulled(call) => {
-                    asked.insert(call.id, &call.ask);
+                    open_calls.insert(call.id, &call.request);
                 }
-                Seen::Answered(id, answer) => calls.extend(asked.get(id).map(|&ask| (ask, answer))),
+                Seen::Answered(id, response) => {
+                    calls.extend(open_calls.get(id).map(|&request| (request, response)))
+                }
                 _ => {}
             }
         }
@@ -371,20 +365,20 @@ impl World {
 }
 
 /// Executes a call.
-pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) -> Answer {
-    let resource = &collector.catalog()[ask.kind];
+pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, request: &Request) -> Response {
+    let resource = &collector.catalog()[request.kind];
     let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
-        return Answer::NotFound;
+        return Response::NotFound;
     };
-    let (namespace, name) = (&*ask.target.namespace, &*ask.target.name);
-    let response = match &ask.request {
-        Request::Get => {
+    let (namespace, name) = (&*request.target.namespace, &*request.target.name);
+    let response = match &request.operation {
+        Operation::Get => {
             let found = server.object(kind, namespace, name);
-            return found.map_or(Answer::NotFound, |object| {
-                Answer::Found(object.meta.clone().into())
+            return found.map_or(Response::NotFound, |object| {
+                Response::Found(object.meta.clone().into())
             });
         }
-        Request::Delete { wire, propagation } => {
+        Operation::Delete { wire, propagation } => {
             let options = DeleteOptionsSpec {
                 propagation_policy: Some(propagation.as_str().to_owned()),
                 preconditions: Some(wire.clone()),
@@ -392,9 +386,9 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) 
             };
             server.delete(kind, namespace, name, &options)
         }
-        Request::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
-        Request::Put { read_at, finalizers } => match server.object(kind, namespace, name) {
-            None => return Answer::NotFound,
+        Operation::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
+        Operation::Put { read_at, finalizers } => match server.object(kind, namespace, name) {
+            None => return Response::NotFound,
             Some(object) => {
                 let mut written = StoredObject::clone(object);
                 written.meta.resource_version = read_at.clone();
@@ -403,17 +397,17 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, ask: &Ask) 
             }
         },
     };
-    answer_of(&response)
+    received(&response)
 }
 
-fn answer_of(response: &Response) -> Answer {
+fn received(response: &kubegc_sim::Response) -> Response {
     match response.code {
-        200..300 => Answer::Applied(response.object().map(|object| object.meta.clone().into())),
-        404 => Answer::NotFound,
-        409 => Answer::Conflict,
-        415 => Answer::UnsupportedMediaType,
-        422 => Answer::Invalid,
-        400..500 => Answer::Refused { retry_after: None },
-        _ => Answer::Unknown,
+        200..300 => Response::Applied(response.object().map(|object| object.meta.clone().into())),
+        404 => Response::NotFound,
+        409 => Response::Conflict,
+        415 => Response::UnsupportedMediaType,
+        422 => Response::Invalid,
+        400..500 => Response::Refused { retry_after: None },
+        _ => Response::Unknown,
     }
 }

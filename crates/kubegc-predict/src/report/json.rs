@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_controllers::{Cloud, Operation};
 use kubegc_core::{ObjectRef, OwnerReference};
-use kubegc_objects::{classify::Resolved, effect::InvalidNamespace};
+use kubegc_objects::{classify::Resolved, collector::InvalidNamespace};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use kubegc_core::ObjectRef;
 use kubegc_objects::{
+    Reason as CollectorReason,
     classify::{Class, Resolved},
-    reason::Reason as CollectorReason,
 };
 
 use crate::Why;

@@ -2,8 +2,8 @@
 
 use kubegc_core::PropagationPolicy;
 use kubegc_objects::{
+    Reason,
     classify::{Resolved, Verdict, decide},
-    reason::Reason,
 };
 use kubegc_predict::{Act, Actor, Fact, Forecast, ObjectFate, Outcome, Statement, Step, Why};
 use proptest::{prelude::*, test_runner::RngSeed};

@@ -6,7 +6,7 @@ use kubegc_control_plane::{
     Act, Actor, Assumptions, ControlPlane, Settings, Step, Turn, workloads::Workloads,
 };
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
-use kubegc_objects::call::{Answer, Ask, Request};
+use kubegc_objects::{Operation, Request, Response};
 use kubegc_predict::Fact;
 use kubegc_sim::ApiServer;
 
@@ -89,17 +89,17 @@ impl Plane {
         self.idle_at = None;
         let mut entries = Vec::new();
         match turn {
-            Turn::Requested { ask, answer } => {
+            Turn::Requested { request, response } => {
                 let step = self.control.steps().get(self.told);
-                let code = step.map_or_else(|| code(&answer), |step| step.code);
+                let code = step.map_or_else(|| code(&response), |step| step.code);
                 let catalog = Arc::clone(self.control.collector().catalog());
                 entries.push(audit::of_control_plane(
                     "garbage-collector",
-                    verb(&ask),
-                    &catalog[ask.kind],
-                    &ask.target,
+                    verb(&request),
+                    &catalog[request.kind],
+                    &request.target,
                     code,
-                    ask.reason.to_string().into(),
+                    request.reason.to_string().into(),
                 ));
             }
             Turn::Idle(idle) => {
@@ -131,24 +131,24 @@ impl Plane {
     }
 }
 
-fn verb(ask: &Ask) -> Verb {
-    match ask.request {
-        Request::Get => Verb::Get,
-        Request::Delete { .. } => Verb::Delete,
-        Request::Patch { .. } => Verb::Patch,
-        Request::Put { .. } => Verb::Update,
+fn verb(request: &Request) -> Verb {
+    match request.operation {
+        Operation::Get => Verb::Get,
+        Operation::Delete { .. } => Verb::Delete,
+        Operation::Patch { .. } => Verb::Patch,
+        Operation::Put { .. } => Verb::Update,
     }
 }
 
 /// The status code of a response, as far as its class determines it.
-const fn code(answer: &Answer) -> u16 {
-    match answer {
-        Answer::Found(_) | Answer::Applied(_) => 200,
-        Answer::NotFound | Answer::NoMapping | Answer::Unlisted => 404,
-        Answer::Conflict => 409,
-        Answer::UnsupportedMediaType => 415,
-        Answer::Invalid => 422,
-        Answer::Refused { .. } => 400,
+const fn code(response: &Response) -> u16 {
+    match response {
+        Response::Found(_) | Response::Applied(_) => 200,
+        Response::NotFound | Response::NoMapping | Response::Unlisted => 404,
+        Response::Conflict => 409,
+        Response::UnsupportedMediaType => 415,
+        Response::Invalid => 422,
+        Response::Refused { .. } => 400,
         _ => 500,
     }
 }

@@ -6,7 +6,7 @@ use kubegc_core::{
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
-use kubegc_objects::{Semantics, call::Request, collector::Call, reason::Reason};
+use kubegc_objects::{Call, Operation, Reason, settings::Semantics};
 use kubegc_sim::EventType;
 
 use super::{Choice, Footprint, Objects, Race, Set, WORKERS, bit, members, related};
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
             let item = item.and_then(|(object, orphan)| Some((objects.find(&object)?, orphan)));
             let (at, orphan) = item?;
             let is_unowned = !orphan && view.quiet & bit(at) != 0 && objects.foreground & bit(at) == 0;
-            let is_begun = call.ask.reason != Reason::VerifyItem;
+            let is_begun = call.request.reason != Reason::VerifyItem;
             if !orphan && is_begun && !(is_unowned && expects_version && rests_on_owners(call)) {
                 view.owned |= bit(at);
             }
@@ -256,7 +256,7 @@ impl<'a> View<'a> {
             && self.objects.shared & bit(owner) == 0
             && self.calls_for(owner).all(|call| {
                 matches!(
-                    call.ask.reason,
+                    call.request.reason,
                     Reason::VerifyItem | Reason::ReadBeforeFinalizer | Reason::NothingBlocks { .. }
                 )
             })
@@ -398,11 +398,11 @@ impl<'a> View<'a> {
         let call = &self.race.in_flight[at];
         let (item, orphan) = self.items[at];
         let it = bit(item);
-        let target = objects.find(&call.ask.target)?;
+        let target = objects.find(&call.request.target)?;
         let mut next = self.race.clone();
         next.take(Choice::Call(at));
         let mut footprint = self.footprint_of_write(target, &mut next);
-        if matches!(call.ask.request, Request::Patch { .. }) {
+        if matches!(call.request.operation, Operation::Patch { .. }) {
             footprint.informer_read |= bit(target);
         }
         let collector = next.world.plane.collector();
@@ -410,7 +410,7 @@ impl<'a> View<'a> {
             let of = collector
                 .item_of(call.id)
                 .and_then(|(object, orphan)| Some((objects.find(&object)?, orphan)));
-            of == Some((item, orphan)) && call.ask.reason != Reason::VerifyItem
+            of == Some((item, orphan)) && call.request.reason != Reason::VerifyItem
         });
         if orphan {
             if !goes_on {
@@ -574,7 +574,7 @@ impl<'a> View<'a> {
             let only_looks = self.only_waits(owner)
                 && self
                     .calls_for(owner)
-                    .all(|call| call.ask.reason == Reason::VerifyItem);
+                    .all(|call| call.request.reason == Reason::VerifyItem);
             if only_looks && graph.blocking_dependents(node).any(holds) {
                 blocked.waiting |= bit(owner);
             }
@@ -603,7 +603,7 @@ impl<'a> View<'a> {
                 (item, false) => seed.attempt = bit(item),
                 (item, true) => {
                     let target = objects
-                        .find(&self.race.in_flight[at].ask.target)
+                        .find(&self.race.in_flight[at].request.target)
                         .map_or(Set::MAX, bit);
                     if target != bit(item) {
                         seed.releasing = target;
@@ -745,9 +745,9 @@ impl Future {
 /// Whether a request belongs to an attempt that read owner references and will delete only that version: it
 /// fails once the object has none.
 fn rests_on_owners(call: &Call) -> bool {
-    match (&call.ask.request, &call.ask.reason) {
-        (Request::Get, Reason::LookUpOwner | Reason::RecheckAfterConflict) => true,
-        (Request::Delete { wire, .. }, _) => wire.resource_version.is_some(),
+    match (&call.request.operation, &call.request.reason) {
+        (Operation::Get, Reason::LookUpOwner | Reason::RecheckAfterConflict) => true,
+        (Operation::Delete { wire, .. }, _) => wire.resource_version.is_some(),
         _ => false,
     }
 }

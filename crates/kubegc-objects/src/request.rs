@@ -11,7 +11,7 @@ use crate::{patch::Body, reason::Reason};
 /// One request, with the expected state behind its decision.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct Request {
     /// The kind, in the catalog that the attempt received.
     pub kind: KindId,
     /// The target object. Its namespace is empty if the kind is cluster-scoped. The read before a merge patch
@@ -19,7 +19,7 @@ pub struct Ask {
     /// namespace was guessed. The uid is the expected one; the object found under the name can have another.
     pub target: ObjectRef,
     /// The operation.
-    pub request: Request,
+    pub operation: Operation,
     /// The preconditions that the decision depends on: at least the uid for every write.
     pub expect: Preconditions,
     /// The reason for the request.
@@ -32,7 +32,7 @@ pub struct Ask {
     reason = "executors must perform each; a new one must break them"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Request {
+pub enum Operation {
     /// Reads its metadata live.
     Get,
     /// Deletes it.
@@ -59,7 +59,7 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl Operation {
     /// Returns whether the request can change the object.
     #[must_use]
     pub const fn is_write(&self) -> bool {
@@ -72,7 +72,7 @@ impl Request {
 /// Failures are data here, in the classes that lead to different decisions.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum Response {
     /// A read found the object.
     Found(Arc<ObjectMeta>),
     /// A write succeeded; the object's state after it, if the server returned it.
@@ -98,7 +98,7 @@ pub enum Answer {
     Unknown,
 }
 
-impl From<StoreError> for Answer {
+impl From<StoreError> for Response {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound => Self::NotFound,
@@ -131,24 +131,24 @@ pub enum AttemptError {
     #[error("cluster-scoped objects cannot refer to namespaced owners")]
     NamespacedOwnerOfClusterScoped,
     /// A request failed.
-    #[error("{target} could not be {asked}: {answer:?}")]
-    Answered {
+    #[error("{target} could not be {operation}: {response:?}")]
+    RequestFailed {
         /// The object.
         target: ObjectRef,
         /// The operation: read, patched, deleted.
-        asked: &'static str,
+        operation: &'static str,
         /// The response.
-        answer: Answer,
+        response: Response,
     },
     /// The read before the removal of a finalizer failed ([F-1](crate::rules#f-1)).
     #[error(
-        "cannot finalize owner {owner}, because cannot get it: {answer:?}. The garbage collector will retry later"
+        "cannot finalize owner {owner}, because cannot get it: {response:?}. The garbage collector will retry later"
     )]
     CannotFinalize {
         /// The owner.
         owner: ObjectRef,
         /// The response.
-        answer: Answer,
+        response: Response,
     },
     /// The removal of a finalizer met a conflict four times ([F-3](crate::rules#f-3)).
     #[error("updateMaxRetries(4) has reached. The garbage collector will retry later for owner {owner}")]
@@ -183,11 +183,14 @@ impl AttemptError {
 }
 
 /// The next step of an attempt.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
+#[cfg_attr(
+    feature = "replay",
+    expect(clippy::exhaustive_enums, reason = "drivers must handle each step")
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and pass the response in.
-    Ask(Ask),
+    Request(Request),
     /// Continue after this time.
     Sleep(Duration),
     /// The attempt is over.
@@ -195,10 +198,7 @@ pub enum Step {
 }
 
 /// The result of an attempt.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "whether the item is requeued, and the conclusion"
-)]
+#[cfg_attr(feature = "replay", expect(clippy::exhaustive_structs, reason = "two parts"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether the item is requeued with a delay.
