@@ -5,6 +5,7 @@ mod audit;
 #[cfg(feature = "cel")]
 mod definitions;
 mod faults;
+mod forecast;
 #[cfg(feature = "loopback")]
 mod loopback;
 #[cfg(feature = "ws")]
