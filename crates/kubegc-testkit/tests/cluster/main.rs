@@ -9,6 +9,7 @@ mod faults;
 mod loopback;
 #[cfg(feature = "ws")]
 mod nodes;
+mod operators;
 mod probe;
 mod rest;
 mod soak;
