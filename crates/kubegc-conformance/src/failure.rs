@@ -1,4 +1,4 @@
-//! Where a replay and its recording part ways, as text that a person reads.
+//! The differences between a replay and its recording, as text.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 pub struct Failure {
     /// What was compared, and where in the case.
     pub place: String,
-    /// What the recording says.
+    /// The recorded value.
     pub expected: String,
     /// What the replay gave.
     pub got: String,

@@ -46,7 +46,7 @@ const PREFIXES: [(&str, Kind); 7] = [
 pub(crate) const COMPACT: &str = "-1worker";
 
 impl Kind {
-    /// The kind that a file's name stands for. `stem` is the name up to the first `.`.
+    /// The kind in a file's name. `stem` is the name up to the first `.`.
     #[must_use]
     pub fn of_name(stem: &str) -> Option<Self> {
         if stem.ends_with(COMPACT) {
@@ -92,7 +92,7 @@ impl Kind {
     }
 }
 
-/// The release that a file's name stands for, for cases that do not say.
+/// The release in a file's name, for cases without one.
 pub(crate) fn semantics_of_name(stem: &str) -> &'static str {
     if stem.ends_with("_latest") {
         "latest"

@@ -150,7 +150,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     Ok(report)
 }
 
-/// What a replayed case says.
+/// The result of a replayed case.
 pub(crate) struct CaseReport {
     pub(crate) result: Result<(), Failure>,
     pub(crate) notes: Vec<String>,
@@ -223,7 +223,7 @@ impl Source {
         }
     }
 
-    /// Replays one line; `None` where it is not asked for.
+    /// Replays one line; `None` where it is not selected.
     fn case(&self, at: usize, line: &str, options: &Options) -> Option<(String, CaseReport)> {
         if !self.is_recording {
             return None;

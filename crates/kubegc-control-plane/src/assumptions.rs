@@ -32,7 +32,7 @@ pub struct Assumptions {
 }
 
 /// The cloud provider's response about the instance of a node.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
     /// Whether it exists.

@@ -19,7 +19,7 @@ use crate::rng::mix;
 /// assert_eq!(calm.delay(3, 17), calm.delay(3, 17));
 /// assert!(calm.delay(3, 17) <= Duration::from_millis(5));
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schedule {
     /// The seed of the delays.

@@ -165,7 +165,7 @@ pub(crate) fn machine_time() -> Timestamp {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "compared with tokio's clock, to tell whether that one moves; no decision rests on its value"
+    reason = "compared with tokio's clock to detect whether that clock advances; no decision depends on its value"
 )]
 fn machine_now() -> std::time::Instant {
     std::time::Instant::now()
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_runtime_a_clock_is_moved_by_hand_or_stands_where_it_was() {
+    fn without_a_runtime_a_clock_is_advanced_manually_or_stands_still() {
         assert!(!tokio_is_paused());
         assert!(!ClusterClock::new(Timestamp::EPOCH, true).follows_tokio());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -213,7 +213,7 @@ mod tests {
             clock.pass(Duration::from_secs(1)).await;
             clock
         });
-        assert_eq!(clock.now(), Timestamp::EPOCH, "nobody had asked yet");
+        assert_eq!(clock.now(), Timestamp::EPOCH, "no time was read before");
         runtime.block_on(async { assert_eq!(clock.now(), Timestamp::from_secs(1)) });
         assert_eq!(clock.now(), Timestamp::from_secs(1));
     }

@@ -38,7 +38,7 @@ pub struct Fate {
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
     /// The remaining conditions of its deletion, if it exists.
-    pub goes_once: Vec<String>,
+    pub deleted_once: Vec<String>,
 }
 
 /// The state of an object.
@@ -183,7 +183,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         warnings: Vec::new(),
         requests: Audit::default(),
         earlier: Vec::new(),
-        goes_once: Vec::new(),
+        deleted_once: Vec::new(),
     };
     let (Some(kind), Some(stored)) = (kind, stored) else {
         return fate;
@@ -210,7 +210,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     }
     fate.requests = requests(server, &state.audit, kind, &stored);
     fate.earlier = earlier(server, kind, &stored);
-    fate.goes_once = goes_once(plane, &fate);
+    fate.deleted_once = deleted_once(plane, &fate);
     fate
 }
 
@@ -449,7 +449,7 @@ fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry>
 }
 
 /// The remaining conditions of its deletion.
-fn goes_once(plane: &Plane, fate: &Fate) -> Vec<String> {
+fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
     let mut out = Vec::new();
     match &fate.standing {
         Standing::Alive if fate.owners.is_empty() => {
@@ -584,7 +584,7 @@ impl Fate {
             if let Some((at, failures)) = owner.retry {
                 write!(
                     f,
-                    "; the collector looks for it again at {at}, after {failures} failures"
+                    "; the collector looks it up again at {at}, after {failures} failures"
                 )?;
             }
         }
@@ -599,10 +599,7 @@ impl Fate {
             write!(f, "\n  the collector warns: {warning}")?;
         }
         if let Some((at, failures)) = self.retry {
-            write!(
-                f,
-                "\n  the collector looks at it again at {at}, after {failures} failures"
-            )?;
+            write!(f, "\n  the collector retries at {at}, after {failures} failures")?;
         }
         if !self.earlier.is_empty() {
             let uids: Vec<String> = self.earlier.iter().map(ToString::to_string).collect();
@@ -623,8 +620,8 @@ impl Fate {
                 write!(f, "\n    {entry}")?;
             }
         }
-        if !self.goes_once.is_empty() {
-            write!(f, "\n  it is deleted once {}", self.goes_once.join(", and "))?;
+        if !self.deleted_once.is_empty() {
+            write!(f, "\n  it is deleted once {}", self.deleted_once.join(", and "))?;
         }
         Ok(())
     }

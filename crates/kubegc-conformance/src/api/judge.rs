@@ -85,7 +85,7 @@ fn is_of_decoder(message: &str) -> bool {
     message.contains("cannot be handled as a ") || message.contains(" byte of ...|")
 }
 
-/// Compares messages: up to the first line's end, where a diff of Go values follows, and whatever the order of parts.
+/// Compares messages: up to the first line's end, where a diff of Go values follows, in any order of parts.
 fn message(matcher: &mut Matcher, expected: &str, got: &str) -> bool {
     let (expected, got) = (comparable(expected), comparable(got));
     if matcher.text(&expected, &got) {
@@ -136,7 +136,7 @@ fn comparable(message: &str) -> String {
     text
 }
 
-/// Compares causes, whatever their order.
+/// Compares causes, in any order.
 fn causes(matcher: &mut Matcher, expected: &Value, got: &Value) -> Result<(), String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |cause: &Value, key: &str| {

@@ -1,6 +1,6 @@
 //! Compares recorded values, with their placeholders, with received ones.
 //!
-//! A numbered placeholder stands for one received value in the whole case, and no other placeholder stands for it.
+//! A numbered placeholder represents one received value in the whole case, and no other placeholder represents it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use super::Request;
 /// The day of the replay, as its dates begin.
 const DAY: &str = "2033-05-1";
 
-/// What each placeholder stands for, as far as responses have shown it.
+/// The value of each placeholder, as far as responses have shown it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matcher {
     received: BTreeMap<String, String>,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{Failure, runner::CaseReport};
 use matching::Matcher;
 
-/// When a replayed case begins. No recording speaks of this day, so that each of its dates is one that the server made.
+/// The time at which a replayed case begins. No recording contains this day, so each date of this day is one of the server.
 const BEGIN: &str = "2033-05-18T06:00:00Z";
 /// How far the clock moves before each request.
 const STEP: Duration = Duration::from_millis(20);
@@ -134,7 +134,7 @@ fn server(case: &Case) -> Result<ApiServer, String> {
 
 /// Lets the clean-up of deleted definitions run to its end, where it has one.
 ///
-/// The recorder waited until a deleted definition was gone. Where finalizers hold its custom resources it is not, and
+/// The recorder waited until a deleted definition was removed. Where finalizers hold its custom resources it is not, and
 /// the clean-up had not begun when the next request came.
 fn clean_up(server: &mut ApiServer) {
     let mut cleaner = CrdCleaner::default();

@@ -42,7 +42,7 @@ fn key(object: &Value) -> Key {
     Key::new(text(metadata, "namespace"), text(metadata, "name"))
 }
 
-/// The objects of the server: those of the case but the ones that it names as absent, with what it says of all of them.
+/// The objects of the server: those of the case except the absent ones, with the fields that the case sets on all.
 fn on_server(case: &Value, objects: &[Value]) -> Vec<Value> {
     let is_absent = |object: &Value| list(&case["absent_on_server"]).contains(&object["metadata"]["name"]);
     let mut objects: Vec<Value> = objects

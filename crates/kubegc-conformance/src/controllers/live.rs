@@ -779,7 +779,7 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
     Ok(line)
 }
 
-/// An object, or a list by name. The versions in a list depend on the random order in which upstream goes through resources.
+/// An object, or a list by name. The versions in a list depend on the random order in which upstream iterates over resources.
 fn shown(answer: &Value) -> String {
     let Value::Array(objects) = answer else {
         return plain(answer).to_string();

@@ -301,7 +301,7 @@ fn merge_list(list: &mut Value, entries: &[Value], key: &str) {
     }
 }
 
-/// The object without what says nothing: nulls, empty lists and maps, kind and version.
+/// The object without nulls, empty lists and maps, kind and version.
 pub(super) fn plain(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {

@@ -104,7 +104,7 @@ pub(super) fn response(action: &Action) -> Result<Response, Failure> {
     })
 }
 
-/// Recorded requests that are asked for one after another.
+/// Recorded requests that are sent one after another.
 pub(super) struct Script<'a> {
     actions: &'a [Action],
     taken: Vec<bool>,
@@ -148,7 +148,7 @@ impl<'a> Script<'a> {
         response(action)
     }
 
-    /// Whether everything recorded was asked for.
+    /// Whether every recorded request was sent.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         let left: Vec<_> = self
             .actions

@@ -96,7 +96,7 @@ struct Action {
     name: String,
 }
 
-/// Replays one case under every release that it speaks of.
+/// Replays one case under every release that it names.
 pub(crate) fn replay(line: &str) -> Result<(), Failure> {
     let case: Case = serde_json::from_str(line).map_err(Failure::unreadable)?;
     let releases: &[&str] = match case.semantics.as_str() {

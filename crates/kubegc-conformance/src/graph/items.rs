@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Serials {
-    /// The node that a recorded item stands for.
+    /// The node of a recorded item.
     pub(super) fn node(&self, item: &Item) -> Result<NodeId, Failure> {
         let node = self.node_of.get(&item.0).copied();
         node.ok_or_else(|| {
@@ -117,7 +117,7 @@ impl Serials {
     }
 }
 
-/// A freed position counts as outside the graph, so its identity is never asked for.
+/// A freed position counts as outside the graph, so its identity is never read.
 fn has_departed(graph: &Graph, node: NodeId, known: &Known) -> bool {
     !graph.is_current(node) || graph.identity(node) != known.identity
 }

@@ -83,7 +83,7 @@ impl<'a> Machine<'a> {
         Err(Failure::new("attempt_delete", "an end", "no end"))
     }
 
-    /// The same for the orphan worker. Requests are asked for as soon as they are known.
+    /// The same for the orphan worker. Requests are sent as soon as they are known.
     pub(super) fn attempt_orphan(
         &mut self,
         node: NodeId,
@@ -162,7 +162,7 @@ fn add(queue: &mut Vec<NodeId>, added: &mut Vec<(NodeId, bool)>, graph: &mut Gra
     }
 }
 
-/// The worker's hold goes back to the queue, where it is needed.
+/// Requeues the worker's item, if it is needed.
 fn requeue(queue: &mut Vec<NodeId>, graph: &mut Graph, node: NodeId, requeued: bool) {
     if requeued && !queue.contains(&node) {
         queue.push(node);

@@ -123,7 +123,7 @@ impl Replay<'_> {
         }))
     }
 
-    /// The queued node that a recorded item stands for, with the recorded identity and flags.
+    /// The queued node of a recorded item, with the recorded identity and flags.
     fn take(&self, item: &Item, queue: &[NodeId]) -> Result<NodeId, Failure> {
         let node = self.serials.node(item)?;
         let (identity, flags) = describe(&self.machine.graph, node, false);

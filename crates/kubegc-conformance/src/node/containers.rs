@@ -1,4 +1,4 @@
-//! Replays one pass over containers, sandboxes and logs, and compares all that it asked of the node.
+//! Replays one pass over containers, sandboxes and logs, and compares its calls to the node.
 //!
 //! Upstream breaks ties between equal creation times by chance. The plain replay must give a recorded result, or differ from one
 //! only in that. Where it may, each recorded result is also replayed with ties broken as recorded, and must come out whole.

@@ -212,7 +212,7 @@ fn eviction_order(pass: &Pass<'_>) -> Vec<Vec<String>> {
     groups.map(group).collect()
 }
 
-/// What the summary of a pass says, in the form of a recording.
+/// The summary of a pass, in the form of a recording.
 fn tell(outcome: &mut RoundOutcome, summary: &Summary) {
     if let Some(bytes) = summary.to_free_bytes {
         outcome.usage_percent = summary.usage_percent;

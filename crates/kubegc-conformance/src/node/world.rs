@@ -13,20 +13,20 @@ use kubegc_core::{
 
 use super::format::{Container, ContainerCase, ContainerState, ListFails, Pod, Sandbox, SandboxState, Stat};
 
-/// A node that begins as its case says and remembers what was asked of it.
+/// A simulated node in the initial state of a case; records the calls that it gets.
 pub(super) struct Node<'a> {
     case: &'a ContainerCase,
     now: Timestamp,
     state: Mutex<State>,
 }
 
-/// What is left of the node, and what was asked of it.
+/// The remaining state of the node, and the calls that it got.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) containers: Vec<Container>,
     pub(super) sandboxes: Vec<Sandbox>,
     listings: usize,
-    /// Containers to stop or remove, in the order in which that was asked.
+    /// Containers to stop or remove, in the order of the calls.
     pub(super) touched: Vec<String>,
     pub(super) stop_attempted: Vec<String>,
     pub(super) removed_containers: Vec<String>,
@@ -226,7 +226,7 @@ impl Runtime for Node<'_> {
     }
 }
 
-/// What `*` of the glob `/var/log/containers/*.log` stands for goes up to the next `/`.
+/// The part that `*` of the glob `/var/log/containers/*.log` matches ends before the next `/`.
 fn is_container_log(path: &str) -> bool {
     path.strip_prefix("/var/log/containers/")
         .and_then(|name| name.strip_suffix(".log"))

@@ -1,6 +1,6 @@
-//! Plays a scenario without guidance, on a seeded schedule without long delays, and says where it came to.
+//! Runs a scenario without guidance, on a seeded schedule without long delays, and returns the final state.
 //!
-//! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the client goes on 1 ms after each
+//! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the client continues 1 ms after each
 //! response; silence is 1.6 s without a call of the collector. As in the recorded cluster most things are quick and few are slow: times are
 //! the least of several even draws. A read sees the state of the first third of its time, a write takes effect after the second.
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::Failure;
 
-/// More than any recorded scenario needs: a run that goes on for ever is not calm.
+/// More than any recorded scenario needs: a run that does not end is not calm.
 const STEPS_MAX: usize = 100_000;
 
 /// How many draws a time is the least of. The client is a little slower than the collector.
@@ -265,7 +265,7 @@ impl Run<'_> {
         );
     }
 
-    /// Schedules the delivery of what was committed since the last look.
+    /// Schedules the delivery of the changes committed since the last call.
     fn notice_changes(&mut self) {
         for lane in 0..self.world.lanes.len() {
             if !self.world.is_listed(lane) {

@@ -117,7 +117,7 @@ impl Client {
         self.read = None;
     }
 
-    /// Performs the next request. Gives the namespace whose deletion was asked for, if it was that.
+    /// Performs the next request. Returns the namespace whose deletion was requested, if any.
     pub(super) fn request(
         &mut self,
         scene: &Scene<'_>,

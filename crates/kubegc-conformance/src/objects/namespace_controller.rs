@@ -73,7 +73,7 @@ impl NamespaceController {
         }
     }
 
-    /// Draws another order in which the resources of a namespace are deleted: upstream goes through them in
+    /// Draws another order in which the resources of a namespace are deleted: upstream iterates over them in
     /// the order of a map.
     pub(super) const fn shuffle(&mut self, seed: u64) {
         self.order = seed;
@@ -172,7 +172,7 @@ impl NamespaceController {
         self.enqueue(&pass.name, Due { at, failures });
     }
 
-    /// A namespace is in the queue once, at the earliest time asked for.
+    /// A namespace is in the queue once, at the earliest requested time.
     fn enqueue(&mut self, name: &str, new: Due) {
         let known = self.queue.get(name);
         if known.is_none_or(|known| new.at < known.at) {

@@ -171,7 +171,7 @@ impl End {
         }
     }
 
-    /// The same outcome, whatever the finalizers.
+    /// The same outcome, with any finalizers.
     pub(super) fn without_finalizers(&self) -> Self {
         Self {
             finalizers: Vec::new(),

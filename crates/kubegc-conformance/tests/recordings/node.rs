@@ -116,7 +116,7 @@ fn every_node_recording_matches() {
 }
 
 #[test]
-fn cases_are_told_by_their_content() {
+fn the_kind_of_a_case_follows_from_its_content() {
     for (at, file) in [
         "container_gc",
         "image_gc",

@@ -404,7 +404,7 @@ async fn the_witness_tells_a_wrong_release_and_foreign_edits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_witness_tells_what_nobody_collects() {
+async fn the_witness_reports_what_is_not_collected() {
     for (policy, problem) in [
         ("Background", "widgets blue/dependent: is not collected"),
         ("Foreground", "configmaps blue/owner: waits for dependents"),

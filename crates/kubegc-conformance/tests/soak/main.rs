@@ -29,7 +29,7 @@ fn version_of(seed: u64) -> KubernetesVersion {
 fn seeds() -> std::ops::Range<u64> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one way to hand an argument to a test"
+        reason = "the only way to pass an argument to a test"
     )]
     let Ok(text) = std::env::var("KUBEGC_SOAK_SEEDS") else {
         return SEEDS;

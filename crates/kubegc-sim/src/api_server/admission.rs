@@ -13,7 +13,7 @@ use crate::status::{self, Refusal};
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A webhook that the API server calls.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdmissionWebhook {
     /// Kind of its configuration.

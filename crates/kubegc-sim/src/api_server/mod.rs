@@ -56,7 +56,7 @@ use kinds::{Kind, Shape, Special};
 use store::Table;
 
 /// Settings of a server.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Whether objects can be created only in namespaces that exist and are not terminating. Default: true.

@@ -20,7 +20,7 @@ pub struct Response {
 }
 
 /// The body of a [`Response`].
-#[expect(clippy::exhaustive_enums, reason = "the API answers in these forms")]
+#[expect(clippy::exhaustive_enums, reason = "the API responds in these forms")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// An object. It has the requested version: see [`StoredObject::to_json`].

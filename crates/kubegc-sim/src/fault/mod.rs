@@ -39,10 +39,7 @@ pub enum Call {
 }
 
 /// The fault of one call.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "before the call or after it: there is no third"
-)]
+#[expect(clippy::exhaustive_enums, reason = "a fault is before or after the call")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The call fails with an error and is not performed.
@@ -68,7 +65,7 @@ impl Fault {
 }
 
 /// One rule of a script. It skips some matching calls and then injects a fault into some.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Matching calls; `None` means all.
@@ -99,7 +96,7 @@ impl Rule {
 /// The faults of calls and of watches. The default: none.
 ///
 /// Rules are evaluated first, in order. If none applies, a random draw decides.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
     /// The seed of the draws.

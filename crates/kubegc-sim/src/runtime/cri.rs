@@ -43,12 +43,12 @@ impl Runtime for SimNode {
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
         self.call(Request::new(Operation::ImageFileSystem, ""), |world| {
-            let mut told = world.disks.file_system(FileSystemRole::Images);
+            let mut reported = world.disks.file_system(FileSystemRole::Images);
             if !world.settings.tells_capacity {
-                told.capacity_bytes = None;
-                told.available_bytes = None;
+                reported.capacity_bytes = None;
+                reported.available_bytes = None;
             }
-            Ok(told)
+            Ok(reported)
         })
     }
 

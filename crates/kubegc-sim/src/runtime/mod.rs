@@ -11,6 +11,7 @@ mod call;
 mod cri;
 mod disk;
 mod error;
+mod events;
 mod fault;
 mod image_store;
 mod judge;
@@ -20,7 +21,6 @@ mod node;
 mod settings;
 mod spec;
 mod table;
-mod tell;
 mod world;
 
 pub use call::{CallRecord, Operation};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The file systems of a node, and the contents of each.
-#[expect(clippy::exhaustive_enums, reason = "the layouts that eviction tells apart")]
+#[expect(clippy::exhaustive_enums, reason = "the layouts that eviction distinguishes")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// One file system for everything.
@@ -36,7 +36,7 @@ pub enum FileSystemRole {
 }
 
 /// The order of the runtime's listings.
-#[expect(clippy::exhaustive_enums, reason = "an order that means something, or none")]
+#[expect(clippy::exhaustive_enums, reason = "an order or none")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ListingOrder {
     /// A different order each time, drawn from the seed, so that a caller cannot depend on it.
@@ -47,7 +47,7 @@ pub enum ListingOrder {
 }
 
 /// Settings of a node.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
     /// Capacity of the node's file system in bytes. Default: 100 GiB.

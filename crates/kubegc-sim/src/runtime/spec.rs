@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubegc_core::{Uid, node_facts::PodIdentity};
 
 /// One layer of an image. Images with the same digest share it.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer {
     /// Digest; any string is valid.
@@ -15,7 +15,7 @@ pub struct Layer {
 }
 
 /// An image in a registry.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ImageSpec {
     /// The tag; empty for an image without one.
@@ -59,7 +59,7 @@ impl ImageSpec {
 }
 
 /// A container in the spec of a pod.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
     /// Name in the pod.
@@ -95,7 +95,7 @@ impl ContainerSpec {
 }
 
 /// The spec of a pod for the node.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     /// Namespace.
@@ -128,7 +128,7 @@ impl PodSpec {
 }
 
 /// A pod that is running on a node.
-#[expect(clippy::exhaustive_structs, reason = "an answer that callers take apart")]
+#[expect(clippy::exhaustive_structs, reason = "a response that callers destructure")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {
     /// The pod.

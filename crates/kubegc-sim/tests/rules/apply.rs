@@ -131,7 +131,7 @@ fn force_takes_the_fields_from_their_owners() {
 }
 
 #[test]
-fn what_is_left_out_goes_unless_another_owns_it() {
+fn omitted_fields_are_removed_unless_another_manager_owns_them() {
     let mut world = world_of("1.30.0");
     let labels = |labels: Value| json!({"metadata": {"name": "a", "labels": labels}});
     ok(&world.apply("Secret", "one", labels(json!({"own": "1", "shared": "1"}))));
@@ -176,7 +176,7 @@ fn null_takes_out_a_value_and_leaves_what_is_merged() {
 }
 
 #[test]
-fn what_was_there_before_belongs_to_somebody_too() {
+fn fields_from_before_the_first_apply_have_a_manager() {
     let mut world = world();
     world.put_json(
         "ConfigMap",

@@ -172,7 +172,7 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
 }
 
 #[test]
-fn what_one_adds_to_an_item_of_another_goes_alone() {
+fn fields_added_to_an_item_of_another_manager_are_removed_alone() {
     let mut world = world();
     let containers =
         |containers: Value| json!({"metadata": {"name": "a"}, "spec": {"containers": containers}});

@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_manager_stops_applying_goes_unless_another_applies_it(
+    fn fields_that_a_manager_no_longer_applies_are_removed_unless_another_applies_them(
         kind in prop::sample::select(&KINDS[..]),
         one in config(0..LEAVES), later in config(0..LEAVES), other in config(0..LEAVES),
     ) {
@@ -348,7 +348,7 @@ fn nulled(value: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn nobody_owns_a_field_that_is_not_there(
+    fn no_manager_owns_a_missing_field(
         kind in prop::sample::select(&KINDS[..]), history in prop::collection::vec(write(), 1..12),
     ) {
         let mut world = world();

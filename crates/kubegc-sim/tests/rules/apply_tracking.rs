@@ -1,5 +1,6 @@
-//! Who owns fields after writes that are no applies: only objects that somebody applied keep account of it.
+//! Managers of fields after writes other than applies: without types, only applied objects have managers.
 
+use kubegc_sim::Settings;
 use serde_json::{Value, json};
 
 use crate::world::{MERGE, World, world, world_of};
@@ -17,7 +18,7 @@ fn applied_in(version: &str) -> World {
 }
 
 #[test]
-fn objects_that_nobody_applied_keep_no_account() {
+fn objects_that_were_not_applied_have_no_managers() {
     let mut world = world();
     world.server.set_field_manager("editor");
     assert_eq!(world.server.field_manager(), "editor");
@@ -107,7 +108,7 @@ fn a_subresource_is_named_with_its_writer() {
 }
 
 #[test]
-fn the_account_itself_can_be_edited_by_those_who_know_it() {
+fn clients_can_edit_the_managed_fields() {
     let cleared = json!([{}]);
     let other = json!([{"manager": "other", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
@@ -148,7 +149,7 @@ fn the_account_itself_can_be_edited_by_those_who_know_it() {
 }
 
 #[test]
-fn what_was_cleared_belongs_to_nobody_until_the_next_apply() {
+fn cleared_fields_have_no_manager_until_the_next_apply() {
     let mut world = applied();
     world.patch(
         "Deployment",
@@ -166,4 +167,32 @@ fn what_was_cleared_belongs_to_nobody_until_the_next_apply() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["one Apply", "before-first-apply Update"]);
+}
+
+#[test]
+fn managers_do_not_depend_on_when_they_are_read() {
+    for kind in ["ConfigMap", "ResourceClaim", "Child"] {
+        let run = |reads: bool| {
+            let mut world = world_of("1.34.0");
+            world.server = world.server.with_settings(Settings {
+                types: true,
+                ..Settings::default()
+            });
+            assert_eq!(world.create(kind, json!({"metadata": {"name": "a"}})).code, 201);
+            for round in 0..40 {
+                world.server.set_field_manager(["one", "two", "three"][round % 3]);
+                let label = format!("l{}", round % 7);
+                let value = (round % 5 != 0).then(|| round.to_string());
+                let patch = json!({"metadata": {"labels": {label: value}}});
+                assert_eq!(world.patch(kind, "a", MERGE, &patch).code, 200);
+                if reads {
+                    world.managers(kind, "a");
+                }
+            }
+            world.managers(kind, "a")
+        };
+        let managers = run(false);
+        assert_eq!(managers, run(true), "{kind}");
+        assert!(managers.len() > 1, "{kind}: {managers:?}");
+    }
 }

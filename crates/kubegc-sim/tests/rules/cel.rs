@@ -82,7 +82,7 @@ fn bounds() -> Value {
 }
 
 #[test]
-fn a_rule_is_checked_by_every_write_and_told_in_the_words_of_upstream() {
+fn a_rule_is_checked_by_every_write_with_upstreams_message() {
     let mut server = server("1.31");
     assert_eq!(define(&mut server, bounds(), json!([])).code, 201);
     let failed = ["FieldValueInvalid spec: Invalid value: \"object\": failed rule: self.min <= self.max"];
@@ -383,7 +383,7 @@ fn functions_and_types_of_kubernetes_are_known() {
 }
 
 #[test]
-fn mistakes_of_evaluations_are_told() {
+fn errors_of_evaluations_are_reported() {
     for (rule, expected) in [
         (
             "self.n / 0 == 1",

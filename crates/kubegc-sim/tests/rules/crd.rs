@@ -217,7 +217,7 @@ fn a_definition_that_is_loaded_serves_its_kind_and_its_name_is_enough_to_clean_u
 }
 
 #[test]
-fn s_38_a_definition_whose_names_were_taken_goes_without_touching_instances() {
+fn s_38_a_definition_whose_names_were_taken_is_removed_without_its_instances() {
     for (group, plural, reason) in [
         ("apps", "deployments", "False/OverlappingBuiltInResource"),
         ("test.dev", "children", "False/NeverEstablished"),

@@ -26,7 +26,7 @@ fn s_28_the_server_fills_in_what_is_its_own() {
 }
 
 #[test]
-fn s_28_a_name_is_taken_until_its_object_is_gone() {
+fn s_28_a_name_is_taken_until_its_object_is_removed() {
     let mut world = world();
     world.put("Child", "a", &["x.dev/a"]);
     let again = |world: &mut crate::world::World| {

@@ -10,7 +10,7 @@ const HOLD: &str = "test.dev/hold";
 const FOREGROUND: &str = "foregroundDeletion";
 
 #[test]
-fn s_1_options_that_do_not_hold_together_are_refused_before_the_object_is_looked_for() {
+fn s_1_conflicting_options_are_refused_before_the_object_is_read() {
     let both = DeleteOptionsSpec {
         orphan_dependents: Some(true),
         ..policy("Sideways")

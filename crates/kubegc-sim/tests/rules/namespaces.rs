@@ -9,7 +9,7 @@ use crate::world::{
 };
 
 #[test]
-fn s_35_the_first_deletion_marks_and_a_namespace_goes_when_both_lists_are_empty() {
+fn s_35_the_first_deletion_marks_and_a_namespace_is_removed_when_both_lists_are_empty() {
     let mut world = world();
     assert_eq!(
         texts(&world.get("Namespace", "ns")["spec"]["finalizers"]),

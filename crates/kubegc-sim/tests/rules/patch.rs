@@ -9,7 +9,7 @@ use crate::world::{JSON, MERGE, STRATEGIC, World, message, owner, world, world_o
 const APPLY: &str = "application/apply-patch+yaml";
 
 #[test]
-fn p_7_the_format_is_refused_before_the_object_is_looked_for() {
+fn p_7_the_format_is_refused_before_the_object_is_read() {
     let custom = "the body of the request was in an unknown format - accepted media types include: \
                   application/json-patch+json, application/merge-patch+json";
     let with_apply = format!("{custom}, {APPLY}");

@@ -87,7 +87,7 @@ fn refusals_fall_into_the_classes_that_a_collector_tells_apart() {
 }
 
 #[test]
-fn deletions_tell_whether_the_object_is_gone() {
+fn responses_to_deletions_say_whether_the_object_was_removed() {
     let store = shared();
     let accounts = resource("v1", "ServiceAccount");
     insert(&store, &accounts, "a", &[]);

@@ -167,7 +167,7 @@ fn growing() -> (SimNode, std::sync::Arc<str>) {
 }
 
 #[test]
-fn disks_fill_as_time_passes_whoever_looks_and_only_while_containers_run() {
+fn disks_fill_over_time_while_containers_run_only() {
     let numbers = |node: &SimNode| {
         let usage = node.usage();
         (usage.writable_bytes, usage.logs_bytes, usage.other_bytes)
@@ -211,7 +211,7 @@ fn what_is_freed_while_disks_fill_counts_from_when_it_was_freed() {
 }
 
 #[test]
-fn a_container_whose_log_is_gone_fills_nothing() {
+fn a_container_without_a_log_fills_no_disk() {
     let (node, id) = growing();
     node.lose_log(&id).unwrap();
     node.clock().advance(HOUR);

@@ -70,7 +70,7 @@ fn the_same_content_is_one_image_under_all_its_tags() {
 }
 
 #[test]
-fn an_image_goes_with_all_its_names_whichever_it_is_removed_by() {
+fn an_image_is_removed_with_all_its_names_by_any_of_them() {
     for by in 0..3 {
         let node = node();
         node.pull(
@@ -143,7 +143,7 @@ fn a_pinned_image_is_reported_and_removed_all_the_same() {
 }
 
 #[test]
-fn the_same_image_is_there_once_for_each_handler() {
+fn the_same_image_exists_once_for_each_handler() {
     let node = node();
     let sandboxed = ImageSpec {
         runtime_handler: "kata".into(),
@@ -281,7 +281,7 @@ fn bytes_become_free_after_the_delay_and_not_at_all_if_they_are_used_again() {
 }
 
 #[test]
-fn image_volumes_are_told_by_the_status() {
+fn image_volumes_are_part_of_the_status() {
     let node = node();
     let spec = ContainerSpec {
         image_volumes: vec![JOB.into()],

@@ -80,7 +80,7 @@ fn a_pod_that_runs_is_listed_with_all_that_the_runtime_knows() {
 }
 
 #[test]
-fn image_ids_of_containers_are_told_since_1_30_only() {
+fn image_ids_of_containers_are_reported_since_1_30_only() {
     for tells_image_ids in [true, false] {
         let settings = NodeSettings {
             tells_image_ids,

@@ -141,7 +141,7 @@ fn check(name: &str, deed: Deed, expected: &[fn(&Case) -> Harm]) {
 }
 
 #[test]
-fn harm_to_containers_and_sandboxes_is_told() {
+fn faults_of_containers_and_sandboxes_are_reported() {
     let stopped: fn(&Case) -> Harm = |case| Harm::RunningContainerStopped {
         container_id: case.id().into(),
     };
@@ -231,7 +231,7 @@ fn harm_to_containers_and_sandboxes_is_told() {
 }
 
 #[test]
-fn harm_to_images_is_told() {
+fn faults_of_images_are_reported() {
     let used: fn(&Case) -> Harm = |case| Harm::UsedImageRemoved {
         container_id: case.id().into(),
     };
@@ -287,7 +287,7 @@ fn harm_to_images_is_told() {
 }
 
 #[test]
-fn harm_to_logs_is_told() {
+fn faults_of_logs_are_reported() {
     let running: fn(&Case) -> Harm = |case| Harm::RunningContainerLogsRemoved {
         container_id: case.id().into(),
     };

@@ -23,7 +23,7 @@ pub(crate) struct Plane {
     pub(crate) collects: bool,
     pub(super) workloads: Option<Arc<Workloads>>,
     /// Number of its steps that are already in the audit.
-    told: usize,
+    audited_steps: usize,
     /// The server's revision and time when it last had nothing to do.
     idle_at: Option<(u64, Timestamp)>,
 }
@@ -72,7 +72,7 @@ impl Plane {
             control: ControlPlane::new(server, settings),
             collects,
             workloads,
-            told: 0,
+            audited_steps: 0,
             idle_at: None,
         }
     }
@@ -90,7 +90,7 @@ impl Plane {
         let mut entries = Vec::new();
         match turn {
             Turn::Requested { request, response } => {
-                let step = self.control.steps().get(self.told);
+                let step = self.control.steps().get(self.audited_steps);
                 let code = step.map_or_else(|| code(&response), |step| step.code);
                 let catalog = Arc::clone(self.control.collector().catalog());
                 entries.push(audit::of_control_plane(
@@ -105,7 +105,7 @@ impl Plane {
             Turn::Idle(idle) => {
                 let revision = server.revision();
                 self.idle_at = Some((revision, server.now()));
-                self.told = self.control.steps().len();
+                self.audited_steps = self.control.steps().len();
                 return (
                     entries,
                     Some(Idle {
@@ -118,15 +118,18 @@ impl Plane {
             }
             _ => return (self.entries(server), None),
         }
-        self.told = self.control.steps().len();
+        self.audited_steps = self.control.steps().len();
         (entries, None)
     }
 
     /// The entries of the steps that are in no audit yet.
     pub(super) fn entries(&mut self, server: &ApiServer) -> Vec<Entry> {
-        let steps = self.control.steps().get(self.told..).unwrap_or_default();
-        let entries = steps.iter().filter_map(|step| told(server, step)).collect();
-        self.told = self.control.steps().len();
+        let steps = self.control.steps().get(self.audited_steps..).unwrap_or_default();
+        let entries = steps
+            .iter()
+            .filter_map(|step| audit_entry(server, step))
+            .collect();
+        self.audited_steps = self.control.steps().len();
         entries
     }
 }
@@ -154,7 +157,7 @@ const fn code(response: &Response) -> u16 {
 }
 
 /// The audit entry of a write that the collector did not make.
-fn told(server: &ApiServer, step: &Step) -> Option<Entry> {
+fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
     let client = match step.actor {
         Actor::ApiServer => "kube-apiserver",
         Actor::Kubelet => "kubelet",

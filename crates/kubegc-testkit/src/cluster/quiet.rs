@@ -83,8 +83,8 @@ impl Inner {
         }
     }
 
-    /// Whether those who do not read have had enough time for it. Gives them that time, until somebody does
-    /// something.
+    /// Whether clients that do not read their watches have had enough time to read. Waits that time, or until
+    /// a client sends a request or reads.
     async fn is_hopeless(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
         let seen = self.pulse.count();
         for round in 0..(TURNS + pauses) * LONGER {

@@ -79,7 +79,7 @@ use render::View;
 use reply::{JSON, Outcome};
 
 /// The response to a request.
-#[expect(clippy::exhaustive_enums, reason = "whoever serves an answer must handle all")]
+#[expect(clippy::exhaustive_enums, reason = "a server handles each response")]
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A response with its body.

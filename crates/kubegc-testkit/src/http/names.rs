@@ -7,7 +7,7 @@ use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
 /// Discovery contains singular names of built-in resources.
-const SINGULAR_NAMES_ARE_TOLD: Behavior = Behavior::since(27, 0, "kubernetes #116866");
+const SINGULAR_NAMES_ARE_LISTED: Behavior = Behavior::since(27, 0, "kubernetes #116866");
 
 /// The names of a resource other than its plural.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,10 +34,10 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
             list_kind: or(text("listKind"), format!("{}List", resource.kind)),
         };
     }
-    let told = resource.custom || server.version().has(SINGULAR_NAMES_ARE_TOLD);
+    let is_listed = resource.custom || server.version().has(SINGULAR_NAMES_ARE_LISTED);
     let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
     Names {
-        singular: if told {
+        singular: if is_listed {
             resource.kind.to_lowercase()
         } else {
             String::new()

@@ -81,7 +81,7 @@ pub struct PortForwardRequest {
 }
 
 /// A request to a node.
-#[expect(clippy::exhaustive_enums, reason = "whoever plays a node must handle all")]
+#[expect(clippy::exhaustive_enums, reason = "a simulated node handles each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRequest {
     /// The log of a container.

@@ -56,7 +56,7 @@ enum State {
 }
 
 /// The next step of a watch.
-#[expect(clippy::exhaustive_enums, reason = "whoever drives a watch must handle each")]
+#[expect(clippy::exhaustive_enums, reason = "callers of a watch handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchStep {
     /// Sends these lines, and is to be polled again.

@@ -18,7 +18,7 @@ fn message(assertion: impl FnOnce()) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lives_is_told_with_its_owners() {
+async fn a_live_object_is_reported_with_its_owners() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;
@@ -54,7 +54,7 @@ configmap/b -n default
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_told_with_who_deleted_it_and_why() {
+async fn a_removed_object_is_reported_with_its_deleter_and_the_reason() {
     let cluster = Cluster::new();
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
     let a = create(&api, &config_map("a", &[], &[])).await;
@@ -82,7 +82,7 @@ configmap/b -n default
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_is_told_with_what_holds_it() {
+async fn a_terminating_object_is_reported_with_its_finalizers() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;
@@ -115,7 +115,7 @@ configmap/b -n default is terminating, waiting for shop/hold
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_never_there_is_told_with_what_is() {
+async fn an_object_that_never_existed_is_reported_with_similar_ones() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     create(&api, &config_map("settings", &[], &[])).await;
@@ -132,7 +132,7 @@ async fn what_was_never_there_is_told_with_what_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_about_to_change_is_not_taken_for_settled() {
+async fn a_pending_change_is_not_settled() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;
@@ -151,7 +151,7 @@ async fn what_is_about_to_change_is_not_taken_for_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_is_told_with_what_is_left_in_it() {
+async fn a_terminating_namespace_lists_its_remaining_content() {
     let cluster = Cluster::builder()
         .namespace("shop")
         .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, finalizers: [shop/hold]}}")
@@ -174,7 +174,7 @@ async fn a_namespace_is_told_with_what_is_left_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_out_of_reach_are_told() {
+async fn owners_in_other_namespaces_are_reported() {
     let cluster = Cluster::builder()
         .namespace("shop")
         .yaml(
@@ -213,11 +213,11 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     );
     let secret = cluster.fate(Name::of::<k8s_openapi::api::core::v1::Secret>("default", "s"));
     assert!(secret.owners[0].retry.is_some(), "{secret}");
-    assert_eq!(secret.goes_once, ["the kind of its owner cart/c is served"]);
+    assert_eq!(secret.deleted_once, ["the kind of its owner cart/c is served"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_of_other_groups_with_the_same_plural_are_others() {
+async fn kinds_of_different_groups_may_share_a_plural() {
     let cluster = Cluster::builder()
         .yaml(
             "
@@ -248,7 +248,7 @@ spec:
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_never_existed_is_not_told_as_gone() {
+async fn an_owner_that_never_existed_is_not_reported_as_deleted() {
     let cluster = Cluster::builder()
         .namespace("shop")
         .without_collector()
@@ -304,7 +304,7 @@ configmap/b -n shop is not being deleted
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fate_is_that_of_one_object_and_not_of_all_that_had_its_name() {
+async fn a_fate_is_that_of_one_incarnation() {
     let cluster = Cluster::builder().without_collector().build().unwrap();
     let api = config_maps(&cluster);
     let owned = config_map("a", &[], &[]);
@@ -358,7 +358,7 @@ configmap/a -n default is deleted
 
 /// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent holds up its owner.
 #[tokio::test(start_paused = true)]
-async fn a_foreground_deletion_that_nothing_blocks_is_told_with_the_missing_flag() {
+async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;

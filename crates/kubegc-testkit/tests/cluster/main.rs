@@ -10,6 +10,7 @@ mod forecast;
 mod loopback;
 #[cfg(feature = "ws")]
 mod nodes;
+mod operators;
 mod probe;
 mod rest;
 mod soak;

@@ -97,7 +97,7 @@ async fn a_log_is_cut_as_the_client_asks() {
 }
 
 #[tokio::test]
-async fn a_followed_log_goes_on_until_its_stream_ends() {
+async fn a_followed_log_continues_until_its_stream_ends() {
     let cluster = cluster();
     let other = cluster.clone();
     cluster.nodes().on_log(move |request| {

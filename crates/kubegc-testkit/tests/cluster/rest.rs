@@ -93,7 +93,7 @@ async fn steps_are_single_requests_between_which_a_test_can_act() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_is_replaced_in_the_middle_goes_on() {
+async fn a_replaced_collector_continues() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;
@@ -181,7 +181,7 @@ async fn a_hot_loop_with_the_collector_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_nobody_reads_is_told_of_and_keeps_nobody_from_resting() {
+async fn an_unread_watch_is_reported_and_does_not_delay_quiet() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let mut changes = std::pin::pin!(watcher(

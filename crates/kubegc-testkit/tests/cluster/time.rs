@@ -97,7 +97,7 @@ async fn a_pod_ends_when_its_grace_is_over() {
 }
 
 #[tokio::test]
-async fn time_passes_only_while_something_is_due_where_the_cluster_keeps_it() {
+async fn a_cluster_that_keeps_time_advances_only_to_due_work() {
     let cluster = Cluster::builder().yaml(POD).build().unwrap();
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     delete(&pods, "web", &DeleteParams::default()).await;
@@ -109,7 +109,7 @@ async fn time_passes_only_while_something_is_due_where_the_cluster_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_decided_is_tried_again_and_said() {
+async fn undecided_objects_are_retried_and_reported() {
     let cluster = Cluster::builder()
         .yaml("{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c, uid: u1}]}}")
         .build()
@@ -125,7 +125,7 @@ async fn what_cannot_be_decided_is_tried_again_and_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_plane_that_works_by_itself_needs_nobody_to_settle() {
+async fn a_running_control_plane_needs_no_settle() {
     let cluster = Cluster::builder().yaml(POD).build().unwrap();
     let running = cluster.run();
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
@@ -136,7 +136,7 @@ async fn a_control_plane_that_works_by_itself_needs_nobody_to_settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_tried_again_does_not_wait_for_what_is_certain() {
+async fn retries_do_not_delay_decided_objects() {
     let cluster = Cluster::builder()
         .yaml(POD)
         .yaml("{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c, uid: u1}]}}")

@@ -103,7 +103,7 @@ fn metadata_comes_without_anything_else_and_lists_do_not_repeat_the_kind() {
 }
 
 #[test]
-fn tables_show_what_people_look_for() {
+fn tables_have_the_columns_of_kubectl() {
     let mut world = world();
     let pod = json!({
         "metadata": {"name": "web"},

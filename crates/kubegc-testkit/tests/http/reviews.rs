@@ -72,7 +72,7 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
 }
 
 #[test]
-fn reviews_that_ask_for_nothing_are_refused() {
+fn empty_reviews_are_refused() {
     let mut world = world();
     let pods = json!({"verb": "get", "resource": "pods", "namespace": "bank"});
     let path = json!({"verb": "get", "path": "/healthz"});

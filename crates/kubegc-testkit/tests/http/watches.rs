@@ -22,7 +22,7 @@ fn label(world: &mut World, name: &str, value: Value) {
 }
 
 #[test]
-fn a_watch_begins_where_it_is_told_to() {
+fn a_watch_begins_at_the_given_version() {
     let mut world = world();
     world.config_maps("shop", &["a"]);
     let revision = world.get(MAPS).revision();

@@ -28,7 +28,7 @@ async fn kubectl_works_as_with_a_real_cluster() {
         let missing =
             "no kubectl: the transcript is NOT checked (set KUBEGC_KUBECTL, or install kubernetes-client)";
         assert!(environment("CI").as_deref() != Some("true"), "{missing}");
-        #[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
+        #[expect(clippy::print_stderr, reason = "the output of a test run")]
         {
             eprintln!("SKIPPED: {missing}");
         }

@@ -10,7 +10,7 @@ use std::{
 /// A variable of the environment.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one way to hand an argument to a test"
+    reason = "the only way to pass an argument to a test"
 )]
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -34,7 +34,7 @@ async fn deleted_with(policy: PropagationPolicy) -> (Stage, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background_the_website_goes_first() {
+async fn in_the_background_the_website_is_removed_first() {
     let (_, writes) = deleted_with(PropagationPolicy::Background).await;
     assert_eq!(
         writes,
@@ -48,7 +48,7 @@ async fn in_the_background_the_website_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_it_goes_last() {
+async fn in_the_foreground_it_is_removed_last() {
     let (_, writes) = deleted_with(PropagationPolicy::Foreground).await;
     assert_eq!(
         writes,
@@ -70,7 +70,7 @@ async fn orphans_stay_and_have_no_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_cannot_do_its_work_is_stuck_and_told() {
+async fn a_finalizer_that_fails_is_reported() {
     let stage = Stage::new();
     let site = stage.create("blog").await;
     stage.settle().await;

@@ -113,7 +113,7 @@ async fn single_faults_of_every_sort_are_overcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_weather_deletes_nothing_wrong_and_forgets_nothing() {
+async fn random_faults_delete_nothing_wrong_and_forget_nothing() {
     let mut injected = 0;
     for seed in 0..8 {
         let stage = Stage::new();

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_website_gets_what_belongs_to_it() {
+async fn a_website_gets_its_dependents() {
     let stage = Stage::new();
     let site = stage.create("blog").await;
     let settled = stage.settle().await;
@@ -43,7 +43,7 @@ async fn a_website_gets_what_belongs_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_drifts_comes_back() {
+async fn drift_is_corrected() {
     let stage = Stage::new();
     stage.create("blog").await;
     stage.settle().await;
@@ -78,7 +78,7 @@ async fn what_drifts_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_website_is_followed() {
+async fn a_changed_website_is_reconciled() {
     let stage = Stage::new();
     stage.create("blog").await;
     stage.settle().await;
@@ -96,7 +96,7 @@ async fn a_changed_website_is_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_was_away_makes_up_for_it() {
+async fn a_restarted_operator_catches_up() {
     let mut stage = Stage::new();
     stage.create("old").await;
     stage.settle().await;

@@ -182,8 +182,8 @@ impl FieldSet {
             {
                 continue;
             }
-            let live = path.iter().copied().chain([element]);
-            let live = live.fold(Some(parts()), |set, element| set?.below(element));
+            let mut steps = path.iter().copied().chain([element]);
+            let live = steps.try_fold(parts(), Self::below);
             if let Some(live) = live.filter(|live| !live.is_empty()) {
                 changed
                     .get_or_insert_with(|| self.clone())

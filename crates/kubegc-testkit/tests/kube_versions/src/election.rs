@@ -113,7 +113,7 @@ fn writes(cluster: &Cluster, name: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_replica_takes_over_when_the_leader_is_gone() {
+async fn another_replica_takes_over_when_the_leader_stops() {
     let cluster = Cluster::new();
     let first = start(&cluster, "replica-1");
     sleep(RETRY / 2).await;

@@ -307,17 +307,17 @@ impl SimNode {
     /// The id exists already.
     pub fn insert_container(&self, container: Container, log_path: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
-        let told = &container.image;
-        let reference = if told.id.is_empty() {
-            &told.reference
+        let image_spec = &container.image;
+        let reference = if image_spec.id.is_empty() {
+            &image_spec.reference
         } else {
-            &told.id
+            &image_spec.id
         };
-        let image = world.images.find(reference, &told.runtime_handler);
+        let image = world.images.find(reference, &image_spec.runtime_handler);
         let spec = ContainerSpec {
             name: container.name.clone().unwrap_or_default(),
             image: image.as_ref().map(|key| Arc::clone(&key.id)).unwrap_or_default(),
-            runtime_handler: Arc::clone(&told.runtime_handler),
+            runtime_handler: Arc::clone(&image_spec.runtime_handler),
             annotations: container.annotations.clone(),
             ..ContainerSpec::default()
         };

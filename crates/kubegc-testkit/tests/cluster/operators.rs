@@ -1,0 +1,394 @@
+//! Requests that operators make through kube-rs, beside those of the operators in other tests.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::{StreamExt, TryStreamExt};
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::CronJob,
+        core::v1::{ConfigMap, Event, Pod, Service, ServiceAccount},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+        rbac::v1::{Role, RoleBinding},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Error, Resource, ResourceExt,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
+    },
+    core::{GroupVersionKind, PartialObjectMeta},
+    discovery::{Discovery, Scope, pinned_kind},
+    runtime::{
+        WatchStreamExt,
+        events::{Event as NewEvent, EventType, Recorder, Reporter},
+        predicates, reflector,
+        wait::{await_condition, conditions},
+        watcher,
+    },
+};
+use kubegc_testkit::{Cluster, Workloads};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+fn read<K: DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+fn code(error: &Error) -> u16 {
+    match error {
+        Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    }
+}
+
+fn deployment(replicas: i32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            },
+        },
+    })
+}
+
+/// A cluster with a Deployment of three running pods.
+async fn running() -> Cluster {
+    let cluster = Cluster::builder()
+        .workloads(Workloads::default())
+        .object(deployment(3))
+        .build()
+        .unwrap();
+    cluster.settle().await.unwrap();
+    cluster
+}
+
+/// Settles after the grace periods of terminating pods.
+async fn after_grace_periods(cluster: &Cluster) {
+    cluster.settle().await.unwrap();
+    cluster.advance(Duration::from_secs(60)).await;
+    cluster.settle().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_installed_established_and_discovered() {
+    let cluster = Cluster::new();
+    let client = cluster.client_as("operator");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.x.dev"},
+        "spec": {
+            "group": "x.dev", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wd"]},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                    "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
+                }}},
+            }],
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let force = PatchParams::apply("installer").force();
+    definitions
+        .patch("widgets.x.dev", &force, &Patch::Apply(&definition))
+        .await
+        .unwrap();
+    let established = await_condition(
+        definitions.clone(),
+        "widgets.x.dev",
+        conditions::is_crd_established(),
+    );
+    tokio::time::timeout(Duration::from_secs(10), established)
+        .await
+        .expect("established in time")
+        .unwrap();
+
+    let discovery = Discovery::new(client.clone()).run().await.unwrap();
+    let gvk = GroupVersionKind::gvk("x.dev", "v1", "Widget");
+    let (resource, capabilities) = discovery.resolve_gvk(&gvk).unwrap();
+    assert_eq!(
+        (resource.plural.as_str(), capabilities.scope),
+        ("widgets", Scope::Namespaced)
+    );
+    let (pinned, _) = pinned_kind(&client, &gvk).await.unwrap();
+    assert_eq!(pinned, resource);
+
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
+    let widget = DynamicObject::new("a", &resource).data(json!({"spec": {"size": 1}}));
+    let created = widgets.create(&PostParams::default(), &widget).await.unwrap();
+    let mut ready = created.clone();
+    ready.data["status"] = json!({"ready": true});
+    let ready = widgets
+        .replace_status("a", &PostParams::default(), &ready)
+        .await
+        .unwrap();
+    assert_eq!(
+        (&ready.data["status"]["ready"], ready.metadata.generation),
+        (&json!(true), Some(1))
+    );
+    let stale = widgets
+        .replace_status("a", &PostParams::default(), &created)
+        .await
+        .unwrap_err();
+    assert_eq!(code(&stale), 409);
+    definitions
+        .delete("widgets.x.dev", &DeleteParams::background())
+        .await
+        .unwrap();
+    cluster.settle().await.unwrap();
+    assert_eq!(code(&widgets.get("a").await.unwrap_err()), 404);
+}
+
+/// Applies an object twice; the second time nothing changes.
+async fn apply_twice<K>(client: &Client, object: Value) -> K
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let api: Api<K> = Api::default_namespaced(client.clone());
+    let params = PatchParams::apply("operator").force();
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let object: K = read(object);
+    let first = api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
+    let second = api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
+    assert_eq!(first.resource_version(), second.resource_version(), "{name}");
+    second
+}
+
+#[tokio::test(start_paused = true)]
+async fn typed_objects_are_applied_without_loops() {
+    let cluster = Cluster::new();
+    let client = cluster.client_as("operator");
+    let meta = json!({"name": "web", "labels": {"app": "web"}});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let service: Service = apply_twice(
+        &client,
+        json!({"metadata": meta, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}}),
+    )
+    .await;
+    assert!(service.spec.unwrap().cluster_ip.is_some());
+    apply_twice::<Deployment>(&client, deployment(2)).await;
+    apply_twice::<ServiceAccount>(&client, json!({"metadata": meta})).await;
+    apply_twice::<Role>(
+        &client,
+        json!({"metadata": meta, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+    )
+    .await;
+    apply_twice::<RoleBinding>(
+        &client,
+        json!({
+            "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "web"},
+            "subjects": [{"kind": "ServiceAccount", "name": "web", "namespace": "default"}],
+        }),
+    )
+    .await;
+    let ingress: Ingress = apply_twice(
+        &client,
+        json!({"metadata": meta, "spec": {"rules": [{"host": "x.dev", "http": {"paths": [{
+            "path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "web", "port": {"number": 80}}},
+        }]}}]}}),
+    )
+    .await;
+    assert_eq!(ingress.metadata.generation, Some(1));
+    apply_twice::<NetworkPolicy>(
+        &client,
+        json!({"metadata": meta, "spec": {"podSelector": selector}}),
+    )
+    .await;
+    apply_twice::<PodDisruptionBudget>(
+        &client,
+        json!({"metadata": meta, "spec": {"minAvailable": 1, "selector": selector}}),
+    )
+    .await;
+    apply_twice::<HorizontalPodAutoscaler>(
+        &client,
+        json!({"metadata": meta, "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1, "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": {
+                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60},
+            }}],
+        }}),
+    )
+    .await;
+    let cron_job: CronJob = apply_twice(
+        &client,
+        json!({"metadata": meta, "spec": {
+            "schedule": "*/5 * * * *",
+            "jobTemplate": {"spec": {"template": {"spec": {
+                "restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c:1"}],
+            }}}},
+        }}),
+    )
+    .await;
+    assert_eq!(
+        cron_job.spec.unwrap().concurrency_policy.as_deref(),
+        Some("Allow")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_is_scaled_and_restarted() {
+    let cluster = running().await;
+    let client = cluster.client_as("operator");
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    let mut scale = deployments.get_scale("web").await.unwrap();
+    assert_eq!(scale.status.as_ref().map(|status| status.replicas), Some(3));
+    scale.spec.as_mut().unwrap().replicas = Some(1);
+    deployments
+        .replace_scale("web", &PostParams::default(), &scale)
+        .await
+        .unwrap();
+    after_grace_periods(&cluster).await;
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let patch = Patch::Merge(json!({"spec": {"replicas": 2}}));
+    deployments
+        .patch_scale("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    after_grace_periods(&cluster).await;
+    let before = pods.list(&ListParams::default()).await.unwrap();
+    assert_eq!(before.items.len(), 2);
+    deployments.restart("web").await.unwrap();
+    after_grace_periods(&cluster).await;
+    let after = pods.list(&ListParams::default()).await.unwrap();
+    assert_eq!(after.items.len(), 2);
+    let uids =
+        |list: &kube::api::ObjectList<Pod>| list.iter().filter_map(ResourceExt::uid).collect::<Vec<_>>();
+    assert!(uids(&after).iter().all(|uid| !uids(&before).contains(uid)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_respects_the_budget() {
+    let cluster = running().await;
+    let client = cluster.client_as("operator");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let name = pods.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(client);
+    let budget = read(json!({
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+    }));
+    budgets.create(&PostParams::default(), &budget).await.unwrap();
+    let refused = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
+    assert_eq!(code(&refused), 429);
+    budgets.delete("web", &DeleteParams::default()).await.unwrap();
+    pods.evict(&name, &EvictParams::default()).await.unwrap();
+    after_grace_periods(&cluster).await;
+    assert_eq!(code(&pods.get(&name).await.unwrap_err()), 404);
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_is_listed_watched_and_patched_alone() {
+    let cluster = running().await;
+    let client = cluster.client_as("operator");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let listed = pods
+        .list_metadata(&ListParams::default().labels("app=web"))
+        .await
+        .unwrap();
+    assert_eq!(listed.items.len(), 3);
+    let name = listed.items[0].name_any();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "debug"}}}));
+    let patched = pods
+        .patch_metadata(&name, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    assert_eq!(patched.labels()["app"], "debug");
+    let metadata: Api<PartialObjectMeta<Pod>> = Api::default_namespaced(client);
+    let events = watcher(metadata, watcher::Config::default().labels("app=web"))
+        .applied_objects()
+        .take(2);
+    assert_eq!(events.try_collect::<Vec<_>>().await.unwrap().len(), 2);
+    // The controller replaces the pod that its selector no longer matches.
+    cluster.settle().await.unwrap();
+    let owned = pods.list_metadata(&ListParams::default()).await.unwrap();
+    assert_eq!(owned.items.len(), 4);
+    let orphan = pods.get_metadata(&name).await.unwrap();
+    assert!(orphan.owner_references().is_empty());
+    let web = ListParams::default().labels("app=web");
+    pods.delete_collection(&DeleteParams::default(), &web)
+        .await
+        .unwrap();
+    after_grace_periods(&cluster).await;
+    assert_eq!(pods.list(&web).await.unwrap().items.len(), 3);
+    assert_eq!(pods.get(&name).await.unwrap().name_any(), name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_are_changed_and_committed() {
+    let cluster = Cluster::new();
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("operator"));
+    for round in ["1", "2"] {
+        let entry = api.entry("state").await.unwrap();
+        let mut entry = entry.or_insert(ConfigMap::default);
+        let data = entry.get_mut().data.get_or_insert_with(BTreeMap::new);
+        data.insert("round".to_owned(), round.to_owned());
+        entry.commit(&PostParams::default()).await.unwrap();
+    }
+    assert_eq!(api.get("state").await.unwrap().data.unwrap()["round"], "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_events_are_one_object() {
+    let cluster = Cluster::new();
+    let client = cluster.client_as("operator");
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let object = read(json!({"metadata": {"name": "a"}}));
+    let object = api.create(&PostParams::default(), &object).await.unwrap();
+    let recorder = Recorder::new(client.clone(), Reporter::from("operator"));
+    for _ in 0..3 {
+        let event = NewEvent {
+            type_: EventType::Warning,
+            reason: "Failed".to_owned(),
+            note: Some("it does not work".to_owned()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        recorder.publish(&event, &object.object_ref(&())).await.unwrap();
+    }
+    let events: Api<Event> = Api::default_namespaced(client);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    assert_eq!(events.items.len(), 1);
+    let event = &events.items[0];
+    assert_eq!(event.involved_object.name.as_deref(), Some("a"));
+    assert_eq!(event.series.as_ref().and_then(|series| series.count), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_follows_changes_of_the_generation_only() {
+    let cluster = Cluster::builder().object(deployment(1)).build().unwrap();
+    let api: Api<Deployment> = Api::default_namespaced(cluster.client_as("operator"));
+    let (store, writer) = reflector::store();
+    let seen = reflector(writer, watcher(api.clone(), watcher::Config::default()))
+        .applied_objects()
+        .predicate_filter(predicates::generation, Default::default());
+    let mut seen = Box::pin(seen);
+    assert_eq!(seen.next().await.unwrap().unwrap().metadata.generation, Some(1));
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    api.patch("web", &PatchParams::default(), &label).await.unwrap();
+    let json_patch = json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]);
+    let json_patch = Patch::<Deployment>::Json(serde_json::from_value(json_patch).unwrap());
+    api.patch("web", &PatchParams::default(), &json_patch)
+        .await
+        .unwrap();
+    assert_eq!(seen.next().await.unwrap().unwrap().metadata.generation, Some(2));
+    assert_eq!(store.state()[0].labels()["a"], "b");
+    let resource = ApiResource::erase::<Deployment>(&());
+    let dynamic: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
+    let read = dynamic.get("web").await.unwrap();
+    assert_eq!(read.data["spec"]["replicas"], 2);
+}
