@@ -125,7 +125,7 @@ pub mod predicting {
     //! let forecast = cluster.predict(&[intent])?;
     //! // Deployments were not dumped: whether the ConfigMap has an owner left is unknown.
     //! assert_eq!(forecast.counts()["undetermined"], 1);
-    //! assert!(forecast.to_text(Detail::default()).contains("dump all deployments.apps and declare them complete"));
+    //! assert!(forecast.to_text(Detail::default()).contains("add the output of `kubectl get deployments.apps -A -o json` and declare it complete"));
     //! # Ok::<(), Box<dyn std::error::Error>>(())
     //! ```
     //!
