@@ -196,7 +196,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
             position,
             missing: Missing::Controller {
                 object: cluster.object_ref(position),
-                reason: missing_fact(&missing, missing.to_string()),
+                reason: missing_fact(missing, missing.to_string()),
             },
             in_doubt,
         });
