@@ -79,7 +79,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     print!("{forecast}");
     let approved = actions(&forecast);
     if approved.is_empty() {
-        println!("\nNothing goes.");
+        println!("\nNothing is removed.");
         node.memory.write(looking.records())?;
         return Ok(true);
     }

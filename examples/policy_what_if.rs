@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut runs = Vec::new();
     for (name, spec, colour) in [("first", &first, BLUE), ("second", &second, ORANGE)] {
         let policy = Policy::new(spec, KubernetesVersion::LATEST)?;
-        println!("{name:<6} policy: images go {}", words(&policy));
+        println!("{name:<6} policy: images are removed {}", words(&policy));
         let clock = SimClock::new(start);
         let (days, points) = run(fortnight.fork(clock.clone()), &clock, &policy)?;
         runs.push((
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             percent: 90.0,
         }];
         levels.extend(runs.iter().map(|(_, series, policy)| Level {
-            name: "images go".to_owned(),
+            name: "images removed".to_owned(),
             colour: series.colour,
             percent: policy.image().thresholds().high_percent.into(),
         }));

@@ -1,7 +1,6 @@
 //! What examples ask about a dump on the command line, and the cluster that is read for them.
 
 use std::{
-    collections::BTreeMap,
     error::Error,
     io::IsTerminal,
     path::PathBuf,
@@ -15,7 +14,7 @@ use std::{
 use kubegc::{
     core::{KubernetesVersion, printable},
     predict::{Assumptions, Cluster},
-    snapshot::{Reader, Snapshot},
+    snapshot::{Reader, Snapshot, SnapshotError},
 };
 
 /// Which dump to read, what it holds, and what to take for granted of its cluster.
@@ -38,7 +37,7 @@ pub struct DumpArguments {
     /// What to take for granted.
     #[command(flatten)]
     pub assumptions: AssumptionArguments,
-    /// List every finding about the dump, not only the first of each problem.
+    /// List the findings about the dump, not only their number.
     #[arg(long)]
     pub notes: bool,
     /// Read past documents that cannot be read; their kinds count as incomplete then.
@@ -72,9 +71,6 @@ impl From<&AssumptionArguments> for Assumptions {
         }
     }
 }
-
-/// How many findings of one problem are listed without `--notes`.
-const NOTES_MAX: u64 = 3;
 
 /// What is read where no dump is named.
 #[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
@@ -116,23 +112,26 @@ impl DumpArguments {
         Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
     }
 
-    /// Writes the findings to stderr: without `--notes` the first of each problem.
+    /// Writes the findings to stderr: without `--notes` a line for each problem.
     #[expect(clippy::print_stderr, reason = "notes of command line tools")]
     fn note_findings(&self, snapshot: &Snapshot) {
-        let notes_max = if self.notes { u64::MAX } else { NOTES_MAX };
-        let mut shown = BTreeMap::new();
-        for finding in &snapshot.findings {
-            let count = shown.entry(finding.problem).or_insert(0_u64);
-            if *count < notes_max {
-                *count += 1;
-                eprintln!("note: {}", printable(&finding.to_string()));
-            }
-        }
         for (problem, count) in &snapshot.finding_counts {
-            let more = count - shown.get(problem).copied().unwrap_or(0);
-            if more > 0 {
-                let hint = if self.notes { "" } else { "; --notes lists them" };
-                eprintln!("note: {problem:?}: {more} more{hint}");
+            let mut findings = snapshot.findings.iter();
+            let mut findings = findings.by_ref().filter(|finding| finding.problem == *problem);
+            match (count, findings.next()) {
+                (1, Some(finding)) => eprintln!("note: {}", printable(&finding.to_string())),
+                _ if !self.notes => {
+                    eprintln!(
+                        "note: {problem}: {count} {}; --notes lists them",
+                        problem.summary()
+                    );
+                }
+                (count, first) => {
+                    eprintln!("note: {problem}: {count} {}:", problem.summary());
+                    for finding in first.into_iter().chain(findings) {
+                        eprintln!("  {}", printable(&finding.to_string()));
+                    }
+                }
             }
         }
     }
@@ -160,10 +159,16 @@ impl DumpArguments {
         if let Some(path) = &self.api_resources {
             reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
         }
-        paths.iter().try_for_each(|path| match path.to_str() {
-            Some("-") => reader.read("standard input", std::io::stdin().lock()),
-            _ => reader.read_path(path),
-        })?;
+        for path in &paths {
+            match path.to_str() {
+                Some("-") => reader.read("standard input", std::io::stdin().lock())?,
+                _ => reader.read_path(path).inspect_err(|error| {
+                    if path.is_dir() && matches!(error, SnapshotError::Syntax { .. }) {
+                        eprintln!("note: --lenient skips files that cannot be read");
+                    }
+                })?,
+            }
+        }
         let snapshot = reader.finish()?;
         progress.end();
         // The bundled dump explains itself in files of its own.

@@ -231,7 +231,7 @@ mod tests {
                 colour: BLUE,
                 points,
             }],
-            levels: [(85.0, "images go"), (84.0, "pods go")]
+            levels: [(85.0, "images removed"), (84.0, "pods evicted")]
                 .into_iter()
                 .map(|(percent, name)| Level {
                     name: name.to_owned(),
@@ -260,6 +260,6 @@ mod tests {
             let y = line.split("y=\"").nth(1).and_then(|rest| rest.split('"').next());
             y.and_then(|y| y.parse().ok()).unwrap_or(f64::NAN)
         };
-        assert!(y("pods go") - y("images go") >= LINE_HEIGHT);
+        assert!(y("pods evicted") - y("images removed") >= LINE_HEIGHT);
     }
 }

@@ -115,15 +115,27 @@ pub enum Missing {
     },
 }
 
+/// The error of a list that was never made.
+const UNLISTED: &str = "not listed";
+
 impl Missing {
     /// The list of a resource failed with this error, or was never made.
     #[must_use]
     pub fn list(resource: Resource, error: &StoreError) -> Self {
         let message = match error {
-            StoreError::Unlisted => "not listed".into(),
+            StoreError::Unlisted => UNLISTED.into(),
             other => other.to_string().into(),
         };
         Self::List { resource, message }
+    }
+
+    /// The resource of a list that was never made.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<Resource> {
+        match self {
+            Self::List { resource, message } if **message == *UNLISTED => Some(*resource),
+            _ => None,
+        }
     }
 
     /// A stable code, such as `FieldUnread`.

@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(
                 Failure::unreached(Unreached::Gone { path }).of(method),
                 RuntimeError::refused(
-                    "rpc error: code = Unavailable desc = connection error: /run/a.sock: the connection that was listed on is gone, \
+                    "rpc error: code = Unavailable desc = connection error: /run/a.sock: the connection of the listing is closed, \
                      and another runtime may listen there now: list again"
                 )
             );

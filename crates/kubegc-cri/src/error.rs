@@ -36,7 +36,7 @@ pub enum ConnectError {
         path: PathBuf,
     },
     /// The socket exists, and no process has it open.
-    #[error("{}: connection refused: nobody listens; start the runtime that left the socket", path.display())]
+    #[error("{}: connection refused: no process listens; start the runtime that left the socket", path.display())]
     NobodyListens {
         /// The path.
         path: PathBuf,
@@ -194,7 +194,7 @@ mod tests {
 
     /// Errors that do not depend on the user who runs the tests are tested with real sockets elsewhere.
     #[test]
-    fn what_the_system_says_of_a_socket_is_told_in_words_of_what_to_do() {
+    fn socket_errors_say_what_to_do() {
         let path = Path::new("/run/no/such.sock");
         let own = || path.to_owned();
         for (kind, expected, text) in [

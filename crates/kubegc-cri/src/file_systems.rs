@@ -247,7 +247,7 @@ mod tests {
     use super::Measuring;
 
     #[tokio::test]
-    async fn while_one_hangs_no_other_is_begun() {
+    async fn no_measurement_starts_while_another_hangs() {
         let late = |what: &str| {
             RuntimeError::refused(format!(
                 "rpc error: code = DeadlineExceeded desc = {what}context deadline exceeded"

@@ -35,7 +35,7 @@ pub(crate) enum Unreached {
     Closed(ConnectError),
     /// It can, but the connection of the call no longer exists.
     #[error(
-        "{}: the connection that was listed on is gone, and another runtime may listen there now: list again",
+        "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
         path.display()
     )]
     Gone {

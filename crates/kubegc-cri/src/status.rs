@@ -97,7 +97,7 @@ mod tests {
     use super::sandbox_image;
 
     #[test]
-    fn the_image_of_sandboxes_is_told_or_unknown() {
+    fn the_sandbox_image_is_reported_or_unknown() {
         let deep = "[".repeat(100_000);
         for (config, expected) in [
             (

@@ -500,7 +500,7 @@ fn n2_52_links_and_folders_among_the_logs() {
 }
 
 #[test]
-fn a_log_path_that_names_no_file_takes_none_and_is_no_error_as_a_folder_that_is_gone() {
+fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
     let disk = Disk::new();
     disk.file("pods/p/main/0.log");
     disk.file("pods/p/main/.hidden");
@@ -537,7 +537,7 @@ fn a_log_path_that_names_no_file_takes_none_and_is_no_error_as_a_folder_that_is_
 }
 
 #[test]
-fn the_folders_are_the_kubelets_unless_told_otherwise() {
+fn the_folders_are_the_kubelets_by_default() {
     assert_eq!(
         HostLogs::default(),
         HostLogs::new("/var/log/pods", "/var/log/containers")
@@ -557,7 +557,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_name_nothing_but_what_it_names_goes(name in odd_name(), there in proptest::collection::vec(odd_name(), 0..5)) {
+    fn a_name_removes_nothing_but_its_own_files(name in odd_name(), there in proptest::collection::vec(odd_name(), 0..5)) {
         let disk = Disk::new();
         for name in there.iter().filter(|name| !name.is_empty() && !name.contains('/') && *name != "." && *name != "..") {
             disk.file(format!("pods/{name}"));

@@ -357,7 +357,7 @@ async fn a_dry_run_changes_nothing_and_foretells_what_a_run_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_into_another_namespace_is_told_as_an_event() {
+async fn a_reference_into_another_namespace_is_an_event() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
     let mut namespace = Namespace::default();

@@ -93,6 +93,24 @@ pub enum Missing {
     },
 }
 
+/// The way to complete the list of a resource.
+pub(crate) fn add_list(resource: &str) -> String {
+    format!("add the output of `kubectl get {resource} -A -o json` and declare it complete")
+}
+
+/// The missing fact of a controller, with the command that supplies it. `fact` is its sentence.
+pub(crate) fn missing_fact(missing: &kubegc_controllers::Missing, fact: String) -> String {
+    let Some(resource) = missing.unlisted() else {
+        return fact;
+    };
+    let list = resource.plural();
+    let name = match resource.group() {
+        "" => list.to_owned(),
+        group => format!("{list}.{group}"),
+    };
+    format!("the list of {list} is not complete: {}", add_list(&name))
+}
+
 /// The number of resources up to which a command lists them.
 const RESOURCES_MAX: usize = 8;
 
@@ -100,11 +118,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner { owner, resource } => {
-                write!(
-                    f,
-                    "whether {} exists: dump all {resource} and declare them complete",
-                    owner.short()
-                )
+                write!(f, "whether {} exists: {}", owner.short(), add_list(resource))
             }
             Self::Kind { owner } => {
                 write!(
@@ -217,7 +231,12 @@ pub enum Finding {
         objects: usize,
     },
     /// No object of the dump matches the selectors of the intents.
-    NothingSelected,
+    NothingSelected {
+        /// The namespace of all intents.
+        namespace: Option<Arc<str>>,
+        /// Labels and namespaces that objects of these kinds have, the most similar ones.
+        similar: Vec<String>,
+    },
     /// The simulation reached its bound before it ended.
     DidNotSettle,
 }
@@ -286,7 +305,7 @@ impl fmt::Display for Finding {
             ),
             Self::UnseenSets { claims } => write!(
                 f,
-                "stateful sets were not dumped completely: claims that are named like theirs ({claims}) may go with one that is being deleted, and their volumes with them"
+                "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may be deleted with it, and their volumes with them"
             ),
             Self::KindMissing {
                 kind,
@@ -307,7 +326,16 @@ impl fmt::Display for Finding {
                      `kubectl get {resource}{all}`"
                 )
             }
-            Self::NothingSelected => f.write_str("no object of the dump matches the selectors"),
+            Self::NothingSelected { namespace, similar } => {
+                match namespace {
+                    Some(namespace) => write!(f, "No resources found in {namespace} namespace of the dump")?,
+                    None => f.write_str("No resources found in the dump")?,
+                }
+                match similar.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; did you mean {}?", similar.join(" or ")),
+                }
+            }
             Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
         }
     }

@@ -88,11 +88,7 @@ impl Run<'_> {
         let targets = self.deletes.iter().filter_map(|delete| delete.position);
         let simulated = self.simulate(targets);
         let missing = unknown::of_intents(self.cluster, &simulated);
-        let mut forecast = forecast::conclude(self, simulated, missing);
-        if self.deletes.is_empty() {
-            forecast.findings.push(Finding::NothingSelected);
-        }
-        forecast
+        forecast::conclude(self, simulated, missing)
     }
 
     /// Simulates the objects that the seeds can reach.

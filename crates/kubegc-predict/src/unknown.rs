@@ -13,7 +13,7 @@ use crate::{
     Cluster,
     cluster::{HAS_CONTENT, Member, Scope, Tie},
     doubt::Sources,
-    fate::Missing,
+    fate::{Missing, missing_fact},
     run::Simulated,
 };
 
@@ -196,7 +196,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
             position,
             missing: Missing::Controller {
                 object: cluster.object_ref(position),
-                reason: missing.to_string(),
+                reason: missing_fact(missing, missing.to_string()),
             },
             in_doubt,
         });

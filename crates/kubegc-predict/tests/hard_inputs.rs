@@ -105,7 +105,7 @@ fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
 }
 
 #[test]
-fn a_deep_chain_goes_in_the_background() {
+fn a_deep_chain_is_deleted_in_the_background() {
     on_a_small_stack(|| {
         const DEPTH: usize = 100_000;
         let cluster = cluster(dump(DEPTH, |number| number.checked_sub(1)));
@@ -125,7 +125,7 @@ fn a_deep_chain_goes_in_the_background() {
 }
 
 #[test]
-fn a_deep_chain_goes_in_the_foreground_from_its_end() {
+fn a_deep_chain_is_deleted_in_the_foreground_from_its_end() {
     on_a_small_stack(|| {
         const DEPTH: usize = 10_000;
         let cluster = cluster(dump(DEPTH, |number| number.checked_sub(1)));
@@ -181,7 +181,7 @@ fn a_wide_fan_follows_its_owner_or_is_released() {
 }
 
 #[test]
-fn a_long_circle_goes_as_a_whole() {
+fn a_long_cycle_is_deleted_as_a_whole() {
     for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
         on_a_small_stack(move || {
             const LENGTH: usize = 2_000;
@@ -197,7 +197,7 @@ fn a_long_circle_goes_as_a_whole() {
 }
 
 #[test]
-fn one_uid_for_two_objects_is_told_and_harms_neither() {
+fn one_uid_of_two_objects_is_a_finding() {
     on_a_small_stack(|| {
         let text = format!(
             "{}\n{}\n{}",

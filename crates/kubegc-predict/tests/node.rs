@@ -345,7 +345,7 @@ fn times_are_those_of_a_disk_filled_step_by_step() {
 }
 
 #[test]
-fn the_disk_is_full_again_after_what_goes_has_become_free() {
+fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
     let after = |bytes: u64, bytes_per_hour: u64| {
         Due::At(NOW.saturating_add(Duration::from_secs((bytes * 3_600).div_ceil(bytes_per_hour))))
     };
@@ -383,7 +383,7 @@ fn a_loop_that_is_off_collects_nothing_and_says_so() {
         ),
         (true, Some(Due::Never))
     );
-    assert!(forecast.to_string().contains("the loop is off"));
+    assert!(forecast.to_string().contains("image garbage collection is off"));
     assert_eq!(
         forecast.pressure.images.actions.len(),
         3,
@@ -516,7 +516,7 @@ fn texts_fit_120_columns_and_hang_on_no_order_of_listings() {
     let policy_wants_more = policy("1.36", &["imageGCLowThresholdPercent=50"]);
     let forecast = node_forecast(&unknown, &policy_wants_more, frame).to_string();
     assert!(
-        forecast.contains("the pass fails: ") && forecast.contains("just started"),
+        forecast.contains("image garbage collection fails: ") && forecast.contains("just started"),
         "{forecast}"
     );
     assert!(

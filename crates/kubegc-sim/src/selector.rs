@@ -49,6 +49,18 @@ impl Selector {
         Self(Vec::new())
     }
 
+    /// The labels that the selector asks for, each with one of the values that it takes.
+    pub fn wanted_labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|requirement| {
+            let values: &[String] = match &requirement.test {
+                Test::In(values) => values,
+                _ => &[],
+            };
+            let values = values.iter();
+            values.map(|value| (requirement.label.as_str(), value.as_str()))
+        })
+    }
+
     /// Whether the selector matches the object. A missing label is in no set.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {

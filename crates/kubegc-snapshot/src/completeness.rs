@@ -84,7 +84,7 @@ impl fmt::Display for Why {
             }
             Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
             Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
-            Self::ListContinues(place) => write!(f, "incomplete: the list in {place} goes on elsewhere"),
+            Self::ListContinues(place) => write!(f, "incomplete: the list in {place} continues elsewhere"),
             Self::KubectlError(place) => write!(f, "incomplete: kubectl reported an error in {place}"),
             Self::NoFinalLineBreak(place) => write!(f, "incomplete: {place} may be cut off"),
             Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),

@@ -134,6 +134,8 @@ struct Shape {
     objects: u64,
     items: u32,
     is_array: bool,
+    /// Whether its text cannot end early without an error: that of JSON.
+    is_whole: bool,
     /// The kind of the items according to the fields before them, if these contain it.
     head: Option<TypeName>,
     /// The kind of the items of an internal list.
@@ -180,6 +182,7 @@ impl Reading<'_> {
             objects: self.objects,
             items: 0,
             is_array: false,
+            is_whole: false,
             head: None,
             internal: None,
         }
@@ -194,6 +197,7 @@ impl Reading<'_> {
         let mut splitter = json::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         shape.is_array = window.bytes().first() == Some(&b'[');
+        shape.is_whole = true;
         self.in_array = shape.is_array;
         loop {
             let piece = splitter.next(window).map_err(|error| {
@@ -257,7 +261,7 @@ impl Reading<'_> {
                 place: Some(item.map_or_else(|| source.place.clone(), |item| source.place.item(item))),
                 object: name.clone(),
                 field: field.into(),
-                detail: "there several times; the last one was kept".into(),
+                detail: "occurs several times; the last one is kept".into(),
             });
         }
     }
@@ -364,8 +368,12 @@ impl Reading<'_> {
                             self.object(&item, text, source, None, None)?;
                         }
                         _ => {
-                            let value: Value = yaml::parse(text)
-                                .map_err(|error| yaml_error(error, source, None, window.line()))?;
+                            let value: Value = yaml::parse(text).or_else(|error| {
+                                if text.contains("{{") {
+                                    sniff::refuse_template(&source.place)?;
+                                }
+                                Err(yaml_error(error, source, None, window.line()))
+                            })?;
                             sniff::refuse_text(text, &source.place)?;
                             self.value(&value, text, source, None)?;
                         }
@@ -576,6 +584,17 @@ impl Reading<'_> {
                 self.ingest.forget_since(shape.mark);
                 self.ingest.no_object(source.place.clone(), NEITHER);
             }
+            // As the Go client encodes a list, or a program its own choice of objects.
+            ("", _) if shape.is_whole => match source.hint {
+                Some(hint) => self.typed_list_end(&head, hint, shape, source),
+                None if self.ingest.has_pending() => {
+                    return refuse(
+                        "neither the list nor its items have a kind; give it with read_as".to_owned(),
+                    );
+                }
+                None if head.continues => self.continues(source),
+                None => {}
+            },
             ("", _) => {
                 return refuse("it has items and no kind, so it is cut off or no list of objects".to_owned());
             }
@@ -617,7 +636,7 @@ impl Reading<'_> {
             place: Some(source.place.clone()),
             object: None,
             field: "metadata.continue".into(),
-            detail: "the list goes on".into(),
+            detail: "the list continues".into(),
         });
     }
 

@@ -28,10 +28,10 @@ impl fmt::Display for ObjectName {
             }
         };
         f.write_str(&unknown(&self.kind))?;
-        if !self.namespace.is_empty() {
-            write!(f, " {}/{}", self.namespace, unknown(&self.name))
-        } else {
-            write!(f, " {}", unknown(&self.name))
+        match (&*self.namespace, &*self.name) {
+            ("", "") => Ok(()),
+            ("", name) => write!(f, " {name}"),
+            (namespace, name) => write!(f, " {namespace}/{}", unknown(name)),
         }
     }
 }
@@ -130,6 +130,42 @@ impl Problem {
             Self::DuplicateKey => "DuplicateKey",
             Self::InferredKind => "InferredKind",
             Self::PassedOver => "PassedOver",
+        }
+    }
+}
+
+impl Problem {
+    /// A summary of several findings of the problem, with its effect.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Unread => "files not read to the end, so every kind counts as incomplete",
+            Self::Unreadable => {
+                "objects without a readable kind or name left out, so their kinds count as incomplete"
+            }
+            Self::NoUid => "objects without a uid, so their kinds count as incomplete",
+            Self::BadField => "fields of the wrong type not read",
+            Self::MissingField => "fields missing that the API server always fills",
+            Self::IncompleteOwner => "owner references without a part that the API server demands",
+            Self::ListContinues => "lists whose next pages are missing, so their kinds count as incomplete",
+            Self::KubectlError => "errors of kubectl among the objects, so every kind counts as incomplete",
+            Self::NoFinalLineBreak => {
+                "YAML texts without a final line break, which may be cut off, so every kind counts as incomplete"
+            }
+            Self::Contradiction => "objects with several contents of the same or no resourceVersion",
+            Self::Unresolvable => "kinds that nothing defines",
+            Self::WrongScope => "objects whose namespace contradicts the scope of their kind",
+            Self::Repeated => "objects that occur several times with equal contents",
+            Self::Superseded => "objects that occur several times, of which the newest is used",
+            Self::SharedUid => "uids that several objects share",
+            Self::Assumed => "missing fields for which the values of a new object are assumed",
+            Self::NotEstablished => "CustomResourceDefinitions that are not established",
+            Self::ConflictingDefinition => "resources that are defined differently several times",
+            Self::NotAnObject => "documents skipped that are no API objects",
+            Self::KubectlMessage => "messages of kubectl among the objects",
+            Self::DuplicateKey => "keys that occur several times in a JSON object; the last one is used",
+            Self::InferredKind => "kinds that nothing defines, inferred from their objects",
+            Self::PassedOver => "files skipped that are no dumps",
         }
     }
 }

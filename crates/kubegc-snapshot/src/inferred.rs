@@ -92,8 +92,9 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
             inferred.remove(&GroupKind::new(group, kind));
             continue;
         }
+        let objects = if shown.objects == 1 { "object" } else { "objects" };
         let detail = format!(
-            "{} objects of {api_version}/{kind}, which is neither built in nor defined: {detail}",
+            "{} {objects} of {api_version}/{kind}, which is neither built in nor defined: {detail}",
             shown.objects
         );
         findings.add_of_kind(Problem::InferredKind, api_version, kind, &detail);

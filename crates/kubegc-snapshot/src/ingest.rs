@@ -148,7 +148,7 @@ impl Ingest {
             flaws.push((
                 Problem::Unreadable,
                 "metadata.name".to_owned(),
-                "not there, so the object cannot be named".to_owned(),
+                "missing, so the object cannot be named".to_owned(),
             ));
             None
         } else {
@@ -279,6 +279,11 @@ impl Ingest {
                 !is_orphan
             });
         }
+    }
+
+    /// Whether items wait for the kind of their list.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Sets the items of a list aside while a list inside it is read.

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::SnapshotError;
+use crate::{SnapshotError, sniff};
 
 /// Files in one walk.
 const FILES_MAX: usize = 10_000_000;
@@ -31,6 +31,8 @@ pub(crate) const NO_DUMP: &str = "not JSON or YAML";
 const METADATA: &str = "metadata of macOS";
 /// The same of links.
 pub(crate) const LINK: &str = "links and special files";
+/// The same of the logs of a container in `kubectl cluster-info dump`. They may begin as JSON does.
+const LOGS: &str = "logs of containers";
 
 /// The role of a member of a folder or archive, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +48,7 @@ pub(crate) enum Role {
 pub(crate) fn role(path: &str) -> Role {
     let segments: Vec<&str> = path.split('/').collect();
     if segments.last() == Some(&"Chart.yaml") {
-        return Role::Refused(
-            "a Helm chart",
-            "dump the objects from the cluster with kubectl get -o json: a chart has no uids",
-        );
+        return Role::Refused("a Helm chart", sniff::RENDER);
     }
     if segments.ends_with(&["member", "snap", "db"]) {
         return Role::Refused(
@@ -62,6 +61,9 @@ pub(crate) fn role(path: &str) -> Role {
         return Role::Skipped(METADATA);
     }
     let plain = unpacked_name(path);
+    if plain.rsplit('/').next() == Some("logs.txt") {
+        return Role::Skipped(LOGS);
+    }
     let in_bundle = after(&segments, "cluster-resources");
     // Older support bundles save some lists without an extension.
     let is_bundled_list = matches!(in_bundle, Some(["pvs" | "clusterroles" | "clusterrolebindings"]));
@@ -201,7 +203,7 @@ const BUNDLED: [(&str, &str, &str); 31] = [
     ("cronjobs", "batch/v1", "CronJob"),
     (
         "custom-resource-definitions",
-        "apiextensions.k8s.io/v1beta1",
+        "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
     ),
     ("daemonsets", "apps/v1", "DaemonSet"),
@@ -367,7 +369,10 @@ fn walk_folder(
             let path = entry.path();
             let kind = entry.file_type().map_err(|error| io_error(&path, error))?;
             let is_link = kind.is_symlink();
-            let is_dir = kind.is_dir() || (is_link && fs::metadata(&path).is_ok_and(|meta| meta.is_dir()));
+            let target = fs::metadata(&path);
+            let is_dir = kind.is_dir() || (is_link && target.as_ref().is_ok_and(fs::Metadata::is_dir));
+            // Opening a named pipe blocks until something writes to it.
+            let is_file = target.as_ref().is_ok_and(fs::Metadata::is_file);
             let relative = relative(root, &path);
             if is_dir && is_link {
                 found.passed_over.push((name(&path), "a link to a folder"));
@@ -375,6 +380,8 @@ fn walk_folder(
                 return Err(too_many(root, DEPTH_MAX, "folders within folders"));
             } else if is_dir {
                 folders.push((path, depth + 1));
+            } else if !is_file && (is_link || target.is_ok()) {
+                found.passed_over.push((name(&path), LINK));
             } else {
                 match role(&relative) {
                     Role::Read if wanted(&relative) => found.files.push(path),

@@ -6,7 +6,7 @@
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
 //! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
 //! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
-//! | UTF-8 with or without a byte order mark, UTF-16 with one | text |
+//! | UTF-8 and UTF-16, with or without a byte order mark | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |
 //! | must-gather, Velero backups | as folders |
 //! | `kubectl cluster-info dump` | the folder that it writes, or its standard output, logs skipped; up to kubectl 1.13 only metadata |
@@ -26,7 +26,8 @@
 //! every kind incomplete ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as
 //! uids they count as missing.
 //!
-//! Helm charts, etcd data and printed tables are refused, with what to do instead.
+//! Helm charts and their templates, etcd data and printed tables are refused, with what to do instead. The
+//! output of `helm template` is manifests.
 //!
 //! # Guarantees
 //! - **Unknown is not absent.** A kind is complete only if the caller declares it, and not even then if a

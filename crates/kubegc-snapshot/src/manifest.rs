@@ -147,7 +147,7 @@ fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>)
         let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
         let group = split_api_version(api_version).0;
         ingest.spoils.kind(group, kind, Why::NoUid(1));
-        let detail = "not there, and owner references give several";
+        let detail = "missing, and owner references give several";
         flaw(ingest, at, Problem::NoUid, "metadata.uid".into(), detail);
         return;
     };
@@ -217,7 +217,7 @@ fn fill_references(ingest: &mut Ingest) {
                 ingest.findings.add(Problem::Assumed, || finding);
                 ingest.store.owners[owner].uid = uid;
             }
-            None => flaw(ingest, at, Problem::IncompleteOwner, field.into(), "not there"),
+            None => flaw(ingest, at, Problem::IncompleteOwner, field.into(), "missing"),
         }
     }
 }
@@ -228,7 +228,7 @@ fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display
         place: Some(store.place(record)),
         object: Some(object_name(store, record)),
         field: field.into(),
-        detail: format!("not there: {value} is assumed").into(),
+        detail: format!("missing: {value} is assumed").into(),
     }
 }
 

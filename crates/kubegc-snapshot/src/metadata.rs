@@ -25,7 +25,7 @@ fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
 fn missing(text: Option<&Text<'_>>) -> String {
     match is_hidden(text) {
         true => "hidden by a redactor".to_owned(),
-        false => "not there".to_owned(),
+        false => "missing".to_owned(),
     }
 }
 

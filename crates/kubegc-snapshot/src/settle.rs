@@ -205,8 +205,10 @@ impl Settling {
                     ..ObjectName::default()
                 }),
                 field: "metadata.continue".into(),
-                detail: format!("the list goes on after {items} objects, and its other pages are not there")
-                    .into(),
+                detail: format!(
+                    "the list continues after {items} objects, and its other pages are not there"
+                )
+                .into(),
             });
         }
     }
@@ -232,7 +234,7 @@ impl Settling {
                 detail: if is_named {
                     "the kind is in no namespace"
                 } else {
-                    "not there, and the kind is namespaced"
+                    "missing, and the kind is namespaced"
                 }
                 .into(),
             });
@@ -253,8 +255,10 @@ impl Settling {
             .filter(|&(at, &count)| count > 0 && kind_ids[at].is_none());
         for (at, count) in unresolved {
             let (api_version, kind) = store.type_texts(at as u32);
+            let objects = if *count == 1 { "object" } else { "objects" };
             let detail = format!(
-                "{count} objects of {api_version}/{kind}: neither built in, nor defined in the dump, nor in api-resources"
+                "{count} {objects} of {api_version}/{kind}: neither built in, nor defined in the dump; add the \
+                 output of `kubectl api-resources`"
             );
             findings.add_of_kind(Problem::Unresolvable, api_version, kind, &detail);
         }

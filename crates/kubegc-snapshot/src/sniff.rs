@@ -68,16 +68,20 @@ pub(crate) fn refuse_text(text: &str, place: &Place) -> Result<(), SnapshotError
     if first.starts_with("Name:  ") {
         return refused(place, "the output of kubectl describe", "use kubectl get -o json");
     }
-    let is_template = |line: &str| line.starts_with("# Source: ") && line.contains("/templates/");
-    if text.lines().take(20).any(is_template) || first.starts_with("{{") {
-        return refused(
-            place,
-            "a Helm template",
-            "dump the objects from the cluster with kubectl get -o json: a chart has no uids",
-        );
+    if first.starts_with("{{") {
+        return refuse_template(place);
     }
     Ok(())
 }
+
+/// Refuses the source of a template. The output of `helm template` is manifests, and is read.
+pub(crate) fn refuse_template(place: &Place) -> Result<(), SnapshotError> {
+    refused(place, "a Helm template", RENDER)
+}
+
+/// The advice for charts and their templates.
+pub(crate) const RENDER: &str =
+    "render it with helm template, or dump the objects from the cluster with kubectl get -o json";
 
 fn refused(place: &Place, looks_like: &'static str, advice: &'static str) -> Result<(), SnapshotError> {
     Err(SnapshotError::Refused {

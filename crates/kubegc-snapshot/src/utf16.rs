@@ -1,4 +1,4 @@
-//! UTF-16 with a byte order mark, as `>` of Windows PowerShell writes it, read as UTF-8.
+//! UTF-16, as `>` of Windows PowerShell writes it, read as UTF-8.
 
 use std::io::{self, Read};
 
@@ -10,11 +10,14 @@ pub(crate) enum Utf16 {
 }
 
 impl Utf16 {
-    /// The encoding of a text that begins so; `None` if it has no mark of UTF-16.
+    /// The encoding of a text that begins so: by its byte order mark, or without one by the zero bytes of its
+    /// first two characters, which are ASCII in JSON and YAML.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0xff, 0xfe, ..] => Some(Self::LittleEndian),
             [0xfe, 0xff, ..] => Some(Self::BigEndian),
+            [1..=0x7f, 0, 1..=0x7f, 0, ..] => Some(Self::LittleEndian),
+            [0, 1..=0x7f, 0, 1..=0x7f, ..] => Some(Self::BigEndian),
             _ => None,
         }
     }

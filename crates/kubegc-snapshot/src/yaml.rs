@@ -281,6 +281,10 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
         if let Some(cut) = said.find(", set DuplicateKeyPolicy") {
             said.truncate(cut);
         }
+        // So is the state of its budget.
+        if said.contains("budget breached") {
+            said = "too many aliases, anchors or nested collections for one object".to_owned();
+        }
         if let Some(cut) = said.rfind(" at line ") {
             said.truncate(cut);
         }

@@ -75,7 +75,7 @@ pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
 }
 
 /// Repeats, and what never was.
-pub(crate) async fn what_is_gone_is_removed_again(host: &Host) {
+pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     let sandbox = host.sandbox(&pod("web"), 0).await;
     let app = host.run(&sandbox, "app", 0, PAUSE, &RUNS).await;
     let runtime = client().await;

@@ -87,7 +87,7 @@ pub(crate) async fn the_disk_is_measured(host: &Host) {
 }
 
 /// Without a daemon, and with one that has no CRI.
-pub(crate) async fn what_is_wrong_with_the_socket_is_told(host: &Host) {
+pub(crate) async fn errors_name_the_problem_of_the_socket(host: &Host) {
     let endpoint = Endpoint::unix(SOCKET);
     let connect = async || CriRuntime::connect(&endpoint, Options::default()).await;
 

@@ -210,7 +210,7 @@ async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_ru
 }
 
 /// Under pressure all unused images go. The image of sandboxes is one of them, for this runtime does not pin it.
-pub(crate) async fn the_image_of_sandboxes_goes_unless_it_is_kept(host: &Host) {
+pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) {
     import(host).await;
     let web = pod("web");
     let sandbox = host.sandbox(&web, 0).await;

@@ -75,7 +75,7 @@ async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
 }
 
 #[tokio::test]
-async fn health_and_the_image_of_sandboxes_are_told() {
+async fn health_and_the_sandbox_image_are_reported() {
     let server = Server::start(Told::default());
     let runtime = server.connect().await;
     assert_eq!(
@@ -139,7 +139,7 @@ fn steady(folder: &Path) -> (Option<u64>, Option<u64>) {
 }
 
 #[tokio::test]
-async fn split_file_systems_are_told_apart_and_measured_where_they_are() {
+async fn split_file_systems_are_measured_separately() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let images = folder.path().join("images");
     std::fs::create_dir(&images).expect("writable");

@@ -249,7 +249,7 @@ async fn errors_of_reads_say_that_nothing_changed_and_those_of_writes_that_somet
 }
 
 #[tokio::test]
-async fn what_is_gone_already_is_stopped_and_removed_and_has_no_status() {
+async fn a_removed_object_is_stopped_and_removed_and_has_no_status() {
     let server = small();
     let runtime = server.connect().await;
     let tables = || server.backend.tables();
@@ -302,7 +302,7 @@ async fn a_connection_that_breaks_leaves_writes_open_and_the_next_call_opens_it_
 }
 
 #[tokio::test]
-async fn a_runtime_that_dies_is_told_and_reached_again_when_it_is_back() {
+async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
     let mut server = small();
     let runtime = server.connect().await;
     for _ in 0..3 {
@@ -315,7 +315,7 @@ async fn a_runtime_that_dies_is_told_and_reached_again_when_it_is_back() {
                 server.path().display()
             )
         };
-        let nobody = text("connection refused: nobody listens; start the runtime that left the socket");
+        let nobody = text("connection refused: no process listens; start the runtime that left the socket");
         for method in READS {
             assert_eq!(
                 read(&runtime, method).await,

@@ -30,7 +30,7 @@ async fn failure(endpoint: &Endpoint, options: Options) -> ConnectError {
 }
 
 #[tokio::test]
-async fn a_socket_that_cannot_be_opened_is_told_with_its_path_and_what_to_do() {
+async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("file"), "").expect("writable");
@@ -87,7 +87,7 @@ async fn a_socket_that_cannot_be_opened_is_told_with_its_path_and_what_to_do() {
         (
             "left",
             &nobody,
-            ": connection refused: nobody listens; start the runtime that left the socket",
+            ": connection refused: no process listens; start the runtime that left the socket",
         ),
         (
             "datagrams",
@@ -131,14 +131,14 @@ impl Drop for Closed {
 
 /// What is made of the system's answer, a test beside `ConnectError` says whoever runs it; here the system is asked.
 #[tokio::test]
-async fn a_socket_that_may_not_be_entered_is_told() {
+async fn a_socket_without_permission_is_an_error() {
     use std::io::Write as _;
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("runtime.sock");
     let _listener = StdListener::bind(&path).expect("free");
     let _closed = Closed::new(folder.path());
     if fs::read_dir(folder.path()).is_ok() {
-        let notice = "\nNOT RUN: a_socket_that_may_not_be_entered_is_told: permissions do not bind whoever runs this test\n";
+        let notice = "\nNOT RUN: a_socket_without_permission_is_an_error: permissions do not bind whoever runs this test\n";
         // Written past the capture of passing tests. Where nobody listens, nobody is told.
         let _unheard = std::io::stderr().write_all(notice.as_bytes());
         return;
@@ -179,7 +179,7 @@ async fn whoever_listens_and_says_nothing_is_given_up_after_the_connect_timeout(
 }
 
 #[tokio::test]
-async fn whoever_speaks_another_protocol_is_told_as_such() {
+async fn another_protocol_is_an_error_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("web.sock");
     let listener = UnixListener::bind(&path).expect("free");
@@ -367,7 +367,7 @@ async fn a_missing_service_is_named() {
 }
 
 #[tokio::test]
-async fn an_image_service_that_reports_an_error_is_one_and_one_that_goes_away_is_told_when_used() {
+async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_when_used() {
     let server = Server::start(Told::default());
     server.script([
         Rule::once("ImageFsInfo", 0, Act::Fail(Code::Unknown, "no statistics yet")),
@@ -388,7 +388,7 @@ async fn an_image_service_that_reports_an_error_is_one_and_one_that_goes_away_is
 }
 
 #[tokio::test]
-async fn other_errors_of_the_handshake_are_told_as_they_are() {
+async fn other_errors_of_the_handshake_are_kept() {
     let server = Server::start(Told::default());
     for (method, act, text) in [
         (

@@ -33,7 +33,7 @@ fn tells(reports: &Reports) -> bool {
 }
 
 #[tokio::test]
-async fn whichever_call_fails_nothing_else_goes_and_later_passes_finish() {
+async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
     let (undisturbed, clock) = busy();
     let before = left(&undisturbed);
     collect(&undisturbed, &undisturbed, &clock, RELEASE).await;

@@ -31,7 +31,7 @@ fn listing(
 }
 
 #[tokio::test]
-async fn pins_and_runtime_handlers_are_told_and_one_id_under_two_handlers_is_two_images() {
+async fn pins_and_runtime_handlers_are_read_and_one_id_under_two_handlers_is_two_images() {
     let images = vec![
         wire::Image {
             pinned: true,
@@ -108,7 +108,7 @@ async fn placeholders_are_no_names() {
 }
 
 #[tokio::test]
-async fn states_that_cri_does_not_have_are_taken_with_care_and_told() {
+async fn unknown_states_are_findings_and_remove_nothing() {
     let containers = (0..4).chain([17, -1]).map(|state| wire::Container {
         state,
         ..container(&format!("c{state}"))
@@ -168,7 +168,7 @@ async fn states_that_cri_does_not_have_are_taken_with_care_and_told() {
 }
 
 #[tokio::test]
-async fn times_of_creation_are_taken_as_they_are_told() {
+async fn creation_times_are_read_as_they_are() {
     let times = [i64::MIN, -1, 0, 1, i64::MAX];
     let containers = times.map(|created_at| wire::Container {
         created_at,
@@ -387,7 +387,7 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn an_entry_that_stands_there_twice_alike_counts_once() {
+async fn equal_entries_count_once() {
     let server = listing(
         vec![container("c"), container("d"), container("c")],
         vec![sandbox("s"), sandbox("s")],

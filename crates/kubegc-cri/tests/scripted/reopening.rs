@@ -53,7 +53,7 @@ async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anyt
         server.restart();
         server.take_calls();
         let list_again = Err(RuntimeError::refused(format!(
-            "rpc error: code = Unavailable desc = connection error: {}: the connection that was listed on is gone, and another runtime may listen there now: list again",
+            "rpc error: code = Unavailable desc = connection error: {}: the connection of the listing is closed, and another runtime may listen there now: list again",
             server.path().display()
         )));
         // Until the broken connection is noticed the first call may find it lost, not gone.

@@ -65,7 +65,7 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
                 let is_preferred = preferred.get(&*resource.name) == Some(&&*version.version);
                 let entry = entry(&group.name, &version.version, resource, is_preferred, builtin);
                 if let Err(error) = discovered.catalog.add(entry) {
-                    tracing::debug!(%error, "a resource is passed over");
+                    tracing::debug!(%error, "a resource is skipped");
                 }
             }
         }

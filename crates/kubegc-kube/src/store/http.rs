@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_no_status_still_have_a_message() {
+    fn responses_without_a_status_have_a_message() {
         for (body, expected) in [
             ("", "502 Bad Gateway"),
             ("<html>bad gateway</html>", "<html>bad gateway</html>"),

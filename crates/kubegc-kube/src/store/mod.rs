@@ -189,7 +189,7 @@ impl KubeStore {
             match send(&self.client, Ask::get(&next, accept)).await {
                 Ok(answer) => match page(&answer, token.is_none())? {
                     Some(more) if token.as_ref() == Some(&more) => {
-                        return Err(unreadable("the list goes on where it went on before"));
+                        return Err(unreadable("the list repeats an earlier continue token"));
                     }
                     Some(more) => token = Some(more),
                     None => return Ok(()),

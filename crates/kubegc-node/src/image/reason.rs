@@ -199,9 +199,9 @@ impl fmt::Display for RemovedBecause {
             Self::Age { idle, age_max } => write!(f, "not used for {idle}, longer than {age_max}"),
             Self::Space {
                 wanted_bytes: i64::MAX,
-            } => f.write_str("all unused images go"),
+            } => f.write_str("all unused images are removed"),
             Self::Space { wanted_bytes } => {
-                write!(f, "unused for the longest, {wanted_bytes} bytes still wanted")
+                write!(f, "unused for the longest, {wanted_bytes} bytes left to free")
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::{
     Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Question, Target,
     everything::{everything, newest_time},
     run::{self, ClientDelete, Run},
-    selection::{unknown_kind, unknown_object},
+    selection::{self, unknown_kind, unknown_object},
 };
 
 /// The flags of an object with pending changes: a forecast starts at such objects.
@@ -137,7 +137,7 @@ impl Cluster {
         if intents.is_empty() {
             return Ok(self.pending().clone());
         }
-        Ok(run.forecast())
+        Ok(self.answer(&run, intents))
     }
 
     /// Computes the forecast of a question.
@@ -160,7 +160,16 @@ impl Cluster {
             return Ok(everything(self, controllers, deletes, began, horizon));
         }
         let run = self.run(deletes, now, horizon, controllers);
-        Ok(run.forecast())
+        Ok(self.answer(&run, &question.intents))
+    }
+
+    /// The forecast of some intents, which may select nothing.
+    fn answer(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
+        let mut forecast = run.forecast();
+        if run.deletes.is_empty() {
+            forecast.findings.push(selection::nothing_selected(self, intents));
+        }
+        forecast
     }
 
     pub(crate) fn run<'q>(

@@ -27,7 +27,7 @@ pub enum Assumption {
         images: usize,
     },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
-    /// the next pass removes more.
+    /// the next garbage collection removes more.
     SizesOverlap,
     /// The runtime frees space before it responds. Some runtimes free it later.
     FreedAtOnce,
@@ -86,15 +86,15 @@ impl fmt::Display for Assumption {
                  may spare them all"
             ),
             Self::SizesOverlap => f.write_str(
-                "images share no layers: where they do, less becomes free and the next pass removes more",
+                "images share no layers: where they do, less becomes free and the next garbage collection removes more",
             ),
             Self::FreedAtOnce => f.write_str("the runtime frees space at once; some do later"),
             Self::NoImageVolumes => f.write_str("no container mounts an image as a volume"),
             Self::PodsUnknown => {
-                f.write_str("which pods should run is unknown, so nothing goes because its pod is gone")
+                f.write_str("the pods of the node are unknown, so nothing is removed because its pod was deleted")
             }
             Self::SourcesNotReady => {
-                f.write_str("not all sources of pods are ready, so containers go by limits alone")
+                f.write_str("not all sources of pods are ready, so containers are removed by limits alone")
             }
             Self::LogsUnknown => f.write_str("the folders of logs were not listed"),
             Self::SandboxImageUnknown => {

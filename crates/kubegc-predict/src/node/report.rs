@@ -18,7 +18,7 @@ impl fmt::Display for NodeForecast {
         self.write_containers(f)?;
         self.write_sandboxes(f)?;
         if let Some(logs) = &self.logs {
-            writeln!(f, "\nLogs: {} go with them", logs.actions.len())?;
+            writeln!(f, "\nLogs: {} removed with them", logs.actions.len())?;
         }
         self.write_images(f)?;
         self.write_disk(f)?;
@@ -41,7 +41,7 @@ impl NodeForecast {
     fn write_containers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.containers;
         let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
-        writeln!(f, "\n{heading} at the next pass, within a minute")?;
+        writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
         let mut because = None;
         for (at, action) in plan.actions.iter().enumerate() {
             if because.replace(action.reason()) != Some(action.reason()) {
@@ -65,7 +65,7 @@ impl NodeForecast {
             if let Some(seconds) = stop_first {
                 writeln!(
                     f,
-                    "       is stopped first, within {seconds} s: nobody knows whether it runs"
+                    "       is stopped first, within {seconds} s: its state is unknown"
                 )?;
             }
         }
@@ -91,7 +91,7 @@ impl NodeForecast {
     fn write_sandboxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.sandboxes;
         let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
-        writeln!(f, "\n{heading} in the same pass")?;
+        writeln!(f, "\n{heading} by the same garbage collection")?;
         let mut because = None;
         for (at, action) in plan.actions.iter().enumerate() {
             let sandbox::Action::Remove { sandbox, reason } = action;
@@ -116,15 +116,21 @@ impl NodeForecast {
 
     fn write_images(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(plan) = &self.images else {
-            return writeln!(f, "\nImages: none go, for the loop is off");
+            return writeln!(
+                f,
+                "\nImages: none removed, because image garbage collection is off"
+            );
         };
         let heading = of_all("Images", plan.actions.len(), plan.kept.len());
-        writeln!(f, "\n{heading} at the next pass, within five minutes")?;
+        writeln!(
+            f,
+            "\n{heading} by the next garbage collection, within five minutes"
+        )?;
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
             let thresholds = self.policy.image().thresholds();
             writeln!(
                 f,
-                "  {percent} % of the disk is in use: from {} % on images go, down to {} %. {} to free, {} go.",
+                "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
                 thresholds.high_percent,
                 thresholds.low_percent,
                 signed(wanted),
@@ -135,7 +141,7 @@ impl NodeForecast {
             let image::Action::Remove { image, reason, .. } = action;
             let why = match reason {
                 image::RemovedBecause::Space { wanted_bytes } => {
-                    format!("{} still wanted", signed(*wanted_bytes))
+                    format!("{} left to free", signed(*wanted_bytes))
                 }
                 reason => reason.to_string(),
             };
@@ -160,21 +166,25 @@ impl NodeForecast {
             writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
         }
         if let Some(error) = &plan.summary.error {
-            writeln!(f, "{}", wrapped("  ! the pass fails: ", &error.to_string()))?;
+            writeln!(
+                f,
+                "{}",
+                wrapped("  ! image garbage collection fails: ", &error.to_string())
+            )?;
         }
         if let Some(restarted) = &self.images_after_restart {
             let instead = match restarted.actions.len() {
                 0 => "none".to_owned(),
                 many => format!("{many} ({})", Bytes(plan_bytes(restarted))),
             };
-            writeln!(f, "  had the kubelet just restarted, {instead} would go")?;
+            writeln!(f, "  had the kubelet just restarted, {instead} would be removed")?;
         }
         Ok(())
     }
 
     fn write_disk(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(disk) = &self.disk else {
-            return writeln!(f, "\nDisk: unknown, so no image goes to make room");
+            return writeln!(f, "\nDisk: unknown, so no image is removed to free space");
         };
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         writeln!(
@@ -186,7 +196,7 @@ impl NodeForecast {
         let row = |f: &mut fmt::Formatter<'_>, what: &str, due: Due| {
             writeln!(f, "  {what:<52} {}", self.due_text(due))
         };
-        row(f, "images go to make room", disk.collection)?;
+        row(f, "images are removed", disk.collection)?;
         if let Some(again) = disk.again {
             let freed = Bytes(self.image_bytes());
             row(f, &format!("and again, if these free {freed}"), again)?;
@@ -201,7 +211,7 @@ impl NodeForecast {
         let pressure = &self.pressure;
         writeln!(
             f,
-            "\nUnder disk pressure {} containers and {} images ({}) go before any pod is evicted.",
+            "\nUnder disk pressure {} containers and {} images ({}) are removed before any pod is evicted.",
             pressure.containers.actions.len(),
             pressure.images.actions.len(),
             Bytes(plan_bytes(&pressure.images))
@@ -249,15 +259,15 @@ impl fmt::Display for WhatIf {
         let rows: [(&str, [String; 2]); 6] = [
             ("", ["present".to_owned(), "changed".to_owned()]),
             (
-                "containers that go",
+                "containers removed",
                 forecasts.map(|forecast| forecast.containers.actions.len().to_string()),
             ),
             (
-                "sandboxes that go",
+                "sandboxes removed",
                 forecasts.map(|forecast| forecast.sandboxes.actions.len().to_string()),
             ),
             (
-                "images that go",
+                "images removed",
                 forecasts.map(|forecast| images(forecast).to_string()),
             ),
             (
@@ -280,7 +290,7 @@ impl fmt::Display for WhatIf {
             ("Only without it", &self.containers_spared),
         ] {
             if !containers.is_empty() {
-                writeln!(f, "\n{which} these containers go:")?;
+                writeln!(f, "\n{which} these containers are removed:")?;
             }
             for container in containers {
                 writeln!(
@@ -304,7 +314,7 @@ impl fmt::Display for WhatIf {
             ("Only without it", &self.images_spared),
         ] {
             if !images.is_empty() {
-                writeln!(f, "\n{which} these images go:")?;
+                writeln!(f, "\n{which} these images are removed:")?;
             }
             for image in images {
                 writeln!(
@@ -321,7 +331,7 @@ impl fmt::Display for WhatIf {
 
 /// Number of deleted objects and of all.
 fn of_all(what: &str, go: usize, stay: usize) -> String {
-    format!("{what}: {go} of {} go", go + stay)
+    format!("{what}: {go} of {} removed", go + stay)
 }
 
 /// Number of kept objects by reason, most frequent first.
@@ -353,7 +363,7 @@ fn container_stays(reason: &container::Reason) -> &'static str {
         container::Reason::WithinLimits { .. } => "dead and within limits",
         container::Reason::TooYoung { .. } => "too young",
         container::Reason::CreatedInFuture { .. } => "created in the future",
-        container::Reason::SourcesNotReady => "whose pod is gone, but not for certain",
+        container::Reason::SourcesNotReady => "whose pod may have been deleted",
         other => other.as_str(),
     }
 }
@@ -377,7 +387,7 @@ fn image_stays(reason: &image::Reason) -> &'static str {
         image::Reason::UsedSince => "used since",
         image::Reason::EnoughFreed { .. } => "unused, but not needed for room",
         image::Reason::BelowThreshold { .. } => "unused, but there is room",
-        image::Reason::PassEnded(_) => "unused, but the pass ends before",
+        image::Reason::PassEnded(_) => "unused, but the garbage collection ends before",
         _ => "for other reasons",
     }
 }

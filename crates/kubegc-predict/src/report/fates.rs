@@ -14,7 +14,12 @@ use super::{
     tree::{DEPTH_MAX, Relations, rows},
     words::{moment, number, span},
 };
-use crate::{Fate, Forecast, ObjectFate, fate::Missing, forecast::key, run::deletion_requested_at};
+use crate::{
+    Fate, Forecast, ObjectFate,
+    fate::{Missing, add_list, missing_fact},
+    forecast::key,
+    run::deletion_requested_at,
+};
 
 impl Text<'_> {
     /// Writes the terminating objects, with what each waits for.
@@ -61,7 +66,8 @@ impl Text<'_> {
         self.write_grouped(texts.into_iter())?;
         let of_controllers = self.forecast.undetermined.iter().map(|one| {
             let object = &one.object;
-            let text = format!("{}: {}", one.controller, one.missing.message_about(object));
+            let fact = missing_fact(&one.missing, one.missing.message_about(object));
+            let text = format!("{}: {fact}", one.controller);
             (text, Name::from(object))
         });
         self.write_grouped(of_controllers)
@@ -217,9 +223,9 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let unknown: BTreeSet<String> = missing
         .iter()
         .filter_map(|missing| match missing {
-            Missing::Owner { resource, .. } => Some(format!(
-                "whether an owner exists: dump all {resource} and declare them complete"
-            )),
+            Missing::Owner { resource, .. } => {
+                Some(format!("whether an owner exists: {}", add_list(resource)))
+            }
             Missing::Controller { object, .. } if *object == *of => None,
             Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
                 let is_claim = *of.kind == *Resource::PersistentVolumeClaims.kind();

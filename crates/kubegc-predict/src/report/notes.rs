@@ -80,6 +80,8 @@ fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
                 of_kind.controllers.insert(controller);
                 of_kind.kinds.push(&*object.kind);
             }
+            // It is in the first line.
+            Finding::NothingSelected { .. } => {}
             other => others.push(other.to_string()),
         }
     }

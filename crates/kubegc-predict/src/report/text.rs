@@ -11,7 +11,7 @@ use super::{
     names::{Name, counted, names_of_kind},
     words::{line_text, moment, span},
 };
-use crate::{Fate, Forecast, Step, explain::StepText, node::units::wrapped};
+use crate::{Fate, Finding, Forecast, Step, explain::StepText, node::units::wrapped};
 
 /// Size limits of a printed forecast.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
@@ -145,9 +145,12 @@ impl Text<'_> {
             .iter()
             .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
             .collect();
-        match counts.is_empty() {
-            true => writeln!(self.out, "nothing changes")?,
-            false => writeln!(self.out, "{}", counts.join(", "))?,
+        let mut findings = forecast.findings.iter();
+        let nothing = findings.find(|finding| matches!(finding, Finding::NothingSelected { .. }));
+        match (counts.is_empty(), nothing) {
+            (true, Some(nothing)) => writeln!(self.out, "{}", line_text(&nothing.to_string()))?,
+            (true, None) => writeln!(self.out, "nothing changes")?,
+            (false, _) => writeln!(self.out, "{}", counts.join(", "))?,
         }
         let kinds: Vec<&str> = forecast.removals().map(|removal| &*removal.object.kind).collect();
         match kinds.len() {

@@ -21,7 +21,7 @@ use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{DAY, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODES, VERSION, ask, at, at_most, condition, noon, owner};
 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
@@ -57,10 +57,10 @@ pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
 pub(crate) type Removal = (Timestamp, String);
 
 /// What the forecast says.
-pub(crate) fn foreseen(town: &Town) -> Vec<Removal> {
+pub(crate) fn foreseen(fixture: &Fixture) -> Vec<Removal> {
     let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
     frame.controllers = controllers();
-    let forecast = ask(&town.cluster(), &frame);
+    let forecast = ask(&fixture.cluster(), &frame);
     let mut removals: Vec<Removal> = forecast
         .removals()
         .map(|gone| (gone.at, gone.object.short()))
@@ -70,10 +70,10 @@ pub(crate) fn foreseen(town: &Town) -> Vec<Removal> {
 }
 
 /// What the drivers and the control plane do.
-fn simulated(town: &Town) -> Vec<Removal> {
+fn simulated(fixture: &Fixture) -> Vec<Removal> {
     let clock = SimClock::new(noon());
     let until = noon().saturating_add(HORIZON);
-    let shared = SharedApiServer::with_clock(town.server(), Arc::new(clock.clone()));
+    let shared = SharedApiServer::with_clock(fixture.server(), Arc::new(clock.clone()));
     // The driver runs the controllers; the garbage collector and the kubelets are simulated.
     let settings = Settings {
         controllers: Vec::new(),
@@ -242,21 +242,21 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
     ]
 }
 
-pub(crate) fn town(things: &[Thing]) -> Town {
-    let mut town = Town::default();
+pub(crate) fn fixture(things: &[Thing]) -> Fixture {
+    let mut fixture = Fixture::default();
     let node = |ready: &str| json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
-    town.add("v1", "Node", "", "n1", node("True"));
-    town.add("v1", "Node", "", "n2", node("Unknown"));
-    town.change_last(json!({ "spec": { "taints": [{
+    fixture.add("v1", "Node", "", "n1", node("True"));
+    fixture.add("v1", "Node", "", "n2", node("Unknown"));
+    fixture.change_last(json!({ "spec": { "taints": [{
         "key": "node.kubernetes.io/out-of-service", "value": "yes", "effect": "NoExecute",
     }] } }));
     for (number, thing) in things.iter().enumerate() {
-        place(&mut town, number, thing);
+        place(&mut fixture, number, thing);
     }
-    town
+    fixture
 }
 
-fn place(town: &mut Town, number: usize, thing: &Thing) {
+fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
     let name = |what: &str| format!("{what}-{number}");
     let pod = |node: &str, phase: &str| json!({ "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 }, "status": { "phase": phase } });
     match thing {
@@ -265,9 +265,9 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
             if let Some(ttl) = ttl {
                 job["spec"]["ttlSecondsAfterFinished"] = (*ttl).into();
             }
-            town.add("batch/v1", "Job", "shop", &name("job"), job);
+            fixture.add("batch/v1", "Job", "shop", &name("job"), job);
             for index in 0..*pods {
-                town.add(
+                fixture.add(
                     "v1",
                     "Pod",
                     "shop",
@@ -275,7 +275,7 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                     pod("n1", "Running"),
                 );
                 let owners = owner("batch/v1", "Job", &name("job"), index == 0);
-                town.change_last(json!({ "metadata": { "ownerReferences": owners } }));
+                fixture.change_last(json!({ "metadata": { "ownerReferences": owners } }));
             }
         }
         Thing::CronJob {
@@ -284,7 +284,7 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
             jobs,
         } => {
             let spec = json!({ "successfulJobsHistoryLimit": successful, "failedJobsHistoryLimit": failed, "jobTemplate": {} });
-            town.add(
+            fixture.add(
                 "batch/v1",
                 "CronJob",
                 "shop",
@@ -299,7 +299,7 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 }
                 let owners = owner("batch/v1", "CronJob", &name("cron"), true);
                 job["metadata"] = json!({ "ownerReferences": owners });
-                town.add("batch/v1", "Job", "shop", &format!("cron-{number}-{index}"), job);
+                fixture.add("batch/v1", "Job", "shop", &format!("cron-{number}-{index}"), job);
             }
         }
         Thing::Pod {
@@ -309,13 +309,13 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
             terminating,
         } => {
             let node = ["n1", "n2", "gone", ""][*node];
-            town.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
+            fixture.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
             let mut metadata = json!({ "creationTimestamp": at(*created) });
             if *terminating {
                 metadata["deletionTimestamp"] = at(7_200).into();
                 metadata["deletionGracePeriodSeconds"] = 7_260.into();
             }
-            town.change_last(json!({ "metadata": metadata }));
+            fixture.change_last(json!({ "metadata": metadata }));
         }
         Thing::Request {
             condition: kind,
@@ -327,7 +327,7 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 status["certificate"] = "bm8gUEVN".into();
             }
             let request = json!({ "metadata": { "creationTimestamp": at(since - 84_000) }, "spec": {}, "status": status });
-            town.add(
+            fixture.add(
                 "certificates.k8s.io/v1",
                 "CertificateSigningRequest",
                 "",
@@ -340,7 +340,7 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 "type": "bootstrap.kubernetes.io/token",
                 "stringData": { "expiration": at(*expires) },
             });
-            town.add("v1", "Secret", "kube-system", &name("bootstrap-token"), secret);
+            fixture.add("v1", "Secret", "kube-system", &name("bootstrap-token"), secret);
         }
         Thing::Claim {
             users,
@@ -357,10 +357,10 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 claim["metadata"]["deletionTimestamp"] = at(-10).into();
                 claim["metadata"]["deletionGracePeriodSeconds"] = 0.into();
             }
-            town.add("v1", "PersistentVolumeClaim", "shop", &name("claim"), claim);
-            let uid = crate::town::uid("PersistentVolumeClaim", &name("claim"));
+            fixture.add("v1", "PersistentVolumeClaim", "shop", &name("claim"), claim);
+            let uid = crate::fixture::uid("PersistentVolumeClaim", &name("claim"));
             volume(
-                town,
+                fixture,
                 &name("pv"),
                 policy,
                 true,
@@ -370,19 +370,19 @@ fn place(town: &mut Town, number: usize, thing: &Thing) {
                 let mut user = pod(if index == 0 { "gone" } else { "" }, phase);
                 user["spec"]["volumes"] =
                     json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name("claim") } }]);
-                town.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
+                fixture.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
             }
         }
-        Thing::Set { .. } => place_set(town, &name("set"), thing),
+        Thing::Set { .. } => place_set(fixture, &name("set"), thing),
         Thing::Volume { policy, provisioned } => {
             let claim = json!({ "namespace": "shop", "name": "never", "uid": "never" });
-            volume(town, &name("pv"), policy, *provisioned, claim);
+            volume(fixture, &name("pv"), policy, *provisioned, claim);
         }
     }
 }
 
 /// A stateful set with claims and pods, the last of which may be more than it wants.
-fn place_set(town: &mut Town, name: &str, thing: &Thing) {
+fn place_set(fixture: &mut Fixture, name: &str, thing: &Thing) {
     let Thing::Set {
         deleting,
         when_deleted,
@@ -399,9 +399,9 @@ fn place_set(town: &mut Town, name: &str, thing: &Thing) {
         "persistentVolumeClaimRetentionPolicy": { "whenDeleted": when_deleted, "whenScaled": when_scaled },
         "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
     });
-    town.add("apps/v1", "StatefulSet", "shop", name, json!({ "spec": spec }));
+    fixture.add("apps/v1", "StatefulSet", "shop", name, json!({ "spec": spec }));
     if *deleting {
-        town.change_last(json!({ "metadata": {
+        fixture.change_last(json!({ "metadata": {
             "finalizers": ["foregroundDeletion"],
             "deletionTimestamp": at(-5),
             "deletionGracePeriodSeconds": 0,
@@ -414,7 +414,7 @@ fn place_set(town: &mut Town, name: &str, thing: &Thing) {
             "status": { "phase": "Bound" },
         });
         let claim_name = format!("data-{name}-{ordinal}");
-        town.add("v1", "PersistentVolumeClaim", "shop", &claim_name, claim);
+        fixture.add("v1", "PersistentVolumeClaim", "shop", &claim_name, claim);
     }
     for (ordinal, deleting) in pods.iter().enumerate() {
         let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}-{ordinal}") } });
@@ -427,11 +427,11 @@ fn place_set(town: &mut Town, name: &str, thing: &Thing) {
             pod["metadata"]["deletionTimestamp"] = at(20).into();
             pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
         }
-        town.add("v1", "Pod", "shop", &format!("{name}-{ordinal}"), pod);
+        fixture.add("v1", "Pod", "shop", &format!("{name}-{ordinal}"), pod);
     }
 }
 
-fn volume(town: &mut Town, name: &str, policy: &str, provisioned: bool, claim: Value) {
+fn volume(fixture: &mut Fixture, name: &str, policy: &str, provisioned: bool, claim: Value) {
     let mut volume = json!({
         "metadata": { "finalizers": ["kubernetes.io/pv-protection"] },
         "spec": { "persistentVolumeReclaimPolicy": policy, "claimRef": claim },
@@ -443,7 +443,7 @@ fn volume(town: &mut Town, name: &str, policy: &str, provisioned: bool, claim: V
     } else {
         volume["spec"]["nfs"] = json!({ "server": "nfs.example.com", "path": "/" });
     }
-    town.add("v1", "PersistentVolume", "", name, volume);
+    fixture.add("v1", "PersistentVolume", "", name, volume);
 }
 
 proptest! {
@@ -451,19 +451,19 @@ proptest! {
 
     #[test]
     fn drivers_remove_what_the_forecast_says_when_it_says(things in prop::collection::vec(thing(), 0..8)) {
-        let town = town(&things);
-        prop_assert_eq!(foreseen(&town), simulated(&town));
+        let fixture = fixture(&things);
+        prop_assert_eq!(foreseen(&fixture), simulated(&fixture));
     }
 
     #[test]
     fn the_order_of_the_dump_changes_nothing(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
-        let town = town(&things);
-        let mut other = town.clone();
+        let fixture = fixture(&things);
+        let mut other = fixture.clone();
         let count = other.objects.len() as u64;
         other.objects.sort_by_key(|object| {
             let version: u64 = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
             version.wrapping_mul(seed | 1) % count.max(1)
         });
-        prop_assert_eq!(foreseen(&town), foreseen(&other));
+        prop_assert_eq!(foreseen(&fixture), foreseen(&other));
     }
 }

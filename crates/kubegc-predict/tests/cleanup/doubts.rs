@@ -3,7 +3,7 @@
 use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::town::{DAY, NODES, Town, VERSION, ask, at, at_most, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODES, VERSION, ask, at, at_most, condition, noon, owner};
 
 fn frame() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
@@ -20,27 +20,27 @@ fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn a_namespace_that_goes_takes_its_content_with_it_or_waits_for_it() {
+fn a_deleted_namespace_deletes_its_content_or_waits_for_it() {
     for is_held in [false, true] {
-        let mut town = Town::default();
+        let mut fixture = Fixture::default();
         let mut tenant = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
         tenant["spec"] = json!({ "finalizers": ["kubernetes"] });
         tenant["status"] = json!({ "phase": "Active" });
-        town.add("v1", "Namespace", "", "tenant", tenant);
-        town.add("v1", "ConfigMap", "tenant", "settings", json!({}));
+        fixture.add("v1", "Namespace", "", "tenant", tenant);
+        fixture.add("v1", "ConfigMap", "tenant", "settings", json!({}));
         let finalizers = if is_held {
             json!(["example.com/hold"])
         } else {
             json!([])
         };
-        town.add(
+        fixture.add(
             "v1",
             "Secret",
             "tenant",
             "held",
             json!({ "metadata": { "finalizers": finalizers }, "type": "Opaque" }),
         );
-        let forecast = ask(&town.cluster(), &frame());
+        let forecast = ask(&fixture.cluster(), &frame());
         assert!(matches!(fate(&forecast, "settings"), Some(Fate::Deleted { .. })));
         let words = ["tenant", "held"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if is_held { "terminating" } else { "deleted" };
@@ -49,9 +49,9 @@ fn a_namespace_that_goes_takes_its_content_with_it_or_waits_for_it() {
 }
 
 #[test]
-fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
+fn a_deleted_definition_deletes_its_objects_or_waits_for_them() {
     for is_held in [false, true] {
-        let mut town = Town::default();
+        let mut fixture = Fixture::default();
         let mut definition = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
         definition["spec"] = json!({
             "group": "example.com",
@@ -60,7 +60,7 @@ fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
             "versions": [{ "name": "v1", "served": true, "storage": true }],
         });
         definition["status"] = condition("Established", -3_600);
-        town.add(
+        fixture.add(
             "apiextensions.k8s.io/v1",
             "CustomResourceDefinition",
             "",
@@ -72,31 +72,31 @@ fn a_definition_that_goes_takes_its_instances_with_it_or_waits_for_them() {
         } else {
             json!([])
         };
-        town.add(
+        fixture.add(
             "example.com/v1",
             "Shelf",
             "shop",
             "top",
             json!({ "metadata": { "finalizers": finalizers } }),
         );
-        let forecast = ask(&town.cluster(), &frame());
+        let forecast = ask(&fixture.cluster(), &frame());
         let words = ["shelves.example.com", "top"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if is_held { "terminating" } else { "deleted" };
         assert_eq!(words, [Some(word); 2]);
     }
 }
 
-fn ended_pod(town: &mut Town, name: &str, created: i64, rest: Value) {
+fn ended_pod(fixture: &mut Fixture, name: &str, created: i64, rest: Value) {
     let pod = json!({ "metadata": { "creationTimestamp": at(created) }, "spec": { "containers": [] }, "status": { "phase": "Succeeded" } });
-    town.add("v1", "Pod", "shop", name, pod);
-    town.change_last(rest);
+    fixture.add("v1", "Pod", "shop", name, pod);
+    fixture.change_last(rest);
 }
 
 /// Three pods have ended and two may stay. Where `others` have owners that were not dumped, these may be fewer.
 fn three_pods(others: usize) -> Forecast {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     ended_pod(
-        &mut town,
+        &mut fixture,
         "first",
         -9_000,
         owned_by("apps/v1", "ReplicaSet", "of-first"),
@@ -107,11 +107,11 @@ fn three_pods(others: usize) -> Forecast {
         } else {
             json!({})
         };
-        ended_pod(&mut town, name, -8_000 + at as i64, rest);
+        ended_pod(&mut fixture, name, -8_000 + at as i64, rest);
     }
     let mut frame = frame();
     frame = frame.with(at_most(2));
-    ask(&town.cluster_with_all(&["pods", "nodes"]), &frame)
+    ask(&fixture.cluster_with_all(&["pods", "nodes"]), &frame)
 }
 
 #[test]
@@ -135,17 +135,17 @@ fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_fir
 
 #[test]
 fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     for (at, name) in ["first", "second"].into_iter().enumerate() {
         let set = owned_by("apps/v1", "Deployment", &format!("unseen-{name}"));
-        town.add("apps/v1", "ReplicaSet", "shop", &format!("of-{name}"), set);
+        fixture.add("apps/v1", "ReplicaSet", "shop", &format!("of-{name}"), set);
         let owner = owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"));
-        ended_pod(&mut town, name, -9_000 + at as i64, owner);
+        ended_pod(&mut fixture, name, -9_000 + at as i64, owner);
     }
     let mut frame = frame();
     frame = frame.with(at_most(1));
     let forecast = ask(
-        &town.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
+        &fixture.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
         &frame,
     );
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
@@ -153,16 +153,16 @@ fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
 }
 
 #[test]
-fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
-    let mut town = Town::default();
+fn dependents_of_a_node_without_a_cloud_answer_are_undetermined() {
+    let mut fixture = Fixture::default();
     let unready = json!({
         "spec": { "providerID": "cloud://1" },
         "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "lastTransitionTime": at(-3_600) }] },
     });
-    town.add("v1", "Node", "", "silent", unready);
+    fixture.add("v1", "Node", "", "silent", unready);
     let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
     let pod = json!({ "spec": { "nodeName": "silent", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } });
-    town.add("v1", "Pod", "shop", "user", pod);
+    fixture.add("v1", "Pod", "shop", "user", pod);
     let deleting = json!({
         "metadata": {
             "deletionTimestamp": at(-60),
@@ -172,8 +172,8 @@ fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
         "spec": { "volumeName": "" },
         "status": { "phase": "Bound" },
     });
-    town.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
-    let forecast = ask(&town.cluster(), &frame());
+    fixture.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
+    let forecast = ask(&fixture.cluster(), &frame());
     for name in ["silent", "user", "data"] {
         assert_eq!(
             fate(&forecast, name).map(Fate::word),
@@ -184,18 +184,18 @@ fn what_hangs_on_a_node_that_nobody_asked_the_cloud_about_is_in_doubt() {
 }
 
 #[test]
-fn what_hangs_on_an_object_that_a_cleaner_cannot_decide_about_is_in_doubt() {
-    let mut town = Town::default();
+fn dependents_of_an_undetermined_object_are_undetermined() {
+    let mut fixture = Fixture::default();
     let unread =
         json!({ "spec": { "ttlSecondsAfterFinished": "600" }, "status": condition("Complete", -300) });
-    town.add("batch/v1", "Job", "shop", "report", unread);
+    fixture.add("batch/v1", "Job", "shop", "report", unread);
     ended_pod(
-        &mut town,
+        &mut fixture,
         "report-1",
         -9_000,
         owned_by("batch/v1", "Job", "report"),
     );
-    let forecast = ask(&town.cluster(), &frame());
+    let forecast = ask(&fixture.cluster(), &frame());
     for name in ["report", "report-1"] {
         let fate = fate(&forecast, name);
         let Some(Fate::Undetermined { missing }) = fate else {
@@ -208,9 +208,9 @@ fn what_hangs_on_an_object_that_a_cleaner_cannot_decide_about_is_in_doubt() {
 }
 
 #[test]
-fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
+fn the_volume_of_an_undetermined_claim_is_undetermined() {
     for claim_goes in [false, true] {
-        let mut town = Town::default();
+        let mut fixture = Fixture::default();
         let deleting = json!({
             "metadata": {
                 "deletionTimestamp": at(-60),
@@ -220,7 +220,7 @@ fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
             "spec": { "volumeName": "disk" },
             "status": { "phase": "Bound" },
         });
-        town.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
+        fixture.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
         let disk = json!({
             "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "disk.csi.example.com" } },
             "spec": {
@@ -229,18 +229,18 @@ fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
             },
             "status": { "phase": "Bound" },
         });
-        town.add("v1", "PersistentVolume", "", "disk", disk);
+        fixture.add("v1", "PersistentVolume", "", "disk", disk);
         let volumes = if claim_goes { json!([]) } else { json!("unread") };
         let pod = json!({ "spec": { "nodeName": "a", "containers": [], "volumes": volumes }, "status": { "phase": "Running" } });
-        town.add(
+        fixture.add(
             "v1",
             "Node",
             "",
             "a",
             json!({ "status": condition("Ready", -3_600), "spec": {} }),
         );
-        town.add("v1", "Pod", "shop", "user", pod);
-        let forecast = ask(&town.cluster(), &frame());
+        fixture.add("v1", "Pod", "shop", "user", pod);
+        let forecast = ask(&fixture.cluster(), &frame());
         let words = ["data", "disk"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if claim_goes { "deleted" } else { "undetermined" };
         assert_eq!(words[0], Some(word));
@@ -251,8 +251,8 @@ fn the_volume_of_a_claim_in_doubt_is_in_doubt_and_what_goes_anyway_is_not() {
 }
 
 /// A set that is being deleted and held, with two claims and a third that is not its own.
-fn set_with_claims(spec: &Value) -> Town {
-    let mut town = Town::default();
+fn set_with_claims(spec: &Value) -> Fixture {
+    let mut fixture = Fixture::default();
     let deleting = json!({
         "metadata": {
             "finalizers": ["foregroundDeletion", "example.com/hold"],
@@ -261,12 +261,12 @@ fn set_with_claims(spec: &Value) -> Town {
         },
         "spec": spec,
     });
-    town.add("apps/v1", "StatefulSet", "shop", "db", deleting);
+    fixture.add("apps/v1", "StatefulSet", "shop", "db", deleting);
     if spec.is_null() {
-        town.objects[0].as_object_mut().unwrap().remove("spec");
+        fixture.objects[0].as_object_mut().unwrap().remove("spec");
     }
     for name in ["data-db-0", "data-db-1", "data-web-0"] {
-        town.add(
+        fixture.add(
             "v1",
             "PersistentVolumeClaim",
             "shop",
@@ -274,35 +274,35 @@ fn set_with_claims(spec: &Value) -> Town {
             json!({ "spec": {}, "status": {} }),
         );
     }
-    town
+    fixture
 }
 
 #[test]
 fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
-    let mut town = set_with_claims(&Value::Null);
-    let forecast = ask(&town.cluster(), &frame());
+    let mut fixture = set_with_claims(&Value::Null);
+    let forecast = ask(&fixture.cluster(), &frame());
     let words = |forecast: &Forecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
     assert_eq!(words(&forecast), [Some("kept"); 3]);
     assert!(forecast.undetermined.is_empty(), "{:?}", forecast.undetermined);
     // Nothing goes with a set that stays.
-    town.objects[0]["metadata"] =
+    fixture.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
-    let forecast = ask(&town.cluster(), &frame());
+    let forecast = ask(&fixture.cluster(), &frame());
     assert_eq!(forecast.undetermined.len(), 1);
     assert_eq!(words(&forecast), [Some("kept"); 3]);
 }
 
 #[test]
-fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone() {
+fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
     for is_read in [true, false] {
-        let mut town = set_with_claims(&json!({
+        let mut fixture = set_with_claims(&json!({
             "replicas": 2,
             "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Retain" },
             "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
         }));
-        let set = &mut town.objects[0];
+        let set = &mut fixture.objects[0];
         let metadata = set["metadata"].as_object_mut().unwrap();
         metadata.retain(|field, _| !field.starts_with("deletion") && field != "finalizers");
         set["metadata"]["ownerReferences"] = owner("batch/v1", "Job", "setup", true);
@@ -312,15 +312,15 @@ fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone(
         for name in ["db-0", "db-1"] {
             let owners = owner("apps/v1", "StatefulSet", "db", true);
             ended_pod(
-                &mut town,
+                &mut fixture,
                 name,
                 -9_000,
                 json!({ "metadata": { "ownerReferences": owners } }),
             );
         }
         let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
-        town.add("batch/v1", "Job", "shop", "setup", job);
-        let forecast = ask(&town.cluster(), &frame());
+        fixture.add("batch/v1", "Job", "shop", "setup", job);
+        let forecast = ask(&fixture.cluster(), &frame());
         let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
         let of_set = Some(if is_read { "deleted" } else { "undetermined" });
@@ -329,8 +329,8 @@ fn what_goes_with_a_set_that_was_not_read_is_in_doubt_also_once_the_set_is_gone(
 }
 
 /// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked and another on one that is ready.
-fn set_on_a_silent_node() -> Town {
-    let mut town = set_with_claims(&json!({
+fn set_on_a_silent_node() -> Fixture {
+    let mut fixture = set_with_claims(&json!({
         "replicas": 2,
         "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
     }));
@@ -339,7 +339,7 @@ fn set_on_a_silent_node() -> Town {
             "spec": { "providerID": "cloud://1" },
             "status": { "conditions": [{ "type": "Ready", "status": status, "lastTransitionTime": at(-3_600) }] },
         });
-        town.add("v1", "Node", "", name, node);
+        fixture.add("v1", "Node", "", name, node);
     }
     for (name, node) in [("db-0", "silent"), ("db-1", "ready")] {
         let volume =
@@ -349,9 +349,9 @@ fn set_on_a_silent_node() -> Town {
             "spec": { "nodeName": node, "containers": [], "volumes": [volume] },
             "status": { "phase": "Running" },
         });
-        town.add("v1", "Pod", "shop", name, pod);
+        fixture.add("v1", "Pod", "shop", name, pod);
     }
-    town
+    fixture
 }
 
 #[test]
@@ -370,24 +370,24 @@ fn doubt_does_not_reach_what_fares_the_same_anyway() {
 }
 
 #[test]
-fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
+fn a_namespace_waits_for_pods_whose_end_is_unknown() {
     for (version, settings) in [("1.32", "deleted"), ("1.33", "undetermined")] {
-        let mut town = Town::default();
+        let mut fixture = Fixture::default();
         let deleting = json!({
             "metadata": { "deletionTimestamp": at(-5) },
             "spec": { "finalizers": ["kubernetes"] },
             "status": { "phase": "Terminating" },
         });
-        town.add("v1", "Namespace", "", "shop", deleting);
-        town.add("v1", "Node", "", "here", json!({ "spec": {} }));
+        fixture.add("v1", "Namespace", "", "shop", deleting);
+        fixture.add("v1", "Node", "", "here", json!({ "spec": {} }));
         let pod =
             json!({ "spec": { "nodeName": "here", "containers": [] }, "status": { "phase": "Running" } });
-        town.add("v1", "Pod", "shop", "web", pod);
-        town.add("v1", "ConfigMap", "shop", "settings", json!({}));
+        fixture.add("v1", "Pod", "shop", "web", pod);
+        fixture.add("v1", "ConfigMap", "shop", "settings", json!({}));
         let version = version.parse().unwrap();
         let mut frame = Question::new(version).up_to(DAY).at(noon());
         frame = frame.without(NODES);
-        let forecast = ask(&town.cluster_of(version, &["all"]), &frame);
+        let forecast = ask(&fixture.cluster_of(version, &["all"]), &frame);
         let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
         assert_eq!(
             words,
@@ -398,17 +398,17 @@ fn a_namespace_that_goes_waits_for_pods_of_which_nobody_knows_when_they_end() {
 }
 
 #[test]
-fn claims_that_may_be_of_a_set_that_was_not_dumped_are_told() {
+fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
-    let town = set_with_claims(&retained);
+    let fixture = set_with_claims(&retained);
     let of_sets = |kinds: &[&str]| {
-        let forecast = ask(&town.cluster_with_all(kinds), &frame());
+        let forecast = ask(&fixture.cluster_with_all(kinds), &frame());
         let findings = forecast.findings.into_iter();
         let texts = findings.filter(|finding| matches!(finding, Finding::UnseenSets { .. }));
         texts.map(|finding| finding.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(of_sets(&["all"]), [""; 0]);
     // Two are of the set that is there.
-    let told = "stateful sets were not dumped completely: claims that are named like theirs (1) may go with one that is being deleted, and their volumes with them";
+    let told = "the list of statefulsets is not complete: claims named like those of a StatefulSet (1) may be deleted with it, and their volumes with them";
     assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [told]);
 }

@@ -6,10 +6,10 @@ use kubegc_core::Timestamp;
 use kubegc_predict::{Actor, Fate, Forecast, Question};
 use serde_json::json;
 
-use crate::town::{DAY, JOBS, PODS, Town, VERSION, ask, at, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, JOBS, PODS, VERSION, ask, at, condition, noon, owner};
 
-fn forecast(town: &Town) -> Forecast {
-    ask(&town.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
+fn forecast(fixture: &Fixture) -> Forecast {
+    ask(&fixture.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
 }
 
 /// What goes, with the seconds after noon and who does it.
@@ -27,32 +27,32 @@ fn row(object: &str, seconds: u64, actor: &str) -> (String, u64, String) {
     (object.to_owned(), seconds, actor.to_owned())
 }
 
-fn finished_job(town: &mut Town, name: &str, finished: i64, ttl: i64) {
+fn finished_job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
     let mut job =
         json!({ "spec": { "ttlSecondsAfterFinished": ttl }, "status": condition("Complete", finished) });
     job["status"]["startTime"] = at(finished - 60).into();
-    town.add("batch/v1", "Job", "shop", name, job);
+    fixture.add("batch/v1", "Job", "shop", name, job);
 }
 
-fn node(town: &mut Town, name: &str) {
+fn node(fixture: &mut Fixture, name: &str) {
     let ready = json!({ "spec": { "providerID": "cloud://1" }, "status": condition("Ready", -3_600) });
-    town.add("v1", "Node", "", name, ready);
+    fixture.add("v1", "Node", "", name, ready);
 }
 
-fn pod(town: &mut Town, name: &str, node: &str, phase: &str, rest: serde_json::Value) {
+fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: serde_json::Value) {
     let spec = json!({ "spec": { "nodeName": node, "containers": [] }, "status": { "phase": phase } });
-    town.add("v1", "Pod", "shop", name, spec);
-    town.change_last(rest);
+    fixture.add("v1", "Pod", "shop", name, spec);
+    fixture.change_last(rest);
 }
 
 #[test]
-fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    finished_job(&mut town, "report", -100, 600);
+fn an_expired_job_is_deleted_with_its_pods() {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    finished_job(&mut fixture, "report", -100, 600);
     let owned = json!({ "metadata": { "ownerReferences": owner("batch/v1", "Job", "report", true) } });
-    pod(&mut town, "report-1", "a", "Succeeded", owned);
-    let forecast = forecast(&town);
+    pod(&mut fixture, "report-1", "a", "Succeeded", owned);
+    let forecast = forecast(&fixture);
     assert_eq!(
         gone(&forecast),
         [
@@ -72,9 +72,9 @@ fn a_job_goes_for_its_age_and_takes_its_pods_with_it() {
 
 #[test]
 fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
-    let mut town = Town::default();
-    finished_job(&mut town, "report", -100, 600);
-    let cluster = town.cluster();
+    let mut fixture = Fixture::default();
+    finished_job(&mut fixture, "report", -100, 600);
+    let cluster = fixture.cluster();
     let frame = Question::new(VERSION).up_to(DAY).at(noon());
     let at_the_end = ask(&cluster, &frame.clone().up_to(Duration::from_secs(500)));
     assert_eq!(at_the_end.removals().count(), 1);
@@ -89,15 +89,15 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
 #[test]
 fn a_chain_through_all_mechanisms() {
     // The job's time is up; its pod goes; nobody uses the claim any more, which is being deleted; its volume is released, and deleted.
-    let mut town = Town::default();
-    node(&mut town, "a");
-    finished_job(&mut town, "import", -100, 600);
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    finished_job(&mut fixture, "import", -100, 600);
     let owned = json!({
         "metadata": { "ownerReferences": owner("batch/v1", "Job", "import", true) },
         "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }] },
     });
-    pod(&mut town, "import-1", "a", "Succeeded", owned);
-    town.add(
+    pod(&mut fixture, "import-1", "a", "Succeeded", owned);
+    fixture.add(
         "v1",
         "PersistentVolumeClaim",
         "shop",
@@ -112,7 +112,7 @@ fn a_chain_through_all_mechanisms() {
             "status": { "phase": "Bound" },
         }),
     );
-    town.add(
+    fixture.add(
         "v1",
         "PersistentVolume",
         "",
@@ -129,7 +129,7 @@ fn a_chain_through_all_mechanisms() {
             "status": { "phase": "Bound" },
         }),
     );
-    let forecast = forecast(&town);
+    let forecast = forecast(&fixture);
     let names: Vec<String> = gone(&forecast)
         .into_iter()
         .map(|(name, at, _)| format!("{name} {at}"))
@@ -149,18 +149,18 @@ fn a_chain_through_all_mechanisms() {
 
 #[test]
 fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    pod(&mut town, "on-a", "a", "Running", json!({}));
-    pod(&mut town, "on-b", "b", "Running", json!({}));
-    assert_eq!(gone(&forecast(&town)), [row("pod/on-b -n shop", 40, PODS)]);
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    pod(&mut fixture, "on-a", "a", "Running", json!({}));
+    pod(&mut fixture, "on-b", "b", "Running", json!({}));
+    assert_eq!(gone(&forecast(&fixture)), [row("pod/on-b -n shop", 40, PODS)]);
 }
 
 #[test]
 fn histories_are_pruned_at_once() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     let limits = json!({ "spec": { "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "jobTemplate": {} } });
-    town.add("batch/v1", "CronJob", "shop", "nightly", limits);
+    fixture.add("batch/v1", "CronJob", "shop", "nightly", limits);
     for (name, started) in [("n1", -300), ("n2", -200), ("n3", -100)] {
         let mut job = json!({
             "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) },
@@ -168,17 +168,17 @@ fn histories_are_pruned_at_once() {
             "status": condition("Complete", started + 10),
         });
         job["status"]["startTime"] = at(started).into();
-        town.add("batch/v1", "Job", "shop", name, job);
+        fixture.add("batch/v1", "Job", "shop", name, job);
     }
     let rows = ["job/n1 -n shop", "job/n2 -n shop"].map(|name| row(name, 0, "cronjob-controller"));
-    assert_eq!(gone(&forecast(&town)), rows);
+    assert_eq!(gone(&forecast(&fixture)), rows);
 }
 
 #[test]
 fn certificates_wait_for_the_hourly_look() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     let denied = json!({ "spec": {}, "status": condition("Denied", -60) });
-    town.add(
+    fixture.add(
         "certificates.k8s.io/v1",
         "CertificateSigningRequest",
         "",
@@ -187,7 +187,7 @@ fn certificates_wait_for_the_hourly_look() {
     );
     // Denied a minute ago: its hour is over 59 minutes from now, and the look of the first hour finds it.
     assert_eq!(
-        gone(&forecast(&town)),
+        gone(&forecast(&fixture)),
         [row(
             "certificatesigningrequest/denied",
             3_600,
@@ -197,9 +197,9 @@ fn certificates_wait_for_the_hourly_look() {
 }
 
 #[test]
-fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
-    let mut town = Town::default();
-    town.add(
+fn the_content_of_a_terminating_namespace_is_deleted() {
+    let mut fixture = Fixture::default();
+    fixture.add(
         "v1",
         "Namespace",
         "",
@@ -210,8 +210,8 @@ fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
             "status": { "phase": "Terminating" },
         }),
     );
-    town.add("v1", "ConfigMap", "shop", "settings", json!({}));
-    let cluster = town.cluster();
+    fixture.add("v1", "ConfigMap", "shop", "settings", json!({}));
+    let cluster = fixture.cluster();
     let pending = cluster.pending();
     let fate = |name: &str| {
         let mut fates = pending.fates.iter();
@@ -223,7 +223,7 @@ fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
         (fate("settings"), fate("shop")),
         (Some("deleted"), Some("deleted"))
     );
-    let names: Vec<String> = gone(&forecast(&town))
+    let names: Vec<String> = gone(&forecast(&fixture))
         .into_iter()
         .map(|(name, ..)| name)
         .collect();
@@ -232,15 +232,15 @@ fn what_is_in_a_namespace_that_is_being_deleted_goes_with_it() {
 
 #[test]
 fn what_was_not_read_is_undecided_and_stays() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     // Metadata only: nobody knows whether it has finished.
-    town.add("batch/v1", "Job", "shop", "bare", json!({}));
-    pod(&mut town, "lost", "b", "Running", json!({}));
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    fixture.add("batch/v1", "Job", "shop", "bare", json!({}));
+    pod(&mut fixture, "lost", "b", "Running", json!({}));
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
     let mut reader = kubegc_snapshot::Reader::new(VERSION)
         .complete("pods")
         .complete("jobs");
-    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let assumptions = kubegc_predict::Assumptions::default();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), assumptions);
     let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
@@ -262,16 +262,16 @@ fn what_was_not_read_is_undecided_and_stays() {
 
 #[test]
 fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
-    let mut town = Town::default();
-    finished_job(&mut town, "report", -100, 600);
+    let mut fixture = Fixture::default();
+    finished_job(&mut fixture, "report", -100, 600);
     let owned = json!({ "metadata": { "ownerReferences": owner("example.com/v1", "Report", "r", true) } });
-    town.objects[0]["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    fixture.objects[0]["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
     let mut reader = kubegc_snapshot::Reader::new(VERSION)
         .complete("jobs")
         .complete("pods")
         .complete("nodes");
-    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
     let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     // It goes in every world: for its age, or because its owner is not there.
@@ -285,25 +285,25 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
 
 #[test]
 fn only_what_is_asked_for_runs() {
-    let mut town = Town::default();
-    finished_job(&mut town, "report", -100, 0);
+    let mut fixture = Fixture::default();
+    finished_job(&mut fixture, "report", -100, 0);
     let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[PODS]);
-    assert_eq!(ask(&town.cluster(), &frame).removals().count(), 0);
+    assert_eq!(ask(&fixture.cluster(), &frame).removals().count(), 0);
     let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[JOBS]);
-    assert_eq!(ask(&town.cluster(), &frame).removals().count(), 1);
+    assert_eq!(ask(&fixture.cluster(), &frame).removals().count(), 1);
 }
 
 #[test]
 fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     pod(
-        &mut town,
+        &mut fixture,
         "on-b",
         "b",
         "Running",
         json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
     );
-    let forecast = forecast(&town);
+    let forecast = forecast(&fixture);
     let asked = forecast
         .timeline
         .iter()
@@ -319,9 +319,9 @@ fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
 
 #[test]
 fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    town.add(
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    fixture.add(
         "apps/v1",
         "StatefulSet",
         "shop",
@@ -333,11 +333,11 @@ fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
         } }),
     );
     let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "StatefulSet", "db", true) } });
-    pod(&mut town, "db-0", "a", "Running", owned);
+    pod(&mut fixture, "db-0", "a", "Running", owned);
     let claim =
         json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": {} });
-    town.add("v1", "PersistentVolumeClaim", "shop", "data-db-0", claim);
-    let forecast = forecast(&town);
+    fixture.add("v1", "PersistentVolumeClaim", "shop", "data-db-0", claim);
+    let forecast = forecast(&fixture);
     assert_eq!(gone(&forecast), []);
     let steps: Vec<_> = forecast.timeline.iter().map(|step| step.actor).collect();
     assert_eq!(steps, [Actor::Controller("statefulset-controller")]);

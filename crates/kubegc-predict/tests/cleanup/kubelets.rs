@@ -3,10 +3,10 @@
 use kubegc_predict::{Fate, Question};
 use serde_json::{Value, json};
 
-use crate::town::{DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODE_TAINTS, NODES, VERSION, ask, at, condition, noon, owner};
 
 /// A pod whose grace period ended half an hour ago.
-fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
+fn overdue(fixture: &mut Fixture, name: &str, node: Option<&str>) {
     let mut pod = json!({
         "metadata": { "deletionTimestamp": at(-1_800), "deletionGracePeriodSeconds": 30 },
         "spec": { "containers": [] },
@@ -15,32 +15,32 @@ fn overdue(town: &mut Town, name: &str, node: Option<&str>) {
     if let Some(node) = node {
         pod["spec"]["nodeName"] = node.into();
     }
-    town.add("v1", "Pod", "shop", name, pod);
+    fixture.add("v1", "Pod", "shop", name, pod);
 }
 
-fn node(town: &mut Town, name: &str, ready: &str, taints: Value) {
+fn node(fixture: &mut Fixture, name: &str, ready: &str, taints: Value) {
     let conditions = json!([{ "type": "Ready", "status": ready, "lastTransitionTime": at(-3_600) }]);
     let rest = json!({ "spec": { "providerID": "cloud://1", "taints": taints }, "status": { "conditions": conditions } });
-    town.add("v1", "Node", "", name, rest);
+    fixture.add("v1", "Node", "", name, rest);
 }
 
-fn town() -> Town {
-    let mut town = Town::default();
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::default();
     let out_of_service = json!([{ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" }]);
-    node(&mut town, "ready", "True", json!([]));
-    node(&mut town, "unready", "False", json!([]));
-    node(&mut town, "silent", "Unknown", json!([]));
-    node(&mut town, "off", "False", out_of_service);
+    node(&mut fixture, "ready", "True", json!([]));
+    node(&mut fixture, "unready", "False", json!([]));
+    node(&mut fixture, "silent", "Unknown", json!([]));
+    node(&mut fixture, "off", "False", out_of_service);
     for name in ["ready", "unready", "silent", "off", "lost"] {
-        overdue(&mut town, name, Some(name));
+        overdue(&mut fixture, name, Some(name));
     }
-    overdue(&mut town, "nowhere", None);
-    town
+    overdue(&mut fixture, "nowhere", None);
+    fixture
 }
 
 #[test]
 fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
-    let cluster = town().cluster();
+    let cluster = fixture().cluster();
     let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
     // Nobody deletes nodes.
     frame = frame.without(NODES);
@@ -105,18 +105,18 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         ("Pod web", |pod| pod["spec"] = json!({ "containers": [] }), None),
     ];
     for (name, change, unknown) in rows {
-        let mut town = Town::default();
-        self::node(&mut town, "ready", "True", json!([]));
+        let mut fixture = Fixture::default();
+        self::node(&mut fixture, "ready", "True", json!([]));
         let job = json!({ "spec": { "ttlSecondsAfterFinished": 60 }, "status": condition("Complete", 0) });
-        town.add("batch/v1", "Job", "shop", "report", job);
+        fixture.add("batch/v1", "Job", "shop", "report", job);
         let mut pod = json!({
             "metadata": { "ownerReferences": owner("batch/v1", "Job", "report", true) },
             "spec": { "containers": [] },
             "status": { "phase": "Running" },
         });
         node(&mut pod);
-        town.add("v1", "Pod", "shop", "web", pod);
-        for object in &mut town.objects {
+        fixture.add("v1", "Pod", "shop", "web", pod);
+        for object in &mut fixture.objects {
             let of = format!(
                 "{} {}",
                 object["kind"].as_str().unwrap(),
@@ -132,7 +132,7 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         }
         let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
         frame = frame.without(NODES).without(NODE_TAINTS);
-        let forecast = ask(&town.cluster(), &frame);
+        let forecast = ask(&fixture.cluster(), &frame);
         let mut gone: Vec<&str> = forecast.removals().map(|gone| &*gone.object.name).collect();
         gone.sort_unstable();
         let Some(unknown) = unknown else {
@@ -156,9 +156,9 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
 
 #[test]
 fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
-    let mut town = Town::default();
-    overdue(&mut town, "somewhere", Some("unseen"));
-    let cluster = town.cluster_with_all(&["pods"]);
+    let mut fixture = Fixture::default();
+    overdue(&mut fixture, "somewhere", Some("unseen"));
+    let cluster = fixture.cluster_with_all(&["pods"]);
     let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     assert_eq!(forecast.removals().count(), 0);
     assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");

@@ -2,10 +2,10 @@
 
 mod agreement;
 mod doubts;
+mod fixture;
 mod forecasts;
 mod kubelets;
 mod partial;
 mod report;
-mod told;
-mod town;
+mod texts;
 mod toy;

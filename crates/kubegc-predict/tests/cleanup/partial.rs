@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
-    agreement::{HORIZON, Thing, controllers, foreseen, thing, town},
-    town::{DAY, Town, VERSION, ask, noon},
+    agreement::{HORIZON, Thing, controllers, fixture, foreseen, thing},
+    fixture::{DAY, Fixture, VERSION, ask, noon},
 };
 
 /// All that a mechanism looks at, by kind and by the name under which it is declared to be dumped in full.
@@ -50,11 +50,11 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// What is left of a town, and the kinds that are declared to be whole: those of which no object is missing.
-fn dumped(town: &Town, losses: &[Loss]) -> (Town, Vec<&'static str>) {
-    let mut left = Town::default();
+/// What is left of a fixture, and the kinds that are declared to be whole: those of which no object is missing.
+fn dumped(fixture: &Fixture, losses: &[Loss]) -> (Fixture, Vec<&'static str>) {
+    let mut left = Fixture::default();
     let mut incomplete = BTreeSet::new();
-    for (object, loss) in town.objects.iter().zip(losses.iter().cycle()) {
+    for (object, loss) in fixture.objects.iter().zip(losses.iter().cycle()) {
         let mut object = object.clone();
         let remove = |object: &mut Value, field: &str| {
             object.as_object_mut().unwrap().remove(field);
@@ -118,7 +118,7 @@ proptest! {
         // Which plugin a volume has that names no provisioner is known nowhere.
         let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
         let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
-        let forecast = ask(&town(&things).cluster(), &frame);
+        let forecast = ask(&fixture(&things).cluster(), &frame);
         prop_assert_eq!(open(&forecast), BTreeSet::new());
     }
 
@@ -127,12 +127,12 @@ proptest! {
         things in prop::collection::vec(thing(), 0..7),
         losses in prop::collection::vec(loss(), 1..24),
     ) {
-        let town = town(&things);
+        let fixture = fixture(&things);
         let happens: BTreeMap<String, Timestamp> =
-            foreseen(&town).into_iter().map(|(at, object)| (object, at)).collect();
+            foreseen(&fixture).into_iter().map(|(at, object)| (object, at)).collect();
         let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
         frame.controllers = controllers();
-        let (left, complete) = dumped(&town, &losses);
+        let (left, complete) = dumped(&fixture, &losses);
         let forecast = ask(&left.cluster_with_all(&complete), &frame);
         let open = open(&forecast);
         let certain = certain(&forecast);

@@ -8,7 +8,9 @@ use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::town::{DAY, JOBS, Town, VERSION, ask, at, bare_name, condition, noon, owner, without_instances};
+use crate::fixture::{
+    DAY, Fixture, JOBS, VERSION, ask, at, bare_name, condition, noon, owner, without_instances,
+};
 
 /// A forecast of six hours.
 pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
@@ -20,34 +22,34 @@ pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
 }
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
-pub(crate) fn forecast(town: &Town) -> Forecast {
-    forecast_of(&town.cluster_under(VERSION, &["all"], without_instances(&["c"])))
+pub(crate) fn forecast(fixture: &Fixture) -> Forecast {
+    forecast_of(&fixture.cluster_under(VERSION, &["all"], without_instances(&["c"])))
 }
 
-fn pod(town: &mut Town, name: &str, node: &str, phase: &str, rest: Value) {
+fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: Value) {
     let pod = json!({
         "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 },
         "status": { "phase": phase },
     });
-    town.add("v1", "Pod", "shop", name, pod);
-    town.change_last(rest);
+    fixture.add("v1", "Pod", "shop", name, pod);
+    fixture.change_last(rest);
 }
 
-fn job(town: &mut Town, name: &str, finished: i64, ttl: i64) {
+fn job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
     let mut job =
         json!({ "spec": { "ttlSecondsAfterFinished": ttl }, "status": condition("Complete", finished) });
     job["status"]["startTime"] = at(finished - 60).into();
-    town.add("batch/v1", "Job", "shop", name, job);
+    fixture.add("batch/v1", "Job", "shop", name, job);
 }
 
-fn node(town: &mut Town, name: &str, is_ready: bool) {
+fn node(fixture: &mut Fixture, name: &str, is_ready: bool) {
     let kind = if is_ready { "Ready" } else { "DiskPressure" };
     let node = json!({ "spec": { "providerID": "cloud://1" }, "status": condition(kind, -3_600) });
-    town.add("v1", "Node", "", name, node);
+    fixture.add("v1", "Node", "", name, node);
 }
 
 /// A claim that is being deleted, and its volume.
-fn deleted_claim(town: &mut Town, name: &str) {
+fn deleted_claim(fixture: &mut Fixture, name: &str) {
     let claim = json!({
         "metadata": {
             "finalizers": ["kubernetes.io/pvc-protection"],
@@ -57,7 +59,7 @@ fn deleted_claim(town: &mut Town, name: &str) {
         "spec": { "volumeName": format!("pv-{name}") },
         "status": { "phase": "Bound" },
     });
-    town.add("v1", "PersistentVolumeClaim", "shop", name, claim);
+    fixture.add("v1", "PersistentVolumeClaim", "shop", name, claim);
     let volume = json!({
         "metadata": {
             "annotations": { "pv.kubernetes.io/provisioned-by": "disk.csi.example.com" },
@@ -69,17 +71,17 @@ fn deleted_claim(town: &mut Town, name: &str) {
         },
         "status": { "phase": "Bound" },
     });
-    town.add("v1", "PersistentVolume", "", &format!("pv-{name}"), volume);
+    fixture.add("v1", "PersistentVolume", "", &format!("pv-{name}"), volume);
 }
 
 fn owned(api_version: &str, kind: &str, name: &str) -> Value {
     json!({ "metadata": { "ownerReferences": owner(api_version, kind, name, true) } })
 }
 
-fn bootstrap_token(town: &mut Town, name: &str, expires: i64) {
+fn bootstrap_token(fixture: &mut Fixture, name: &str, expires: i64) {
     let data = json!({ "expiration": base64(&at(expires)) });
     let token = json!({ "type": "bootstrap.kubernetes.io/token", "data": data });
-    town.add("v1", "Secret", "kube-system", name, token);
+    fixture.add("v1", "Secret", "kube-system", name, token);
 }
 
 fn base64(text: &str) -> String {
@@ -98,15 +100,15 @@ fn base64(text: &str) -> String {
 }
 
 /// One of nearly everything.
-fn small_town() -> Town {
-    let mut town = Town::default();
-    node(&mut town, "a", true);
-    node(&mut town, "c", false);
+fn small_town() -> Fixture {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a", true);
+    node(&mut fixture, "c", false);
     for name in ["import", "export"] {
-        job(&mut town, name, -100, 600);
+        job(&mut fixture, name, -100, 600);
         for number in 1..=2 {
             pod(
-                &mut town,
+                &mut fixture,
                 &format!("{name}-{number}"),
                 "a",
                 "Succeeded",
@@ -115,11 +117,11 @@ fn small_town() -> Town {
         }
     }
     let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "scratch" } }] } });
-    town.change_last(uses);
-    deleted_claim(&mut town, "scratch");
-    pod(&mut town, "on-c", "c", "Running", json!({}));
+    fixture.change_last(uses);
+    deleted_claim(&mut fixture, "scratch");
+    pod(&mut fixture, "on-c", "c", "Running", json!({}));
     pod(
-        &mut town,
+        &mut fixture,
         "left-over",
         "a",
         "Running",
@@ -130,10 +132,10 @@ fn small_town() -> Town {
         "deletionTimestamp": at(-60),
         "deletionGracePeriodSeconds": 0,
     } });
-    pod(&mut town, "held", "", "Pending", held);
-    bootstrap_token(&mut town, "bootstrap-token-one", 3_600);
-    bootstrap_token(&mut town, "bootstrap-token-two", 36_000);
-    town
+    pod(&mut fixture, "held", "", "Pending", held);
+    bootstrap_token(&mut fixture, "bootstrap-token-one", 3_600);
+    bootstrap_token(&mut fixture, "bootstrap-token-two", 36_000);
+    fixture
 }
 
 #[test]
@@ -145,21 +147,21 @@ fn a_small_cluster_word_by_word() {
 const GOLDEN: &str = include_str!("small_town.txt");
 
 #[test]
-fn what_is_not_known_is_told_with_what_would_have_to_be() {
-    let mut town = Town::default();
-    job(&mut town, "import", -100, 600);
-    town.add("batch/v1", "Job", "shop", "bare-1", json!({}));
-    town.add("batch/v1", "Job", "shop", "bare-2", json!({}));
-    town.add(
+fn missing_data_is_named() {
+    let mut fixture = Fixture::default();
+    job(&mut fixture, "import", -100, 600);
+    fixture.add("batch/v1", "Job", "shop", "bare-1", json!({}));
+    fixture.add("batch/v1", "Job", "shop", "bare-2", json!({}));
+    fixture.add(
         "v1",
         "Secret",
         "shop",
         "tls",
         owned("cert-manager.io/v1", "Certificate", "tls"),
     );
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
     let mut reader = Reader::new(VERSION).complete("jobs").complete("pods");
-    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let cluster = Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
     let forecast = forecast_of(&cluster);
     let text = forecast.to_text(Detail::default());
@@ -183,8 +185,8 @@ fn what_is_not_known_is_told_with_what_would_have_to_be() {
 }
 
 #[test]
-fn where_nothing_goes_that_is_said() {
-    let text = forecast(&Town::default()).to_text(Detail::default());
+fn a_forecast_without_changes_says_so() {
+    let text = forecast(&Fixture::default()).to_text(Detail::default());
     assert!(
         text.starts_with("2026-05-01 12:00:00 UTC to 2026-05-01 18:00:00 UTC (6h): nothing changes\n"),
         "{text}"
@@ -193,19 +195,19 @@ fn where_nothing_goes_that_is_said() {
 
 #[test]
 fn names_and_instants_are_cut_with_counts() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     for number in 0..5 {
-        job(&mut town, &format!("same-{number}"), -100, 600);
+        job(&mut fixture, &format!("same-{number}"), -100, 600);
     }
     for number in 0..3 {
-        job(&mut town, &format!("later-{number}"), -100, 700 + number * 100);
+        job(&mut fixture, &format!("later-{number}"), -100, 700 + number * 100);
     }
     let detail = Detail {
         objects_max: 2,
         instants_max: 2,
         ..Detail::default()
     };
-    let text = forecast(&town).to_text(detail);
+    let text = forecast(&fixture).to_text(detail);
     for expected in [
         "5 jobs: it finished 10m ago",
         "shop/same-0, shop/same-1 and 3 more\n",
@@ -316,18 +318,18 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
 }
 
 /// Every name is unlike any part of another.
-pub(crate) fn town(things: &[Thing]) -> Town {
-    let mut town = Town::default();
-    node(&mut town, "a", true);
+pub(crate) fn fixture(things: &[Thing]) -> Fixture {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a", true);
     for (number, thing) in things.iter().enumerate() {
         let name = format!("t{number:02}");
         match thing {
             Thing::Job { finished, ttl, pods } => {
-                job(&mut town, &name, *finished, *ttl);
+                job(&mut fixture, &name, *finished, *ttl);
                 for (at, is_running) in pods.iter().enumerate() {
                     let phase = if *is_running { "Running" } else { "Failed" };
                     pod(
-                        &mut town,
+                        &mut fixture,
                         &format!("p{at}of{number:02}"),
                         "a",
                         phase,
@@ -335,9 +337,9 @@ pub(crate) fn town(things: &[Thing]) -> Town {
                     );
                 }
             }
-            Thing::Token { expires } => bootstrap_token(&mut town, &name, *expires),
-            Thing::LostPod => pod(&mut town, &name, "lost", "Running", json!({})),
-            Thing::LeftOver => town.add(
+            Thing::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
+            Thing::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
+            Thing::LeftOver => fixture.add(
                 "v1",
                 "ConfigMap",
                 "shop",
@@ -346,7 +348,7 @@ pub(crate) fn town(things: &[Thing]) -> Town {
             ),
             Thing::HeldPod => {
                 pod(
-                    &mut town,
+                    &mut fixture,
                     &name,
                     "lost",
                     "Running",
@@ -354,11 +356,11 @@ pub(crate) fn town(things: &[Thing]) -> Town {
                 );
             }
             Thing::Claim { has_user } => {
-                deleted_claim(&mut town, &name);
+                deleted_claim(&mut fixture, &name);
                 if *has_user {
                     let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
                     pod(
-                        &mut town,
+                        &mut fixture,
                         &format!("u{number:02}"),
                         "a",
                         "Running",
@@ -368,7 +370,7 @@ pub(crate) fn town(things: &[Thing]) -> Town {
             }
             Thing::Request { since } => {
                 let denied = json!({ "spec": {}, "status": condition("Denied", *since) });
-                town.add(
+                fixture.add(
                     "certificates.k8s.io/v1",
                     "CertificateSigningRequest",
                     "",
@@ -382,9 +384,9 @@ pub(crate) fn town(things: &[Thing]) -> Town {
                     "spec": { "finalizers": ["kubernetes"] },
                     "status": { "phase": "Terminating" },
                 });
-                town.add("v1", "Namespace", "", &name, deleted);
+                fixture.add("v1", "Namespace", "", &name, deleted);
                 for object in 0..*objects {
-                    town.add(
+                    fixture.add(
                         "v1",
                         "ConfigMap",
                         &name,
@@ -395,7 +397,7 @@ pub(crate) fn town(things: &[Thing]) -> Town {
             }
         }
     }
-    town
+    fixture
 }
 
 /// The text without the namespaces that follow `-n`.
@@ -455,8 +457,8 @@ proptest! {
 
     /// The timeline of the text names every object that goes, once, within 120 columns.
     #[test]
-    fn texts_name_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&town(&things));
+    fn texts_name_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
+        let forecast = forecast(&fixture(&things));
         let text = forecast.to_text(Detail::everything());
         let timeline = events_of(&text);
         let named = names(timeline);
@@ -472,8 +474,8 @@ proptest! {
 
     /// The events of the JSON hold every object that goes, once, at its time, and are in order.
     #[test]
-    fn json_holds_what_goes_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&town(&things));
+    fn json_has_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
+        let forecast = forecast(&fixture(&things));
         let value = forecast.to_json();
         let events = value["events"].as_array().unwrap();
         let subjects = events.iter().flat_map(|event| {
@@ -508,7 +510,7 @@ proptest! {
     /// Texts depend on the forecast alone, not on the order of the dump.
     #[test]
     fn the_order_of_the_dump_does_not_matter(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
-        let here = town(&things);
+        let here = fixture(&things);
         let mut there = here.clone();
         let mut seed = seed | 1;
         for at in (1..there.objects.len()).rev() {

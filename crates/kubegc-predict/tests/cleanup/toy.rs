@@ -7,7 +7,7 @@ use kubegc_core::{DeleteOptions, record::Resource};
 use kubegc_predict::Question;
 use serde_json::json;
 
-use crate::town::{DAY, Town, VERSION, ask, at, noon};
+use crate::fixture::{DAY, Fixture, VERSION, ask, at, noon};
 
 /// Deletes ConfigMaps named `scratch` two hours after their creation.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ impl Controller for Scratch {
 
 #[test]
 fn a_controller_of_ones_own_is_part_of_a_forecast() {
-    let mut town = Town::default();
+    let mut fixture = Fixture::default();
     for name in ["scratch", "settings"] {
-        town.add(
+        fixture.add(
             "v1",
             "ConfigMap",
             "shop",
@@ -59,7 +59,7 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
         );
     }
     let gone = |frame: &Question| -> Vec<(String, u64, String)> {
-        let forecast = ask(&town.cluster(), &frame.clone().at(noon()));
+        let forecast = ask(&fixture.cluster(), &frame.clone().at(noon()));
         let collected = forecast.removals();
         collected
             .map(|gone| {

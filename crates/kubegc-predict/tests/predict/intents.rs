@@ -247,12 +247,9 @@ Assumed:
         &web(),
         Assumptions::default(),
         &[labelled("pods", Some("other"), "app=web")],
-        r#"nothing changes
+        r#"No resources found in other namespace of the dump; did you mean -n shop?
 
 Requests: 0
-
-Notes:
-  ! no object of the dump matches the selectors
 
 Assumed:
   - pods end after their grace period
@@ -299,7 +296,7 @@ Assumed:
 }
 
 #[test]
-fn a_held_object_goes_once_its_finalizer_is_released() {
+fn an_object_is_deleted_after_its_finalizer_is_removed() {
     let items = [with(
         object("v1", "shop/ConfigMap/a", &[]),
         "finalizers",
@@ -399,7 +396,7 @@ Assumed:
 }
 
 #[test]
-fn a_namespace_goes_with_its_content_pods_first() {
+fn a_namespace_is_deleted_after_its_content_and_pods_first() {
     let mut items = web();
     items.push(object("v1", "/Namespace/shop", &[]));
     items.push(object("v1", "/Namespace/other", &[]));
@@ -482,7 +479,7 @@ Assumed:
 }
 
 #[test]
-fn a_definition_goes_with_its_objects_and_their_dependents() {
+fn a_definition_is_deleted_with_its_objects_and_their_dependents() {
     let items = [
         common::widget_definition(),
         object("example.com/v1", "shop/Widget/a", &[]),
@@ -613,7 +610,7 @@ fn a_precondition_that_does_not_hold_is_refused() {
 }
 
 #[test]
-fn a_pod_that_goes_below_a_controller_that_stays_may_come_again() {
+fn a_deleted_pod_of_a_kept_controller_may_be_created_again() {
     let cluster = common::complete(&web());
     let forecast = cluster
         .predict(&[delete("shop/Pod/web-1-a", DeleteOptions::default())])

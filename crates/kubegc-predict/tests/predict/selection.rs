@@ -1,7 +1,9 @@
 //! The arguments of `kubectl delete` on a dump.
 
-use kubegc_core::KubernetesVersion;
-use kubegc_predict::{Assumptions, Cluster, Selection, Target};
+use std::time::Duration;
+
+use kubegc_core::{DeleteOptions, KubernetesVersion};
+use kubegc_predict::{Assumptions, Cluster, Detail, Intent, Selection, Target};
 use kubegc_snapshot::{Reader, Snapshot};
 
 const DUMP: &str = r#"
@@ -278,4 +280,49 @@ fn a_type_of_two_groups_means_the_one_in_the_dump() {
     let both = format!("{old}---\n{}", deployment("apps/v1", "web"));
     let ambiguous = "resource type \"deploy\" is ambiguous: use deployments.apps or deployments.extensions";
     assert_eq!(targets(&both, &["deploy", "web"]), Err(ambiguous.to_owned()));
+}
+
+/// kubectl prints "No resources found in shop namespace." and exits with 0.
+#[test]
+fn a_selector_without_matches_names_similar_labels_and_other_namespaces() {
+    let cluster = cluster();
+    for (namespace, label, expected) in [
+        (
+            Some("shop"),
+            "app=chekout",
+            "No resources found in shop namespace of the dump; did you mean -l app=checkout?\n",
+        ),
+        (
+            Some("shop"),
+            "apps=checkout",
+            "No resources found in shop namespace of the dump; did you mean -l app=checkout?\n",
+        ),
+        (
+            Some("test"),
+            "app=checkout",
+            "No resources found in test namespace of the dump; did you mean -n shop?\n",
+        ),
+        (None, "tier=x", "No resources found in the dump\n"),
+    ] {
+        let mut selection = Selection::default();
+        selection.arguments = vec!["deployments".into()];
+        selection.namespace = namespace.map(Into::into);
+        selection.selector = Some(label.parse().expect("a selector"));
+        let targets = selection.targets(&cluster).expect("a selection");
+        let intents: Vec<Intent> = targets
+            .into_iter()
+            .map(|target| Intent {
+                target,
+                options: DeleteOptions::default(),
+                after: Duration::ZERO,
+            })
+            .collect();
+        let forecast = cluster.predict(&intents).expect("a forecast");
+        let text = forecast.to_text(Detail::default());
+        assert!(text.starts_with(expected), "{text}");
+        assert!(
+            !text.contains("nothing changes") && !text.contains("Notes:"),
+            "{text}"
+        );
+    }
 }

@@ -353,7 +353,7 @@ fn kinds_that_are_declared_complete_and_missing_are_found() {
 
 /// Point 8: reasons name the right object.
 #[test]
-fn two_kinds_of_one_name_are_told_apart() {
+fn two_kinds_of_one_name_are_distinguished() {
     let definition = json!({
         "spec": {
             "group": "serving.knative.dev",

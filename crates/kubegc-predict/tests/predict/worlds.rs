@@ -51,11 +51,11 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
     for (kind, expected) in [
         (
             owner("apps/v1", "Deployment", "web"),
-            "whether deployment/web -n shop exists: dump all deployments.apps and declare them complete",
+            "whether deployment/web -n shop exists: add the output of `kubectl get deployments.apps -A -o json` and declare it complete",
         ),
         (
             owner("v1", "Node", "one"),
-            "whether node/one exists: dump all nodes and declare them complete",
+            "whether node/one exists: add the output of `kubectl get nodes -A -o json` and declare it complete",
         ),
         (
             owner("example.org/v1", "Gadget", "g"),
@@ -84,7 +84,7 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
 }
 
 #[test]
-fn each_fate_names_only_what_it_hangs_on() {
+fn each_fate_names_only_the_data_that_it_depends_on() {
     let root = owner("v1", "ConfigMap", "root");
     let items = [
         config_map("root", json!([])),
@@ -95,8 +95,8 @@ fn each_fate_names_only_what_it_hangs_on() {
     ];
     let cluster = cluster(&items, &["configmaps"]);
     let forecast = root_deleted(&cluster);
-    let one = "whether secret/one -n shop exists: dump all secrets and declare them complete";
-    let two = "whether secret/two -n shop exists: dump all secrets and declare them complete";
+    let one = "whether secret/one -n shop exists: add the output of `kubectl get secrets -A -o json` and declare it complete";
+    let two = "whether secret/two -n shop exists: add the output of `kubectl get secrets -A -o json` and declare it complete";
     for (name, expected) in [
         ("root", "deleted"),
         ("a", one),
@@ -147,7 +147,7 @@ fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
 }
 
 #[test]
-fn kinds_that_were_not_dumped_may_hold_up_what_goes() {
+fn undumped_kinds_may_block_a_deletion() {
     let cluster = cluster(&[config_map("root", json!([]))], &["configmaps"]);
     let forecast = root_deleted(&cluster);
     let [Finding::UnseenDependents { kinds }] = forecast.findings.as_slice() else {
@@ -179,8 +179,8 @@ fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
         .map(|fate| format!("{}: {}", fate.object.short(), missing(&fate.fate).join("; ")))
         .collect();
     let expected = [
-        "pod/router-6c9b7d-x2x4z -n shop-system: whether replicaset/router-6c9b7d -n shop-system exists: dump all replicasets.apps and declare them complete",
-        "pod/scheduler-node-1 -n shop-system: whether node/node-1 exists: dump all nodes and declare them complete",
+        "pod/router-6c9b7d-x2x4z -n shop-system: whether replicaset/router-6c9b7d -n shop-system exists: add the output of `kubectl get replicasets.apps -A -o json` and declare it complete",
+        "pod/scheduler-node-1 -n shop-system: whether node/node-1 exists: add the output of `kubectl get nodes -A -o json` and declare it complete",
         "replicaset/queue-5f -n shop-system: what mail.example.com/v1beta1/Queue is: add the output of `kubectl api-resources`",
     ];
     assert_eq!(open, expected);

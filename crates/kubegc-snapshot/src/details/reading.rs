@@ -115,13 +115,13 @@ impl Reading<'_> {
 
     /// Names a field that is not there and should be.
     pub(crate) fn missing(&mut self, path: Path<'_>) {
-        let flaw = (Problem::MissingField, path.to_string(), "not there".to_owned());
+        let flaw = (Problem::MissingField, path.to_string(), "missing".to_owned());
         self.flaws.push(flaw);
     }
 
     /// Reports that a field is absent, and the value that is assumed.
     pub(crate) fn assumed(&mut self, path: Path<'_>, value: &str) {
-        let detail = format!("not there: {value} is assumed");
+        let detail = format!("missing: {value} is assumed");
         self.flaws.push((Problem::Assumed, path.to_string(), detail));
     }
 

@@ -204,7 +204,7 @@ fn fits(item: &Item<'_>, resource: Resource) -> Result<(), DocumentError> {
 }
 
 fn meta(item: &Item<'_>, store: &mut Store) -> Result<ObjectMeta, DocumentError> {
-    let missing = |field: &str| DocumentError::new(format!("{field}: not there"));
+    let missing = |field: &str| DocumentError::new(format!("{field}: missing"));
     let meta = item.meta.as_ref().ok_or_else(|| missing("metadata"))?;
     let name = meta.name.as_ref().map_or("", Text::as_str);
     if name.is_empty() {

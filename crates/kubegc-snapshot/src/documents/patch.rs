@@ -136,13 +136,13 @@ impl<'d> Read<'d> {
     }
 
     fn uid(&self) -> Result<Option<String>, DocumentError> {
-        let missing = || DocumentError::new("metadata.uid: not there, so the patch has no precondition");
+        let missing = || DocumentError::new("metadata.uid: missing, so the patch has no precondition");
         self.uid.map(|uid| Some(uid.to_owned())).ok_or_else(missing)
     }
 
     fn version(&self) -> Result<&'d str, DocumentError> {
         let missing =
-            || DocumentError::new("metadata.resourceVersion: not there, so the patch has no precondition");
+            || DocumentError::new("metadata.resourceVersion: missing, so the patch has no precondition");
         self.version.ok_or_else(missing)
     }
 }

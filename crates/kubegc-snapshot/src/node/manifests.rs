@@ -153,7 +153,7 @@ fn uids(
             .map_or(&[][..], Vec::as_slice);
         let Some(newest) = of_name.iter().map(|sandbox| sandbox.created_at).max() else {
             return Err(format!(
-                "{}: pod {namespace}/{name} has no sandbox yet, so its uid cannot be told; or the node is not called {node_name}",
+                "{}: pod {namespace}/{name} has no sandbox yet, so its uid is unknown; or the node is not called {node_name}",
                 manifest.file
             ));
         };

@@ -47,7 +47,7 @@ impl PodsSeen {
             document.wrong(
                 NodeProblem::ListContinues,
                 &["metadata", "continue"],
-                "the list goes on",
+                "the list continues",
             );
         }
         if !is_pod && !map.contains_key("items") {

@@ -112,7 +112,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Re
         if pair[0].key == pair[1].key {
             let object = format!("record {}", pair[0].key);
             let (problem, detail) = if pair[0] == pair[1] {
-                (NodeProblem::Repeated, "stands there twice")
+                (NodeProblem::Repeated, "occurs twice")
             } else {
                 (
                     NodeProblem::Contradiction,

@@ -195,7 +195,7 @@ fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
 }
 
 #[test]
-fn odd_containers_are_taken_as_told_and_noted() {
+fn odd_containers_are_read_and_noted() {
     let cases: &[(Changes, &str, &str)] = &[
         (
             &[("state", "\"CONTAINER_PAUSED\"")],
@@ -304,7 +304,7 @@ fn ids_that_stand_there_twice_are_merged_or_refused() {
             "the same",
             vec![ps(&[container(&[]), container(&[])])],
             "c1",
-            "Repeated: f0, document 1: container web (c1): containers[1]: stands there twice",
+            "Repeated: f0, document 1: container web (c1): containers[1]: occurs twice",
         ),
         (
             "another",

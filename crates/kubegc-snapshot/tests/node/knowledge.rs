@@ -165,8 +165,8 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
             )],
             false,
             &[
-                "ListContinues: f0, document 1: metadata.continue: the list goes on",
-                "NotWhole: f0, document 1: metadata.continue: the list goes on",
+                "ListContinues: f0, document 1: metadata.continue: the list continues",
+                "NotWhole: f0, document 1: metadata.continue: the list continues",
             ],
         ),
         (
@@ -339,7 +339,7 @@ fn who_deletes_the_copy_of_a_static_pod_does_not_delete_the_pod() {
 }
 
 #[test]
-fn a_pod_that_is_told_twice_has_come_only_as_far_as_both_say() {
+fn a_pod_with_two_states_has_the_earlier_one() {
     let node = read(
         NodeReader::new(),
         &[
@@ -430,7 +430,7 @@ fn a_record_that_cannot_be_read_leaves_all_of_them_unknown() {
     assert_eq!(node.inventory.image_records.len(), 1);
     assert_eq!(
         findings(&node),
-        ["Repeated: f0, document 1: record a: key: stands there twice"]
+        ["Repeated: f0, document 1: record a: key: occurs twice"]
     );
 }
 

@@ -219,7 +219,7 @@ fn one_image_may_be_listed_once_for_each_runtime_handler() {
 }
 
 #[test]
-fn what_nobody_told_is_not_asked() {
+fn missing_listings_are_not_assumed() {
     let node = read(NodeReader::new(), &[&pods(&[sandbox(&[])])]);
     let inventory = &node.inventory;
     assert_eq!(show(&inventory.containers, |one| one.id.to_string()), "not asked");

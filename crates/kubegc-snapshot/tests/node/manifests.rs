@@ -309,7 +309,7 @@ fn where_no_sandbox_tells_the_uid_nothing_is_known() {
     let node = sim();
     let gone = run(&node, "default", "old-node-1", "old");
     node.end_sandbox(&gone.sandbox_id).expect("there is one");
-    let expected = "web.yaml: pod default/web-node-1 has no sandbox yet, so its uid cannot be told; or the node is not called Node-1";
+    let expected = "web.yaml: pod default/web-node-1 has no sandbox yet, so its uid is unknown; or the node is not called Node-1";
     assert_eq!(known(folder.path(), &node), Err(expected.to_owned()));
     let nameless = node
         .run_sandbox(&kubegc_core::node_facts::PodIdentity {

@@ -213,7 +213,7 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
         (
             "it goes on",
             r#"{"kind":"PodList","metadata":{"continue":"next"},"items":[]}"#.to_owned(),
-            "pods, document 1: metadata.continue: the list goes on",
+            "pods, document 1: metadata.continue: the list continues",
         ),
         (
             "a pod without uid",
@@ -325,7 +325,7 @@ fn a_whole_list_is_known_whoever_wrote_it() {
 }
 
 #[test]
-fn a_pod_that_is_younger_than_the_file_is_not_taken_for_one_that_is_gone() {
+fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pods.json");
     let node = sim();

@@ -110,8 +110,8 @@ fn leases() {
 
 #[test]
 fn namespaces() {
-    const NO_PHASE: &str = "status.phase: not there: Active is assumed";
-    const NO_STATUS: &str = "status: not there: that of a new object is assumed";
+    const NO_PHASE: &str = "status.phase: missing: Active is assumed";
+    const NO_STATUS: &str = "status: missing: that of a new object is assumed";
     let remaining = Condition {
         reason: "SomeResourcesRemain".into(),
         message: "pods.".into(),

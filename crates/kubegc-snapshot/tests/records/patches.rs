@@ -592,21 +592,21 @@ fn other_objects_and_odd_fields_are_refused() {
             nothing.clone(),
             phase(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so the patch has no precondition",
+            "metadata.resourceVersion: missing, so the patch has no precondition",
         ),
         (
             Form::Update,
             nothing.clone(),
             phase(),
             without("uid"),
-            "metadata.uid: not there, so the patch has no precondition",
+            "metadata.uid: missing, so the patch has no precondition",
         ),
         (
             MERGE,
             nothing.clone(),
             finalizer(),
             without("resourceVersion"),
-            "metadata.resourceVersion: not there, so the patch has no precondition",
+            "metadata.resourceVersion: missing, so the patch has no precondition",
         ),
         (
             MERGE,
@@ -684,13 +684,13 @@ fn documents_that_cannot_be_read_are_refused() {
             "not valid JSON: EOF while parsing an object at line 1 column 1",
         ),
         ("[]".to_owned(), "expected a map, found a list"),
-        ("{}".to_owned(), "metadata: not there"),
+        ("{}".to_owned(), "metadata: missing"),
         (
             r#"{"metadata":7}"#.to_owned(),
             "metadata: expected a map, found a number",
         ),
-        (with_meta(""), "metadata.name: not there"),
-        (with_meta(r#""name":"a""#), "metadata.uid: not there"),
+        (with_meta(""), "metadata.name: missing"),
+        (with_meta(r#""name":"a""#), "metadata.uid: missing"),
         (
             with_meta(r#""name":7,"uid":"1""#),
             "metadata.name: expected a string, found a number",
@@ -707,7 +707,7 @@ fn documents_that_cannot_be_read_are_refused() {
             with_meta(
                 r#""name":"a","uid":"1","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n"}]"#,
             ),
-            "metadata.ownerReferences[0].uid: not there",
+            "metadata.ownerReferences[0].uid: missing",
         ),
         (
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"1"}}"#.to_owned(),

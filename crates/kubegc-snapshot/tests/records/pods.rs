@@ -164,8 +164,8 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
         pod_group: Field::Unread,
         ..phase("Pending".into())
     };
-    const NO_PHASE: &[&str] = &["status.phase: not there: Pending is assumed"];
-    const NO_STATUS: &[&str] = &["status: not there: that of a new object is assumed"];
+    const NO_PHASE: &[&str] = &["status.phase: missing: Pending is assumed"];
+    const NO_STATUS: &[&str] = &["status: missing: that of a new object is assumed"];
     let cases: [(Value, Pod, &[&str]); 8] = [
         (
             json!({ "spec": {}, "status": { "phase": "Pending" } }),
@@ -211,7 +211,7 @@ fn absent_fields_are_unset_and_stripped_ones_are_unread() {
     for body in [json!({}), json!({ "spec": null, "status": null })] {
         check(
             Resource::Pods,
-            [(body.clone(), Body::Unread, &["status.phase: not there"])],
+            [(body.clone(), Body::Unread, &["status.phase: missing"])],
         );
         assert_eq!(live(Resource::Pods, body), Body::Pod(Pod::default()));
     }

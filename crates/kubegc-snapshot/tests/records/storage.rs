@@ -35,7 +35,7 @@ fn claim_ref(namespace: &str, name: &str, uid: &str) -> Field<Option<ClaimRef>> 
 }
 
 /// The API server always sets it.
-const NO_PHASE: &str = "status.phase: not there";
+const NO_PHASE: &str = "status.phase: missing";
 
 #[test]
 fn volumes() {

@@ -109,8 +109,8 @@ fn jobs() {
 
 /// The API server has a default for each.
 const NO_LIMITS: [&str; 2] = [
-    "spec.failedJobsHistoryLimit: not there",
-    "spec.successfulJobsHistoryLimit: not there",
+    "spec.failedJobsHistoryLimit: missing",
+    "spec.successfulJobsHistoryLimit: missing",
 ];
 
 #[test]

@@ -156,8 +156,19 @@ fn documents_that_cannot_be_read_are_refused() {
         ),
         (
             "helm",
-            b"---\n# Source: web/templates/a.yaml\nkind: Pod\n",
-            "f: looks like a Helm template, which is not read; dump the objects from the cluster with kubectl get -o json: a chart has no uids",
+            b"---\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}-a\n",
+            "f: looks like a Helm template, which is not read; render it with helm template, or dump the objects from the cluster with kubectl get -o json",
+        ),
+        (
+            "aliases",
+            b"a: &a [x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b]\n\
+d: &d [*c, *c, *c, *c, *c, *c, *c, *c]\nkind: Pod\n",
+            "f, document 1: line 4, column 8: not valid YAML: too many aliases, anchors or nested collections for one object",
+        ),
+        (
+            "items without a kind",
+            b"{\"items\":[{\"metadata\":{\"name\":\"a\"}}]}",
+            "f, document 1: not an API object: neither the list nor its items have a kind; give it with read_as",
         ),
     ];
     for (name, text, expected) in cases {
@@ -246,11 +257,11 @@ fn bad_fields_become_findings_and_the_object_stays() {
     let cases: &[(&str, &str)] = &[
         (
             r#""name":"a","namespace":"shop","resourceVersion":"7""#,
-            "NoUid: {}metadata.uid: not there",
+            "NoUid: {}metadata.uid: missing",
         ),
         (
             r#""name":"a","namespace":"shop","uid":"","resourceVersion":"7""#,
-            "NoUid: {}metadata.uid: not there",
+            "NoUid: {}metadata.uid: missing",
         ),
         (
             r#""name":"a","namespace":"shop","uid":"1","ownerReferences":{}"#,
@@ -262,7 +273,7 @@ fn bad_fields_become_findings_and_the_object_stays() {
         ),
         (
             r#""name":"a","namespace":"shop","uid":"1","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n"}]"#,
-            "IncompleteOwner: {}metadata.ownerReferences[0].uid: not there",
+            "IncompleteOwner: {}metadata.ownerReferences[0].uid: missing",
         ),
         (
             r#""name":"a","namespace":"shop","uid":"1","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"2","controller":"yes"}]"#,
@@ -308,7 +319,7 @@ fn objects_without_identity_are_counted_and_their_kind_is_incomplete() {
     for (object, expected, only_pods) in [
         (
             pod(r#""namespace":"shop","uid":"1""#),
-            "Unreadable: f, document 1, items[0]: Pod shop/?: metadata.name: not there, so the object cannot be named",
+            "Unreadable: f, document 1, items[0]: Pod shop/?: metadata.name: missing, so the object cannot be named",
             true,
         ),
         (
@@ -323,7 +334,7 @@ fn objects_without_identity_are_counted_and_their_kind_is_incomplete() {
         ),
         (
             "7".to_owned(),
-            "Unreadable: f, document 1, items[0]: ? ?: expected a map, found a number",
+            "Unreadable: f, document 1, items[0]: ?: expected a map, found a number",
             false,
         ),
     ] {
@@ -402,7 +413,7 @@ fn scopes_kinds_and_missing_status_are_found() {
     assert_eq!(
         findings(&no_namespace),
         [
-            "WrongScope: f, document 1, items[0]: Pod a: metadata.namespace: not there, and the kind is namespaced"
+            "WrongScope: f, document 1, items[0]: Pod a: metadata.namespace: missing, and the kind is namespaced"
         ]
     );
     let unknown = snapshot(&[
@@ -411,7 +422,7 @@ fn scopes_kinds_and_missing_status_are_found() {
     assert_eq!(
         findings(&unknown),
         [
-            "InferredKind: Widget ?: 1 objects of example.com/v1/Widget, which is neither built in nor defined: \
+            "InferredKind: Widget: 1 object of example.com/v1/Widget, which is neither built in nor defined: \
              taken as widgets.example.com: cluster-scoped, because none of them has a namespace"
         ]
     );
@@ -421,7 +432,7 @@ fn scopes_kinds_and_missing_status_are_found() {
     ]);
     assert_eq!(
         findings(&no_status),
-        ["MissingField: f, document 1, items[0]: Pod shop/a: status.phase: not there"]
+        ["MissingField: f, document 1, items[0]: Pod shop/a: status.phase: missing"]
     );
 }
 
@@ -443,7 +454,7 @@ fn findings_are_listed_up_to_a_bound_and_all_counted() {
 }
 
 #[test]
-fn a_yaml_list_that_ends_inside_a_line_may_be_cut_whatever_stands_last() {
+fn a_yaml_list_that_ends_inside_a_line_may_be_cut_off() {
     let item = "- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop, uid: '1'}, status: {phase: Running}}";
     for (text, is_cut) in [
         (format!("kind: List\napiVersion: v1\nitems:\n{item}\n"), false),

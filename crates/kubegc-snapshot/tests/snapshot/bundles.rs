@@ -97,6 +97,11 @@ fn a_support_bundle_is_read() {
         object("v1", "Pod", "shop", "web").replace("Running", "***HIDDEN***")
     );
     let nodes = format!("[{}]", untyped(&object("v1", "Node", "", "n")));
+    // Up to 2022 the list of the Go client, which says no kind.
+    let definitions = r#"{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"gadgets.example.com","uid":"d1"},
+        "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},
+            "versions":[{"name":"v1","served":true,"storage":true}]},
+        "status":{"conditions":[{"type":"Established","status":"True"}]}}]}"#;
     let resources = r#"[{"kind":"APIResourceList","groupVersion":"example.com/v1","resources":[
         {"name":"widgets","singularName":"","namespaced":true,"kind":"Widget","verbs":["delete","get","list","watch"]},
         {"name":"widgets/status","singularName":"","namespaced":true,"kind":"Widget","verbs":["get"]}]},
@@ -107,6 +112,7 @@ fn a_support_bundle_is_read() {
         ("version.txt", "1.2\n"),
         ("analysis.json", r#"[{"name": "x", "severity": "debug"}]"#),
         ("cluster-resources/nodes.json", &nodes),
+        ("cluster-resources/custom-resource-definitions.json", definitions),
         ("cluster-resources/pods/shop.json", &pods),
         ("cluster-resources/pods-errors.json", "null"),
         ("cluster-resources/pods/logs/shop/web/app.log", "{"),
@@ -133,7 +139,7 @@ fn a_support_bundle_is_read() {
     assert_eq!(
         render(&snapshot),
         "Node/n uid=Node-n rv=\nshop/Pod/web uid=Pod-web rv= details=?/***HIDDEN***/?\n\
-         shop/Widget/blue uid=w1 rv=\nshop/Widget/red uid=w2 rv=\nClusterRole/view uid=ClusterRole-view rv=\n"
+         CustomResourceDefinition/gadgets.example.com uid=d1 rv= details=Gadget/v1/\nshop/Widget/blue uid=w1 rv=\nshop/Widget/red uid=w2 rv=\nClusterRole/view uid=ClusterRole-view rv=\n"
     );
     let root = "dump.tar.gz";
     assert_eq!(
@@ -327,13 +333,13 @@ fn an_insights_archive_is_read() {
     assert_eq!(
         inferred,
         [
-            "InferredKind: ClusterOperator ?: 1 objects of config.openshift.io/v1/ClusterOperator, which is neither built in nor defined: \
+            "InferredKind: ClusterOperator: 1 object of config.openshift.io/v1/ClusterOperator, which is neither built in nor defined: \
              taken as clusteroperators.config.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: ClusterVersion ?: 1 objects of config.openshift.io/v1/ClusterVersion, which is neither built in nor defined: \
+            "InferredKind: ClusterVersion: 1 object of config.openshift.io/v1/ClusterVersion, which is neither built in nor defined: \
              taken as clusterversions.config.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: Config ?: 1 objects of imageregistry.operator.openshift.io/v1/Config, which is neither built in nor defined: \
+            "InferredKind: Config: 1 object of imageregistry.operator.openshift.io/v1/Config, which is neither built in nor defined: \
              taken as configs.imageregistry.operator.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: DNS ?: 1 objects of operator.openshift.io/v1/DNS, which is neither built in nor defined: \
+            "InferredKind: DNS: 1 object of operator.openshift.io/v1/DNS, which is neither built in nor defined: \
              taken as dnses.operator.openshift.io: cluster-scoped, because none of them has a namespace",
         ]
     );

@@ -117,7 +117,7 @@ fn a_listing_that_contradicts_a_definition_is_found() {
     let snapshot = reader.finish().expect("read");
     assert_eq!(
         findings(&snapshot)[1],
-        "ConflictingDefinition: Widget ?: widgets.example.com has it as namespaced Widget (widgets), already known is cluster-scoped Widget (widgets)"
+        "ConflictingDefinition: Widget: widgets.example.com has it as namespaced Widget (widgets), already known is cluster-scoped Widget (widgets)"
     );
 }
 
@@ -133,7 +133,7 @@ fn a_definition_that_is_not_established_serves_nothing() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!(
         found[1],
-        "NotEstablished: Widget ?: widgets.example.com is not established, so Widget is not served"
+        "NotEstablished: Widget: widgets.example.com is not established, so Widget is not served"
     );
 }
 
@@ -218,7 +218,7 @@ fn page(version: &str, meta: &str, names: &[&str]) -> String {
 }
 
 #[test]
-fn a_list_that_goes_on_elsewhere_is_incomplete_whatever_was_declared() {
+fn a_list_that_continues_elsewhere_is_incomplete_whatever_was_declared() {
     let first = page("7", r#","continue":"abc","remainingItemCount":2"#, &["a", "b"]);
     let middle = page("7", r#","continue":"def""#, &["c"]);
     let last = page("7", "", &["d"]);

@@ -236,7 +236,7 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
     let error = read("dump", pods.as_bytes()).expect_err("no kind");
     assert_eq!(
         error.to_string(),
-        "dump, document 1: not an API object: it has items and no kind, so it is cut off or no list of objects"
+        "dump, document 1: not an API object: neither the list nor its items have a kind; give it with read_as"
     );
     let odd = read(
         "nodes.json",
@@ -248,7 +248,7 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
 }
 
 #[test]
-fn keys_that_stand_twice_are_named_and_the_last_one_counts() {
+fn keys_that_occur_twice_are_findings_and_the_last_one_counts() {
     for (text, expected) in [
         (POD.replace(r#""name":"a""#, r#""name":"b","name":"a""#), "Pod shop/a: metadata.name"),
         (POD.replace(r#""kind":"Pod""#, r#""kind":"Node","kind":"Pod""#), "Pod shop/a: kind"),
@@ -272,7 +272,7 @@ fn keys_that_stand_twice_are_named_and_the_last_one_counts() {
             assert_eq!(object.meta.uid.to_string(), "1");
             assert_eq!(
                 findings(&snapshot),
-                [format!("DuplicateKey: {place}: {expected}: there several times; the last one was kept")]
+                [format!("DuplicateKey: {place}: {expected}: occurs several times; the last one is kept")]
             );
             assert!(!object.flawed);
             assert!(snapshot.completeness.of("", "Pod").is_complete());
@@ -281,7 +281,7 @@ fn keys_that_stand_twice_are_named_and_the_last_one_counts() {
     let list = format!(r#"{{"apiVersion":"v2","apiVersion":"v1","kind":"PodList","items":[{POD}]}}"#);
     assert_eq!(
         findings(&complete("f", &list)),
-        ["DuplicateKey: f, document 1: apiVersion: there several times; the last one was kept"]
+        ["DuplicateKey: f, document 1: apiVersion: occurs several times; the last one is kept"]
     );
     let twice = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{POD}],"items":[]}}"#);
     let error = read("f", twice.as_bytes()).expect_err("objects that do not count");

@@ -201,6 +201,7 @@ fn lists_of_other_shapes_are_read() {
     let line = "shop/Pod/a uid=1 rv= details=?/Running/?\n";
     for (name, text, expected) in [
         ("array", format!("[{pod}]"), line),
+        ("no kind of list", format!(r#"{{"items":[{pod}]}}"#), line),
         ("nested", format!(r#"{{"kind":"List","apiVersion":"v1","items":[{{"kind":"PodList","apiVersion":"v1","items":[{pod}]}}]}}"#), line),
         ("null items", r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}"#.to_owned(), ""),
         ("flow yaml", format!("kind: List\napiVersion: v1\nitems: [{pod}]\n"), line),
@@ -234,7 +235,7 @@ fn layouts_that_are_no_dumps_are_refused() {
         (
             "helm",
             vec!["Chart.yaml", "templates/a.yaml"],
-            "looks like a Helm chart, which is not read; dump the objects from the cluster with kubectl get -o json: a chart has no uids",
+            "looks like a Helm chart, which is not read; render it with helm template, or dump the objects from the cluster with kubectl get -o json",
         ),
         (
             "etcd",
@@ -254,7 +255,7 @@ fn layouts_that_are_no_dumps_are_refused() {
         assert!(reader.finish().is_err(), "{name}");
     }
     let mut none = reader();
-    let error = none.read_path(&data("missing")).expect_err("not there");
+    let error = none.read_path(&data("missing")).expect_err("missing");
     assert_eq!(
         error.to_string(),
         format!("{}: cannot be read", data("missing").display())

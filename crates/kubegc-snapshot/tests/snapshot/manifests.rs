@@ -65,7 +65,7 @@ fn objects_without_uid_are_identified_by_name() {
         [&Problem::Assumed]
     );
     assert!(findings(&snapshot).contains(
-        &"Assumed: app.yaml, document 3: ConfigMap shop/web: metadata.ownerReferences[0].uid: not there: assumed:apps/Deployment/shop/web is assumed"
+        &"Assumed: app.yaml, document 3: ConfigMap shop/web: metadata.ownerReferences[0].uid: missing: assumed:apps/Deployment/shop/web is assumed"
             .to_owned()
     ));
 }
@@ -99,7 +99,19 @@ fn references_that_disagree_leave_the_uid_unknown() {
 fn a_reference_without_uid_to_an_absent_object_is_incomplete() {
     let snapshot = snapshot(&APP.replace("kind: Deployment, name: web}", "kind: Deployment, name: api}"));
     assert!(findings(&snapshot).contains(
-        &"IncompleteOwner: app.yaml, document 3: ConfigMap shop/web: metadata.ownerReferences[0].uid: not there"
+        &"IncompleteOwner: app.yaml, document 3: ConfigMap shop/web: metadata.ownerReferences[0].uid: missing"
             .to_owned()
     ));
+}
+
+#[test]
+fn the_output_of_helm_template_is_manifests() {
+    let text = "---\n# Source: web/templates/account.yaml\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: web\n\
+                ---\n# Source: web/templates/app.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n";
+    let snapshot = snapshot(text);
+    let names: Vec<String> = snapshot
+        .objects()
+        .map(|object| object.object_ref().short())
+        .collect();
+    assert_eq!(names, ["serviceaccount/web -n test", "deployment/web -n test"]);
 }

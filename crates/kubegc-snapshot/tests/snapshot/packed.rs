@@ -115,6 +115,14 @@ fn a_stream_is_read_as_what_it_holds() {
         ("big endian", utf16(&text, u16::to_be_bytes)),
         ("UTF-16 YAML", utf16(&yaml, u16::to_le_bytes)),
         ("UTF-16 in gzip", gzip(&utf16(&text, u16::to_le_bytes))),
+        (
+            "little endian without a mark",
+            utf16(&text, u16::to_le_bytes)[2..].to_vec(),
+        ),
+        (
+            "big endian YAML without a mark",
+            utf16(&yaml, u16::to_be_bytes)[2..].to_vec(),
+        ),
         ("UTF-8 with a mark", [b"\xef\xbb\xbf", &*text].concat()),
         ("UTF-8 YAML with a mark", [b"\xef\xbb\xbf", &*yaml].concat()),
     ] {
@@ -175,10 +183,7 @@ fn other_files_are_counted_and_not_listed() {
         ("logs/a.log", b"{"),
         ("._pods.json", b"\0\x05\x16\x07"),
         ("logs/b.log.gz", b"no gzip"),
-        (
-            "logs/logs.txt",
-            b"==== START logs for container a of pod b/c ====\n",
-        ),
+        ("logs/logs.txt", b"{\"level\":\"info\"}\nnot JSON\n"),
         ("package.json", b"{\"name\": \"x\", \"version\": \"1\"}"),
         ("null.json", b"null\n"),
         ("names.json", b"[\"a\", 7]"),
@@ -205,7 +210,7 @@ fn other_files_are_counted_and_not_listed() {
     ] {
         assert_eq!(snapshot.len(), 1);
         let found = findings(&snapshot);
-        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found.len(), 4, "{found:?}");
         assert!(
             found[0].starts_with(&format!("NotAnObject: {root}: 8 documents skipped: it ")),
             "{found:?}"
@@ -213,8 +218,9 @@ fn other_files_are_counted_and_not_listed() {
         assert_eq!(
             found[1..],
             [
+                format!("PassedOver: {root}: 1 file skipped: logs of containers"),
                 format!("PassedOver: {root}: 1 file skipped: metadata of macOS"),
-                format!("PassedOver: {root}: 4 files skipped: not JSON or YAML"),
+                format!("PassedOver: {root}: 3 files skipped: not JSON or YAML"),
             ]
         );
         assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 5);
@@ -419,7 +425,7 @@ fn a_member_cut_off_at_the_end_of_a_line_is_refused() {
 }
 
 #[test]
-fn what_unpacks_to_too_much_is_refused() {
+fn archives_that_unpack_to_too_much_are_refused() {
     let zeros = vec![b' '; 1 << 20];
     let nested = gzip(&gzip(&zeros));
     for (name, bomb) in [
@@ -451,4 +457,31 @@ fn what_unpacks_to_too_much_is_refused() {
     let archive = [header.as_bytes(), &*zeros].concat();
     let error = read("f", &gzip(&archive)).expect_err("too long").full_text();
     assert_eq!(error, "f: cannot be read: a member whose path is too long");
+}
+
+/// A folder of a program may hold links to files that were deleted, and pipes, on which a read would wait.
+#[cfg(unix)]
+#[test]
+fn links_to_missing_files_and_pipes_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("pods.json"), bytes("pods-raw.json")).expect("a file");
+    std::os::unix::fs::symlink("pods.json", path("same.json")).expect("a link");
+    std::os::unix::fs::symlink("deleted.json", path("link.json")).expect("a link");
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(path("pipe.json"))
+        .status();
+    assert!(pipe.expect("mkfifo").success());
+    let mut reader = reader();
+    reader.read_path(folder.path()).expect("a dump and other files");
+    let snapshot = reader.finish().expect("read");
+    assert_eq!(snapshot.len(), 1);
+    let root = folder.path().display();
+    let found = findings(&snapshot);
+    assert!(
+        found.contains(&format!(
+            "PassedOver: {root}: 2 files skipped: links and special files"
+        )),
+        "{found:?}"
+    );
 }

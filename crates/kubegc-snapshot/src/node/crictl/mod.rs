@@ -109,7 +109,7 @@ pub(crate) fn listing<T: Listed>(
                 entries.push(Arc::new(read));
             }
             Some(&at) if *entries[at] == read => {
-                entry.note(NodeProblem::Repeated, &[], "stands there twice");
+                entry.note(NodeProblem::Repeated, &[], "occurs twice");
             }
             Some(_) => {
                 entry.wrong(

@@ -23,11 +23,11 @@ pub(crate) fn at(seconds: i64) -> String {
 
 /// Objects of a cluster.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Town {
+pub(crate) struct Fixture {
     pub(crate) objects: Vec<Value>,
 }
 
-impl Town {
+impl Fixture {
     /// Adds an object; its uid is its kind and name, so that references are easily written.
     pub(crate) fn add(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) {
         let mut object = json!({
@@ -81,7 +81,7 @@ impl Town {
         for kind in kinds {
             reader = reader.complete(kind);
         }
-        reader.read("town.json", list.to_string().as_bytes()).unwrap();
+        reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
         Cluster::new(version, reader.finish().unwrap(), assumptions)
     }
 

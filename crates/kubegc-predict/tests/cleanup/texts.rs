@@ -9,20 +9,20 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    report::{events_of, forecast, thing, town, without_namespaces},
-    town::{
-        DAY, NODE_TAINTS, NODES, Town, VERSION, ask, at, at_most, bare_name, condition, noon, owner,
+    fixture::{
+        DAY, Fixture, NODE_TAINTS, NODES, VERSION, ask, at, at_most, bare_name, condition, noon, owner,
         without_instances,
     },
+    report::{events_of, fixture, forecast, thing, without_namespaces},
 };
 
-/// The cluster of a town of which only these kinds are complete.
-fn incomplete(town: &Town, complete: &[&str], assumptions: Assumptions) -> Cluster {
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": town.objects });
+/// The cluster of a fixture of which only these kinds are complete.
+fn incomplete(fixture: &Fixture, complete: &[&str], assumptions: Assumptions) -> Cluster {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
     let mut reader = complete
         .iter()
         .fold(Reader::new(VERSION), |reader, kind| reader.complete(kind));
-    reader.read("town.json", list.to_string().as_bytes()).unwrap();
+    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     Cluster::new(VERSION, reader.finish().unwrap(), assumptions)
 }
 
@@ -35,7 +35,7 @@ fn text(forecast: &Forecast) -> String {
 }
 
 #[track_caller]
-fn assert_told(text: &str, told: &[&str], not_told: &[&str]) {
+fn assert_text(text: &str, told: &[&str], not_told: &[&str]) {
     for expected in told {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
@@ -44,22 +44,22 @@ fn assert_told(text: &str, told: &[&str], not_told: &[&str]) {
     }
 }
 
-fn job(town: &mut Town, name: &str, rest: Value) {
+fn job(fixture: &mut Fixture, name: &str, rest: Value) {
     let finished =
         json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", -100) });
-    town.add("batch/v1", "Job", "shop", name, finished);
-    town.change_last(rest);
+    fixture.add("batch/v1", "Job", "shop", name, finished);
+    fixture.change_last(rest);
 }
 
-fn pod(town: &mut Town, name: &str, phase: &str, rest: Value) {
+fn pod(fixture: &mut Fixture, name: &str, phase: &str, rest: Value) {
     let pod = json!({ "spec": { "nodeName": "a", "containers": [] }, "status": { "phase": phase } });
-    town.add("v1", "Pod", "shop", name, pod);
-    town.change_last(rest);
+    fixture.add("v1", "Pod", "shop", name, pod);
+    fixture.change_last(rest);
 }
 
-fn node(town: &mut Town, name: &str) {
+fn node(fixture: &mut Fixture, name: &str) {
     let ready = json!({ "spec": { "providerID": "cloud://1" }, "status": condition("Ready", -3_600) });
-    town.add("v1", "Node", "", name, ready);
+    fixture.add("v1", "Node", "", name, ready);
 }
 
 fn deleted(seconds: i64, grace: i64) -> Value {
@@ -67,21 +67,21 @@ fn deleted(seconds: i64, grace: i64) -> Value {
 }
 
 #[test]
-fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
+fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
     // Whether the third pod goes for its owner decides whether there are too many.
-    let mut town = Town::default();
-    node(&mut town, "a");
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
     let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "ReplicaSet", "web", true) } });
-    pod(&mut town, "with-owner", "Succeeded", owned);
+    pod(&mut fixture, "with-owner", "Succeeded", owned);
     for (name, created) in [("old", -100_000), ("young", -60)] {
         pod(
-            &mut town,
+            &mut fixture,
             name,
             "Succeeded",
             json!({ "metadata": { "creationTimestamp": at(created) } }),
         );
     }
-    let cluster = incomplete(&town, &["pods", "nodes"], Assumptions::default());
+    let cluster = incomplete(&fixture, &["pods", "nodes"], Assumptions::default());
     let mut frame = frame();
     frame = frame.with(at_most(2));
     let forecast = ask(&cluster, &frame);
@@ -95,7 +95,7 @@ fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
         .split_once("\nEvents if ")
         .unwrap_or_else(|| panic!("{text}"));
     assert!(!above.contains("pods have ended"), "{text}");
-    assert_told(below, &["pod/old -n shop: "], &[]);
+    assert_text(below, &["pod/old -n shop: "], &[]);
     let value = forecast.to_json();
     assert_eq!(value["removals"], json!({}));
     let events = value["events"].as_array().unwrap();
@@ -106,19 +106,19 @@ fn what_hangs_on_unknown_owners_stands_below_what_is_undecided() {
 }
 
 #[test]
-fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    town.objects[0]["status"] = "not readable".into();
-    job(&mut town, "report", json!({}));
+fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    fixture.objects[0]["status"] = "not readable".into();
+    job(&mut fixture, "report", json!({}));
     for name in ["report-1", "report-2"] {
         let owners = owner("batch/v1", "Job", "report", true);
         let owned = json!({ "metadata": { "ownerReferences": owners } });
-        pod(&mut town, name, "Running", owned);
+        pod(&mut fixture, name, "Running", owned);
     }
     let mut frame = frame();
     frame = frame.without(NODES).without(NODE_TAINTS);
-    let forecast = ask(&town.cluster(), &frame);
+    let forecast = ask(&fixture.cluster(), &frame);
     let told = [
         "Undetermined: 3\n",
         "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
@@ -126,25 +126,25 @@ fn what_waits_for_pods_of_which_nobody_knows_when_they_end_is_told_together() {
         "Events if no missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
-    assert_told(&text, &told, &[]);
+    assert_text(&text, &told, &[]);
     assert_eq!(forecast.to_json()["removals"], json!({}));
 }
 
 #[test]
 fn names_cannot_forge_lines() {
     let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
-    let mut town = Town::default();
-    job(&mut town, &format!("goes-{odd}"), json!({}));
+    let mut fixture = Fixture::default();
+    job(&mut fixture, &format!("goes-{odd}"), json!({}));
     job(
-        &mut town,
+        &mut fixture,
         &format!("open-{odd}"),
         json!({ "spec": { "ttlSecondsAfterFinished": "soon" } }),
     );
     let held = json!({ "metadata": { "finalizers": [odd], "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 0 } });
-    pod(&mut town, &format!("held-{odd}"), "Running", held);
+    pod(&mut fixture, &format!("held-{odd}"), "Running", held);
     let owned = json!({ "metadata": { "ownerReferences": owner("v1", "Pod", odd, true) } });
-    town.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
-    town.add(
+    fixture.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
+    fixture.add(
         "rbac.authorization.k8s.io/v1",
         "ClusterRole",
         "",
@@ -156,12 +156,12 @@ fn names_cannot_forge_lines() {
         cloud: [(format!("node-{odd}").into(), Instance::default())].into(),
         ..Assumptions::default()
     };
-    let cluster = incomplete(&town, &["all"], assumptions);
+    let cluster = incomplete(&fixture, &["all"], assumptions);
     let text = text(&ask(&cluster, &frame()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
     for name in ["goes", "open", "held", "owned", "role", "other", "node"] {
         let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
-        assert_told(&text, &[&name], &[]);
+        assert_text(&text, &[&name], &[]);
     }
     let is_control = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
     assert!(!text.contains(is_control), "{text:?}");
@@ -172,34 +172,34 @@ fn names_cannot_forge_lines() {
 }
 
 #[test]
-fn a_grace_period_is_told_as_far_as_it_is_known() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    pod(&mut town, "overdue", "Running", deleted(-2_100, 30));
-    pod(&mut town, "in-grace", "Running", deleted(90_000, 90_100));
+fn a_grace_period_is_shown_as_far_as_it_is_known() {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    pod(&mut fixture, "overdue", "Running", deleted(-2_100, 30));
+    pod(&mut fixture, "in-grace", "Running", deleted(90_000, 90_100));
     let unread = json!({ "metadata": { "deletionTimestamp": at(-300) } });
-    pod(&mut town, "unread", "Running", unread);
+    pod(&mut fixture, "unread", "Running", unread);
     let assumptions = Assumptions {
         pods_end: false,
         ..Assumptions::default()
     };
-    let cluster = incomplete(&town, &["all"], assumptions);
+    let cluster = incomplete(&fixture, &["all"], assumptions);
     let told = [
         "pod/in-grace -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
         "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
         "pod/unread -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
     ];
-    assert_told(&text(&ask(&cluster, &frame())), &told, &[]);
+    assert_text(&text(&ask(&cluster, &frame())), &told, &[]);
     let ends = Assumptions::default();
-    let cluster = incomplete(&town, &["all"], ends);
+    let cluster = incomplete(&fixture, &["all"], ends);
     let told = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
-    assert_told(
+    assert_text(
         &text(&ask(&cluster, &frame())),
         &told,
         &["overdue -n shop: waiting"],
     );
     let longer = frame().up_to(Duration::from_secs(90_000));
-    assert_told(
+    assert_text(
         &text(&ask(&cluster, &longer)),
         &[],
         &["in-grace -n shop: waiting"],
@@ -208,40 +208,40 @@ fn a_grace_period_is_told_as_far_as_it_is_known() {
 
 #[test]
 fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
-    let mut town = Town::default();
-    town.add("v1", "Namespace", "", "tenant", deleted(-1, 0));
-    town.change_last(
+    let mut fixture = Fixture::default();
+    fixture.add("v1", "Namespace", "", "tenant", deleted(-1, 0));
+    fixture.change_last(
         json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } }),
     );
-    town.add("v1", "ConfigMap", "tenant", "settings", json!({}));
-    town.add(
+    fixture.add("v1", "ConfigMap", "tenant", "settings", json!({}));
+    fixture.add(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
         "",
         "tills.example.com",
         deleted(-1, 0),
     );
-    town.change_last(json!({
+    fixture.change_last(json!({
         "metadata": { "finalizers": ["customresourcecleanup.apiextensions.k8s.io"] },
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": { "plural": "tills", "kind": "Till" },
             "versions": [{ "name": "v1", "served": true, "storage": true }],
         },
     }));
-    town.add("example.com/v1", "Till", "shop", "till", json!({}));
-    let text = text(&forecast(&town));
+    fixture.add("example.com/v1", "Till", "shop", "till", json!({}));
+    let text = text(&forecast(&fixture));
     let told = [
         "namespace/tenant: no content is left in the namespace",
         "configmap/settings -n tenant: its namespace is terminating",
         "customresourcedefinition/tills.example.com: it is terminating, and no object of",
         "and with it till.example.com/till -n shop",
     ];
-    assert_told(&text, &told, &["its namespace is being deleted"]);
+    assert_text(&text, &told, &["its namespace is being deleted"]);
 }
 
 #[test]
-fn what_does_not_run_is_told() {
-    let cluster = Town::default().cluster();
+fn disabled_controllers_are_named() {
+    let cluster = Fixture::default().cluster();
     let mut only = frame().up_to(Duration::from_secs(3_600));
     only = only.only(&[
         "certificatesigningrequest-cleaner-controller",
@@ -258,7 +258,7 @@ fn what_does_not_run_is_told() {
         "persistentvolume-binder-controller",
         "external-provisioner",
     ];
-    assert_told(&text, &told, &not_told);
+    assert_text(&text, &told, &not_told);
     let json = forecast.to_json();
     assert_eq!(json["began"], "2026-05-01T12:00:00Z");
     assert_eq!(json["until"], "2026-05-01T13:00:00Z");
@@ -271,23 +271,23 @@ fn what_does_not_run_is_told() {
 
 #[test]
 fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    let cluster = town.cluster_under(VERSION, &["all"], without_instances(&["a", "typo"]));
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    let cluster = fixture.cluster_under(VERSION, &["all"], without_instances(&["a", "typo"]));
     let node = "typo".into();
     let forecast = ask(&cluster, &frame());
     assert_eq!(forecast.findings, [Finding::NodeNotDumped { node }]);
     let text = text(&forecast);
-    assert_told(
+    assert_text(
         &text,
         &["  - the cloud provider was asked about these nodes: a, typo\n"],
         &[],
     );
 }
 
-fn claim(town: &mut Town, name: &str) {
-    town.add("v1", "PersistentVolumeClaim", "shop", name, deleted(-60, 0));
-    town.change_last(json!({
+fn claim(fixture: &mut Fixture, name: &str) {
+    fixture.add("v1", "PersistentVolumeClaim", "shop", name, deleted(-60, 0));
+    fixture.change_last(json!({
         "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
         "spec": { "volumeName": "pv" },
         "status": { "phase": "Bound" },
@@ -296,13 +296,13 @@ fn claim(town: &mut Town, name: &str) {
 
 #[test]
 fn a_claim_is_in_use_where_that_is_known() {
-    let mut town = Town::default();
-    node(&mut town, "a");
-    claim(&mut town, "data");
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
+    claim(&mut fixture, "data");
     let uses = |name: &str| json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": name } }] } });
-    pod(&mut town, "user", "Running", uses("data"));
-    let used = text(&forecast(&town));
-    assert_told(
+    pod(&mut fixture, "user", "Running", uses("data"));
+    let used = text(&forecast(&fixture));
+    assert_text(
         &used,
         &[
             "persistentvolumeclaim/data -n shop: waiting for finalizer kubernetes.io/pvc-protection",
@@ -312,44 +312,44 @@ fn a_claim_is_in_use_where_that_is_known() {
     );
     let mut without = frame();
     without = without.without("persistentvolumeclaim-protection-controller");
-    let without = text(&ask(&town.cluster(), &without));
-    assert_told(&without, &["it does not run"], &["uses it"]);
+    let without = text(&ask(&fixture.cluster(), &without));
+    assert_text(&without, &["it does not run"], &["uses it"]);
     // What mounts a pod has cannot be read.
-    town.objects.pop();
+    fixture.objects.pop();
     pod(
-        &mut town,
+        &mut fixture,
         "user",
         "Running",
         json!({ "spec": { "volumes": "x" } }),
     );
-    let unread = text(&forecast(&town));
-    assert_told(&unread, &["pod/user -n shop: spec.volumes"], &["uses it"]);
+    let unread = text(&forecast(&fixture));
+    assert_text(&unread, &["pod/user -n shop: spec.volumes"], &["uses it"]);
 }
 
 #[test]
-fn controllers_that_stay_are_told_together() {
-    let mut town = Town::default();
-    node(&mut town, "a");
+fn kept_controllers_are_grouped() {
+    let mut fixture = Fixture::default();
+    node(&mut fixture, "a");
     for name in ["proxy", "shipper"] {
-        town.add("apps/v1", "DaemonSet", "shop", name, json!({}));
+        fixture.add("apps/v1", "DaemonSet", "shop", name, json!({}));
         for number in 1..=2 {
             let lost = json!({
                 "metadata": { "ownerReferences": owner("apps/v1", "DaemonSet", name, true) },
                 "spec": { "nodeName": "lost" },
             });
-            pod(&mut town, &format!("{name}-{number}"), "Running", lost);
+            pod(&mut fixture, &format!("{name}-{number}"), "Running", lost);
         }
     }
     let limits = json!({ "spec": { "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "jobTemplate": {} } });
-    town.add("batch/v1", "CronJob", "shop", "nightly", limits);
+    fixture.add("batch/v1", "CronJob", "shop", "nightly", limits);
     job(
-        &mut town,
+        &mut fixture,
         "nightly-1",
         json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
     );
-    let text = text(&forecast(&town));
+    let text = text(&forecast(&fixture));
     let told = ["  ! 4 pods may be created again by 2 daemonsets -n shop (proxy, shipper), which are kept\n"];
-    assert_told(&text, &told, &["cronjob/nightly"]);
+    assert_text(&text, &told, &["cronjob/nightly"]);
 }
 
 /// Every object that an event of the JSON names, with whether the event is certain, and how it ends.
@@ -372,7 +372,7 @@ proptest! {
     /// Whichever fates are undecided: those objects are not counted, and not told among what is certain.
     #[test]
     fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
-        let mut forecast = forecast(&town(&things));
+        let mut forecast = forecast(&fixture(&things));
         let before: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
         let mut undecided = BTreeSet::new();
         for (at, fate) in forecast.fates.iter_mut().enumerate() {
