@@ -1,9 +1,9 @@
 //! The writes of a simulation, each with its actor, response, effects, reason and causes.
 
-use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, hash::BuildHasher as _, num::NonZeroU32, sync::Arc, time::Duration};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashTable, hash_table::Entry};
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::reason::Reason;
@@ -196,7 +196,9 @@ impl Recorded {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) steps: Vec<Step>,
-    objects: HashMap<Uid, Touched, FixedState>,
+    /// The objects that steps affected, by uid.
+    objects: Vec<(Uid, Touched)>,
+    index: HashTable<u32>,
 }
 
 /// The steps that last affected one object.
@@ -253,14 +255,20 @@ impl Trace {
 
     /// Whether the object of this uid became terminating.
     pub(crate) fn was_terminating(&self, uid: &Uid) -> bool {
-        let touched = self.objects.get(uid);
+        let touched = self.touched(uid);
         touched.is_some_and(|touched| touched.terminating.get().is_some())
+    }
+
+    fn touched(&self, uid: &Uid) -> Option<&Touched> {
+        let is_it = |at: &u32| self.objects[*at as usize].0 == *uid;
+        let at = self.index.find(hash(uid), is_it)?;
+        Some(&self.objects[*at as usize].1)
     }
 
     /// The step that removed an object, and the object as the step names it.
     #[must_use]
     pub fn removal(&self, object: &ObjectRef) -> Option<(&Step, &Arc<ObjectRef>)> {
-        let touched = self.objects.get(&object.uid)?;
+        let touched = self.touched(&object.uid)?;
         let step = &self.steps[touched.removed.get()?];
         let change = step.changes.get(touched.removal as usize)?;
         Some((step, &change.object))
@@ -269,7 +277,7 @@ impl Trace {
     /// Adds a step without changes, with its causes. `trigger` is the step that caused the reconcile of a
     /// controller.
     pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
-        let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();
+        let touched = |uid: &Uid| self.touched(uid).copied().unwrap_or_default();
         let object = touched(&step.object.uid);
         match &step.why {
             Why::Intent(_) => {}
@@ -309,7 +317,7 @@ impl Trace {
         };
         let changed = &mut self.steps[at].changes;
         for (change, before, after) in changes {
-            let touched = self.objects.entry_ref(&change.object.uid).or_default();
+            let touched = touch(&mut self.objects, &mut self.index, &change.object.uid);
             let is_removed = change.outcome == Outcome::Gone;
             match change.outcome {
                 Outcome::Gone => {
@@ -323,11 +331,35 @@ impl Trace {
             }
             let is_kept = |owner: &&OwnerReference| after.iter().any(|kept| kept.uid == owner.uid);
             for owner in before.iter().filter(|owner| is_removed || !is_kept(owner)) {
-                self.objects.entry_ref(&owner.uid).or_default().dependent = Position::of(at);
+                touch(&mut self.objects, &mut self.index, &owner.uid).dependent = Position::of(at);
             }
             changed.push(change);
         }
     }
+}
+
+/// The entry of an object, a new one if no step has affected it.
+fn touch<'t>(objects: &'t mut Vec<(Uid, Touched)>, index: &mut HashTable<u32>, uid: &Uid) -> &'t mut Touched {
+    let entry = index.entry(
+        hash(uid),
+        |at| objects[*at as usize].0 == *uid,
+        |at| hash(&objects[*at as usize].0),
+    );
+    let at = match entry {
+        Entry::Occupied(known) => *known.get(),
+        Entry::Vacant(free) => {
+            // No more objects than fit in memory.
+            let at = u32::try_from(objects.len()).expect("fewer objects than u32::MAX");
+            free.insert(at);
+            objects.push((uid.clone(), Touched::default()));
+            at
+        }
+    };
+    &mut objects[at as usize].1
+}
+
+fn hash(uid: &Uid) -> u64 {
+    FixedState::default().hash_one(uid)
 }
 
 /// The code of a response, and its message if the server failed.

@@ -96,6 +96,13 @@ pub trait Controller: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object.
+    ///
+    /// Default: the object itself.
+    fn may_change(&self, _undecided: Resource) -> &'static [MayChange] {
+        &[MayChange::Itself]
+    }
+
     /// Reconciles one key.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
 
@@ -134,6 +141,10 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
         (**self).verbs_on_all_resources()
     }
 
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        (**self).may_change(undecided)
+    }
+
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         (**self).reconcile(cx, key)
     }
@@ -159,6 +170,26 @@ pub struct Info {
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
     /// Permalink to upstream's source at a release tag.
     pub upstream: &'static str,
+}
+
+/// Objects that a controller may change, by their relation to the object about which it cannot decide.
+#[expect(clippy::exhaustive_enums, reason = "a forecast handles each")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MayChange {
+    /// The object itself.
+    Itself,
+    /// Its dependents of this resource, terminating ones too.
+    Dependents(Resource),
+    /// Its dependents of this resource that are not terminating: it prunes them.
+    LiveDependents(Resource),
+    /// The same, and the orphans that it may adopt by its selector.
+    Adopted(Resource),
+    /// The dependents of the second resource, not terminating, of those that it has or may adopt of the first.
+    DependentsOfAdopted(Resource, Resource),
+    /// The PersistentVolumeClaims of a StatefulSet that is deleted, or whose pods are.
+    Claims,
+    /// The pods that are bound to a node.
+    BoundPods,
 }
 
 /// When keys are reconciled, and how failures are retried.

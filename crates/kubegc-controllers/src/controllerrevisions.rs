@@ -35,8 +35,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
-    Subject,
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
+    Reason, Sent, Subject,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
@@ -375,6 +375,10 @@ impl Controller for StatefulSetHistory {
         &STATEFUL_SET_INFO
     }
 
+    fn may_change(&self, _undecided: Resource) -> &'static [MayChange] {
+        &[MayChange::LiveDependents(Resource::ControllerRevisions)]
+    }
+
     fn indexes(&self) -> &'static [&'static Index] {
         static INDEXES: &[&Index] = &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS];
         INDEXES
@@ -398,6 +402,13 @@ impl Controller for StatefulSetHistory {
 impl Controller for DaemonSetHistory {
     fn info(&self) -> &'static Info {
         &DAEMON_SET_INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::DaemonSets => &[MayChange::Adopted(Resource::ControllerRevisions)],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn indexes(&self) -> &'static [&'static Index] {

@@ -38,7 +38,7 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
-    Missing, Read, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    MayChange, Missing, Read, Reason, Sent, Steps, Subject, Timing, Wire, Write,
     action::{changed, server_message_about},
     controller::read,
     request::preconditions,
@@ -465,6 +465,13 @@ static INFO: Info = Info {
 impl Controller for CronJobHistory {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::CronJobs => &[],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn timing(&self) -> Timing {

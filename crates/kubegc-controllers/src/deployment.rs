@@ -47,8 +47,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, Subject,
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
+    Missing, OnError, Reason, Sent, Subject,
     controller::read,
     owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
 };
@@ -430,6 +430,16 @@ static INFO: Info = Info {
 impl Controller for DeploymentHistory {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::Deployments => &[
+                MayChange::Adopted(Resource::ReplicaSets),
+                MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
+            ],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn indexes(&self) -> &'static [&'static Index] {

@@ -30,8 +30,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, Subject, controller::read,
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
+    Missing, OnError, Reason, Sent, Subject, controller::read,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -163,6 +163,13 @@ static INFO: Info = Info {
 impl Controller for NodeLifecycle {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::Nodes => &[MayChange::BoundPods],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn indexes(&self) -> &'static [&'static Index] {

@@ -34,8 +34,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
-    Subject,
+    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
+    Reason, Sent, Subject,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
@@ -335,6 +335,13 @@ static INFO: Info = Info {
 impl Controller for ReplicaSetPods {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::ReplicaSets => &[MayChange::Adopted(Resource::Pods)],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn indexes(&self) -> &'static [&'static Index] {

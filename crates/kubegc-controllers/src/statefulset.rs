@@ -40,8 +40,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, Missing,
-    Read, Reason, Steps, Subject, Wire, Write,
+    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, MayChange,
+    Missing, Read, Reason, Steps, Subject, Wire, Write,
     action::{changed, server_message_about},
     controller::read,
     request::preconditions,
@@ -671,6 +671,14 @@ static INFO: Info = Info {
 impl Controller for StatefulSetClaims {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            // Its retention policy decides whether its claims follow the set, or its pods.
+            Resource::StatefulSets => &[MayChange::Claims],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_control_plane::{Simulation, kubelet_runs};
+use kubegc_controllers::MayChange;
 use kubegc_core::{
     ApiResource,
     record::{Record, Resource},
@@ -127,7 +128,7 @@ pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Source
 struct Undetermined {
     position: u32,
     missing: Missing,
-    /// The objects that it may delete.
+    /// The objects that the controller may change.
     in_doubt: Vec<u32>,
 }
 
@@ -138,26 +139,43 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
         let Some(position) = cluster.position_of(object) else {
             continue;
         };
-        // An object that is deleted anyway is not pruned.
-        let existing_dependents = |resource| {
-            let mut found = dependents(cluster, position, resource);
-            found.retain(|at| !is_deleted(cluster, scope, world, *at));
-            found
-        };
-        // The objects that it owns or may adopt.
-        let adopted = |resource| {
-            let mut found = existing_dependents(resource);
-            found.extend(cluster.adoptable(position, resource, world));
-            found
-        };
         let info = controller.info();
         let only_deletes = || {
             let mut permissions = info.permissions.iter();
             permissions.all(|(resource, _, verbs)| *resource != object.resource || *verbs == ["delete"])
         };
-        let in_doubt = match (info.name, object.resource) {
-            // Its retention policy decides whether its claims follow the set, or its pods.
-            ("statefulset-controller", Resource::StatefulSets) => {
+        // An object that is deleted anyway is not pruned.
+        let live_dependents = |owner: u32, resource: Resource| {
+            let mut found = dependents(cluster, owner, resource);
+            found.retain(|at| !is_deleted(cluster, scope, world, *at));
+            found
+        };
+        let adopted = |resource: Resource| {
+            let mut found = live_dependents(position, resource);
+            found.extend(cluster.adoptable(position, resource, world));
+            found
+        };
+        let may_change = |relation: &MayChange| match *relation {
+            // A controller that only deletes changes no terminating object, except pods, whose grace period
+            // it ends.
+            MayChange::Itself
+                if object.resource != Resource::Pods
+                    && only_deletes()
+                    && is_deleted(cluster, scope, world, position) =>
+            {
+                Vec::new()
+            }
+            MayChange::Itself => vec![position],
+            MayChange::Dependents(resource) => dependents(cluster, position, resource),
+            MayChange::LiveDependents(resource) => live_dependents(position, resource),
+            MayChange::Adopted(resource) => adopted(resource),
+            MayChange::DependentsOfAdopted(adopters, resource) => {
+                let adopters = adopted(adopters).into_iter();
+                adopters
+                    .flat_map(|owner| live_dependents(owner, resource))
+                    .collect()
+            }
+            MayChange::Claims => {
                 let is_gone = |position: u32| {
                     unknown_owners.contains(&position) || is_deleted(cluster, scope, world, position)
                 };
@@ -166,35 +184,14 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
                 let claims = claims.filter(|(_, pod)| set_is_gone || pod.is_some_and(is_gone));
                 claims.map(|(claim, _)| claim).collect()
             }
-            ("cronjob-controller", Resource::CronJobs) => Vec::new(),
-            ("statefulset-history-controller", _) => existing_dependents(Resource::ControllerRevisions),
-            ("daemonset-controller", Resource::DaemonSets) => adopted(Resource::ControllerRevisions),
-            ("replicaset-controller", Resource::ReplicaSets) => adopted(Resource::Pods),
-            ("deployment-controller", Resource::Deployments) => {
-                let sets = adopted(Resource::ReplicaSets);
-                let pods = sets
-                    .iter()
-                    .flat_map(|set| dependents(cluster, *set, Resource::Pods));
-                let pods = pods.filter(|at| !is_deleted(cluster, scope, world, *at));
-                pods.chain(sets.iter().copied()).collect()
-            }
-            ("node-lifecycle-controller", Resource::Nodes) => {
+            MayChange::BoundPods => {
                 let tied = cluster.tied(position).into_iter().map(|tied| tied.position);
                 tied.filter(|at| cluster.resource_at(*at) == Some(Resource::Pods))
                     .collect()
             }
-            ("job-controller", Resource::Jobs) => dependents(cluster, position, Resource::Pods),
-            // A controller that only deletes changes no terminating object, except pods, whose grace period
-            // it ends.
-            (_, resource)
-                if resource != Resource::Pods
-                    && only_deletes()
-                    && is_deleted(cluster, scope, world, position) =>
-            {
-                Vec::new()
-            }
-            _ => vec![position],
         };
+        let related = controller.may_change(object.resource).iter();
+        let in_doubt = related.flat_map(may_change).collect();
         found.push(Undetermined {
             position,
             missing: Missing::Controller {

@@ -1,7 +1,7 @@
 //! The objects of one resource, by namespace and name.
 //!
-//! A list is immutable and shared by all clones of a cache; later changes are an overlay. The cost of a clone
-//! depends on the overlay.
+//! Clones of a cache share a list, and later changes are an overlay: the cost of a clone depends on the overlay.
+//! A list that is not shared is changed itself.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -49,8 +49,8 @@ impl Table {
         added: BTreeMap::new(),
     };
 
-    fn base(&self) -> &[Record] {
-        self.base.as_deref().map_or(&[], |list| list.records.as_slice())
+    fn base(&self) -> &[Listed] {
+        self.base.as_deref().map_or(&[], |list| list.objects.as_slice())
     }
 
     /// The object of this name.
@@ -61,7 +61,7 @@ impl Table {
         match self.position_of(namespace, name) {
             Some(at) => match self.changed.get(&at) {
                 Some(changed) => changed.as_deref(),
-                None => self.base().get(at),
+                None => self.base().get(at)?.record.as_ref(),
             },
             None if self.added.is_empty() => None,
             None => {
@@ -78,20 +78,20 @@ impl Table {
 
     /// Replaces or removes an object.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
-        let new = new.map(Arc::new);
         match (self.position_of(&key.namespace, &key.name), new) {
-            (Some(at), new) => {
-                self.changed.insert(at, new);
-            }
+            (Some(at), new) => match self.base.as_mut().and_then(Arc::get_mut) {
+                Some(list) if self.changed.is_empty() => list.put(at, new),
+                _ => drop(self.changed.insert(at, new.map(Arc::new))),
+            },
             (None, Some(new)) => {
-                self.added.insert(key.clone(), new);
+                self.added.insert(key.clone(), Arc::new(new));
             }
             (None, None) => {
                 self.added.remove(key);
             }
         }
         let changes = self.changed.len().saturating_add(self.added.len());
-        if changes > (self.base().len() / 2).saturating_add(CHANGES_MIN) {
+        if changes > self.base().len().saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.records().cloned().collect();
             self.replace(all);
         }
@@ -99,8 +99,13 @@ impl Table {
 
     /// Replaces everything by a list that [`sorted`] made.
     pub(super) fn replace(&mut self, records: Vec<Record>) {
+        let objects = records.into_iter().map(|record| Listed {
+            namespace: Arc::clone(&record.meta.namespace),
+            name: Arc::clone(&record.meta.name),
+            record: Some(record),
+        });
         let list = List {
-            records,
+            objects: objects.collect(),
             by_name: OnceLock::new(),
         };
         self.base = Some(Arc::new(list));
@@ -111,8 +116,8 @@ impl Table {
     /// All objects, in order.
     pub(super) fn records(&self) -> Records<'_> {
         Records {
-            base: Listed {
-                records: self.base(),
+            base: Existing {
+                objects: self.base(),
                 at: 0,
                 changed: self.changed.range(..).peekable(),
             }
@@ -126,14 +131,14 @@ impl Table {
     pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
         let from = Key::new(Arc::clone(namespace), prefix);
         let base = self.base();
-        let at = base.partition_point(|record| name_of(&record.meta) < (&from.namespace, &from.name));
+        let at = base.partition_point(|listed| listed.key() < (&from.namespace, &from.name));
         let rest = base.get(at..).unwrap_or_default();
-        let within = rest.partition_point(|record| is_within(&from, name_of(&record.meta)));
-        let records = base.get(..at.saturating_add(within)).unwrap_or_default();
+        let within = rest.partition_point(|listed| is_within(&from, listed.key()));
+        let objects = base.get(..at.saturating_add(within)).unwrap_or_default();
         let added = self.added.range((Bound::Included(&from), Bound::Unbounded));
         Records {
-            base: Listed {
-                records,
+            base: Existing {
+                objects,
                 at,
                 changed: self.changed.range(at..).peekable(),
             }
@@ -144,34 +149,55 @@ impl Table {
     }
 }
 
+/// One object of a list, and its record unless it was removed from a list that no clone shares.
+#[derive(Clone, Debug)]
+struct Listed {
+    namespace: Arc<str>,
+    name: Arc<str>,
+    record: Option<Record>,
+}
+
+impl Listed {
+    fn key(&self) -> (&Arc<str>, &Arc<str>) {
+        (&self.namespace, &self.name)
+    }
+}
+
 /// A list.
 #[derive(Clone, Debug)]
 struct List {
     /// By namespace and name, each once.
-    records: Vec<Record>,
+    objects: Vec<Listed>,
     /// Positions by name, built on first use.
     by_name: OnceLock<HashTable<u32>>,
 }
 
 impl List {
+    /// Replaces or removes an object.
+    fn put(&mut self, at: usize, new: Option<Record>) {
+        if let Some(listed) = self.objects.get_mut(at) {
+            listed.record = new;
+        }
+    }
+
     fn position_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {
         let hash = |name: (&Arc<str>, &Arc<str>)| FixedState::default().hash_one(name);
         let hash_at = |at: &u32| {
-            self.records
+            self.objects
                 .get(*at as usize)
-                .map_or(0, |record| hash(name_of(&record.meta)))
+                .map_or(0, |listed| hash(listed.key()))
         };
         let by_name = self.by_name.get_or_init(|| {
-            let mut by_name = HashTable::with_capacity(self.records.len());
+            let mut by_name = HashTable::with_capacity(self.objects.len());
             // More objects than that do not fit in memory.
-            for at in (0..self.records.len()).map_while(|at| u32::try_from(at).ok()) {
+            for at in (0..self.objects.len()).map_while(|at| u32::try_from(at).ok()) {
                 by_name.insert_unique(hash_at(&at), at, hash_at);
             }
             by_name
         });
         let is_it = |at: &u32| {
-            let record = self.records.get(*at as usize);
-            record.is_some_and(|record| name_of(&record.meta) == (namespace, name))
+            let listed = self.objects.get(*at as usize);
+            listed.is_some_and(|listed| listed.key() == (namespace, name))
         };
         by_name
             .find(hash((namespace, name)), is_it)
@@ -179,30 +205,31 @@ impl List {
     }
 }
 
-/// A list is rebuilt if its overlay has this many changes more than half of the objects of the list: a list
-/// keeps objects that no longer exist.
+/// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
 const CHANGES_MIN: usize = 1_000;
 
 /// The objects of the list that still exist, in their present state, in order.
 #[derive(Clone, Debug)]
-struct Listed<'a> {
-    records: &'a [Record],
+struct Existing<'a> {
+    objects: &'a [Listed],
     at: usize,
     changed: Peekable<btree_map::Range<'a, usize, Option<Arc<Record>>>>,
 }
 
-impl<'a> Iterator for Listed<'a> {
+impl<'a> Iterator for Existing<'a> {
     type Item = &'a Record;
 
     fn next(&mut self) -> Option<&'a Record> {
         loop {
             let at = self.at;
-            let listed = self.records.get(at)?;
+            let listed = self.objects.get(at)?;
             self.at += 1;
-            match self.changed.next_if(|(changed, _)| **changed == at) {
-                None => return Some(listed),
-                Some((_, Some(changed))) => return Some(changed),
-                Some((_, None)) => {}
+            let record = match self.changed.next_if(|(changed, _)| **changed == at) {
+                None => listed.record.as_ref(),
+                Some((_, changed)) => changed.as_deref(),
+            };
+            if record.is_some() {
+                return record;
             }
         }
     }
@@ -211,7 +238,7 @@ impl<'a> Iterator for Listed<'a> {
 /// Objects by namespace and name.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    base: Peekable<Listed<'a>>,
+    base: Peekable<Existing<'a>>,
     added: Peekable<btree_map::Range<'a, Key, Arc<Record>>>,
     /// Only new objects of this namespace whose names start like this. They come first.
     within: Option<Key>,

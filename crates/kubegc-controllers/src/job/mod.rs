@@ -60,8 +60,8 @@ use kubegc_core::{
 
 use self::indexes::Indexes;
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, Subject,
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
+    Missing, OnError, Reason, Sent, Subject,
     controller::read,
     owner::{UNREAD_PODS, push_controller},
 };
@@ -240,6 +240,13 @@ static INFO: Info = Info {
 impl Controller for JobTracking {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match undecided {
+            Resource::Jobs => &[MayChange::Dependents(Resource::Pods)],
+            _ => &[MayChange::Itself],
+        }
     }
 
     fn timing(&self) -> crate::Timing {

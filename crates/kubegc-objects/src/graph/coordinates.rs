@@ -5,6 +5,8 @@
 //! node. Other coordinates with the same uid (a wrong reference, an object observed in two versions) are
 //! linked to the head.
 
+use std::hash::BuildHasher as _;
+
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable, hash_table::Entry};
 use smallvec::SmallVec;
@@ -63,8 +65,9 @@ pub(super) struct CoordinateTable {
     free: Vec<u32>,
     names: NameBuffer,
     /// Uids that are not canonical UUIDs.
-    texts: HashMap<Uid, u32, FixedState>,
     text_of: Vec<Uid>,
+    /// The positions of these.
+    texts: HashTable<u32>,
     chains: HashMap<u32, SmallVec<[u32; 2]>, FixedState>,
     head_of: HashMap<u32, u32, FixedState>,
 }
@@ -185,7 +188,7 @@ impl CoordinateTable {
     pub(super) fn node_of_uid(&self, uid: &Uid) -> Option<u32> {
         let (bytes, flag) = match uid.as_uuid() {
             Some(bytes) => (*bytes, 0),
-            None => (text_key(*self.texts.get(uid)?), UID_IS_TEXT),
+            None => (text_key(self.text_number(uid)?), UID_IS_TEXT),
         };
         let found = self.index.find(hash(&bytes, flag), |&at| {
             let entry = &self.entries[at as usize];
@@ -251,15 +254,24 @@ impl CoordinateTable {
         entry.kind() == kind.0 && self.names.bytes_at(entry.name) == name.as_bytes()
     }
 
+    /// The number of a uid that is not a canonical UUID, if it is known.
+    fn text_number(&self, uid: &Uid) -> Option<u32> {
+        let is_it = |at: &u32| self.text_of[*at as usize] == *uid;
+        self.texts.find(text_hash(uid), is_it).copied()
+    }
+
     fn key(&mut self, uid: &Uid) -> ([u8; 16], u8) {
         if let Some(bytes) = uid.as_uuid() {
             return (*bytes, 0);
         }
-        let text_of = &mut self.text_of;
-        let at = *self.texts.entry(uid.clone()).or_insert_with(|| {
-            text_of.push(uid.clone());
+        let at = self.text_number(uid).unwrap_or_else(|| {
             // One entry for each distinct uid: bounded by the coordinates.
-            (text_of.len() - 1) as u32
+            let at = self.text_of.len() as u32;
+            self.text_of.push(uid.clone());
+            let text_of = &self.text_of;
+            self.texts
+                .insert_unique(text_hash(uid), at, |at| text_hash(&text_of[*at as usize]));
+            at
         });
         (text_key(at), UID_IS_TEXT)
     }
@@ -286,6 +298,10 @@ fn place(entries: &mut Vec<Entry32>, free: &mut Vec<u32>, fresh: Entry32) -> u32
     );
     entries.push(fresh);
     at as u32
+}
+
+fn text_hash(uid: &Uid) -> u64 {
+    FixedState::default().hash_one(uid)
 }
 
 fn text_key(at: u32) -> [u8; 16] {
