@@ -1,6 +1,7 @@
 //! Forecasts of what a large cluster cleans up in a day.
 //!
-//! Each controller in a forecast, each controller alone, each as a batch plan, all together, and the read of the dump.
+//! Each controller in a forecast, each controller alone, each as a batch plan, all together, and the read of
+//! the dump.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A cascade to its end.
 //!
-//! An owner is deleted. Each of its dependents is looked up, classified and deleted, and its delete event is processed.
+//! An owner is deleted. Each of its dependents is looked up, classified and deleted, and its delete event is
+//! processed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Requests to the simulated API server: kinds with types, the same without types, and kinds that have no type.
+//! Requests to the simulated API server: kinds with types, the same without types, and kinds that have no
+//! type.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kubegc::{

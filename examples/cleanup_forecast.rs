@@ -4,7 +4,8 @@
 //! cargo run --release -p kubegc-examples --example cleanup_forecast -- --kubernetes 1.32 --horizon 36h
 //! ```
 //!
-//! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints `expected/cleanup_forecast.txt` with these arguments.
+//! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints
+//! `expected/cleanup_forecast.txt` with these arguments.
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -22,7 +23,8 @@ use kubegc_examples::{
     write_out,
 };
 
-/// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by instant.
+/// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by
+/// instant.
 ///
 /// Without --dump it asks about the bundled example cluster, an online shop.
 #[derive(Parser)]
@@ -41,8 +43,8 @@ struct Arguments {
     /// How many hours to look ahead.
     #[arg(long, value_name = "NUMBER")]
     hours: Option<u32>,
-    /// A controller that runs, such as ttl-after-finished-controller; without it, all do. The garbage collector, the namespace controller and
-    /// the kubelets are part of every forecast.
+    /// A controller that runs, such as ttl-after-finished-controller; without it, all do. The garbage
+    /// collector, the namespace controller and the kubelets are part of every forecast.
     #[arg(long, value_name = "CONTROLLER", value_parser = controller, conflicts_with = "without")]
     only: Vec<String>,
     /// A controller that does not run.
@@ -150,8 +152,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Ends with wrong usage where the cloud provider is asked about a node that does not exist. Where the dump may lack
-/// nodes, the forecast says so.
+/// Ends with wrong usage where the cloud provider is asked about a node that does not exist. Where the dump
+/// may lack nodes, the forecast says so.
 fn refuse_unknown_nodes(cluster: &Cluster, forecast: &Forecast) {
     let nodes = cluster.snapshot().completeness.of("", "Node");
     let mut findings = forecast.findings.iter();

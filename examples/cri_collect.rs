@@ -1,11 +1,13 @@
-//! Collects on this machine's container runtime as the kubelet would: dead containers, sandboxes, logs, then images. It asks first.
+//! Collects on this machine's container runtime as the kubelet would: dead containers, sandboxes, logs, then
+//! images. It asks first.
 //!
 //! ```sh
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_collect -- --pods manifests:/etc/kubernetes/manifests --node-name edge-7 --records images.json
 //! ```
 //!
-//! What is listed is what may go: whatever else turns out to be garbage meanwhile waits for the next time. How long images have been unused is known
-//! only where it is remembered: with `--records`, from one run to the next.
+//! What is listed is what may go: whatever else turns out to be garbage meanwhile waits for the next time.
+//! How long images have been unused is known only where it is remembered: with `--records`, from one run to
+//! the next.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::{
@@ -100,7 +102,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let containers = driver.collect_containers(Occasion::Periodic).await;
     let images = driver.collect_images().await;
     node.memory.write(driver.records())?;
-    // A pass that was kept from removing what nobody approved tells so as an error, too.
+    // A refusal to remove what was not approved is an error of the run, too.
     let kept_back = images.performed.iter().any(is_left);
     let error = images.error().filter(|_| !kept_back);
     let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
@@ -165,9 +167,10 @@ fn tell(performed: &Performed) {
     }
 }
 
-/// All loops of the kubelet until somebody interrupts or ends the process; a pass that is under way is finished first.
+/// All loops of the kubelet until the process is interrupted; a pass that is under way is
+/// finished first.
 async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
-    // Heard from here on, not only once somebody waits for them.
+    // Signals are received from here on, not only from the first wait on.
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     let stop = async {

@@ -1,10 +1,12 @@
-//! Why did the collector delete Secrets whose owner was alive? One Secret in the wrong namespace, and the order of two lists.
+//! Why did the collector delete Secrets whose owner was alive? One Secret in the wrong namespace, and the
+//! order of two lists.
 //!
 //! `cargo run -p kubegc-examples --example cross_namespace_incident`
 //!
-//! `payments/copy` was copied from `shop`, with its reference to the ConfigMap `shop/root`. Up to 1.19, a restarted collector that sees
-//! the copy before the ConfigMap takes the ConfigMap for absent and deletes its rightful dependents too (kubernetes #65200). From
-//! 1.20 on every order ends alike, and a warning names the copy. Prints `expected/cross_namespace_incident.txt`.
+//! `payments/copy` was copied from `shop`, with its reference to the ConfigMap `shop/root`. Up to 1.19, a
+//! restarted collector that sees the copy before the ConfigMap takes the ConfigMap for absent and deletes its
+//! rightful dependents too (kubernetes #65200). From 1.20 on every order ends alike, and a warning names the
+//! copy. Prints `expected/cross_namespace_incident.txt`.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{collections::BTreeMap, error::Error, sync::Arc};
@@ -28,7 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Restarts the collector and shows it the two lists in this order. Tells what is left in the end, and the warnings.
+/// Restarts the collector and shows it the two lists in this order. Tells what is left in the end, and the
+/// warnings.
 fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Error>> {
     let version = version.parse()?;
     let mut kinds = Catalog::new();

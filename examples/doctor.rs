@@ -14,8 +14,8 @@ use kubegc_examples::{
     exit_code, shop_complete, shop_dump, write_out,
 };
 
-/// Diagnoses a dump of a cluster: objects that are stuck in deletion, the component that each waits for, and wrong owner references with
-/// their outcome and the command that repairs them.
+/// Diagnoses a dump of a cluster: objects that are stuck in deletion, the component that each waits for, and
+/// wrong owner references with their outcome and the command that repairs them.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 diagnosed; 1 the dump cannot be read; 2 wrong usage; 3 with --check, something is stuck or wrong."

@@ -1,9 +1,10 @@
-//! How does a node without a kubelet collect its garbage? An agent runs static pods on a small device and lets the driver clean up after them.
+//! How does a node without a kubelet collect its garbage? An agent runs static pods on a small device and
+//! lets the driver clean up after them.
 //!
 //! `cargo run -p kubegc-examples --example edge_agent`
 //!
-//! One hour on the device: an update fills the disk, the runtime refuses to remove an image once, an app crashes, and the runtime loses sight of a
-//! container. Prints `expected/edge_agent.txt`.
+//! One hour on the device: an update fills the disk, the runtime refuses to remove an image once, an app
+//! crashes, and the runtime loses sight of a container. Prints `expected/edge_agent.txt`.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{

@@ -1,4 +1,5 @@
-//! How do I embed one controller, with protected objects and a limit on deletions? Wrap its planner, or guard its driver.
+//! How do I embed one controller, with protected objects and a limit on deletions? Wrap its planner, or guard
+//! its driver.
 //!
 //! `cargo run -p kubegc-examples --example embed_controller`
 //!

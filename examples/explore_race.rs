@@ -1,8 +1,7 @@
 //! Does the outcome depend on timing?
 //!
-//! Somebody deletes an owner in the foreground, thinks better of it, and deletes it again without its
-//! dependents. Whether the dependents survive depends on how far the collector has come. Every order of steps
-//! that do not commute is tried.
+//! A user deletes an owner in the foreground, and then again without its dependents. Whether the dependents
+//! survive depends on the progress of the collector. Every order of steps that do not commute is tried.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example explore_race

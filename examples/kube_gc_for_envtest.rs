@@ -1,7 +1,8 @@
 //! Runs the collector beside an API server that has none: envtest, a bare kube-apiserver, kcp.
 //!
-//! An API server that does not answer yet is waited for. In a real cluster the controller manager collects already; two collectors do no harm, but no good either. For what would be collected,
-//! without collecting it, there is `--dry-run`.
+//! An API server that does not answer yet is waited for. In a real cluster the controller manager collects
+//! already; two collectors do no harm, but no good either. For what would be collected, without collecting
+//! it, there is `--dry-run`.
 //!
 //! ```sh
 //! KUBECONFIG=envtest.kubeconfig cargo run --release -p kubegc-examples --features kube --example kube_gc_for_envtest

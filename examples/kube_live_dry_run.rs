@@ -1,7 +1,7 @@
 //! What would this delete do to the cluster that my kubeconfig points to?
 //!
-//! Lists the metadata of everything, and predicts. Nothing is written. Without objects it reports what the collector would do now: each write is
-//! then sent as a dry run to the API server.
+//! Lists the metadata of everything, and predicts. Nothing is written. Without objects it reports what the
+//! collector would do now: each write is then sent as a dry run to the API server.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --features kube --example kube_live_dry_run -- deployment/storefront -n shop --cascade foreground

@@ -1,10 +1,12 @@
-//! What does this node's kubelet remove next, in which order, and why? And what would it remove with other settings?
+//! What does this node's kubelet remove next, in which order, and why? And what would it remove with other
+//! settings?
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example node_forecast -- --kubernetes 1.32 --growth 2GB/h --change imageGCLowThresholdPercent=75
 //! ```
 //!
-//! Reads what `crictl`, the kubelet and `kubectl` print of one node, by default the bundled one. Prints `expected/node_forecast.txt` with these arguments.
+//! Reads what `crictl`, the kubelet and `kubectl` print of one node, by default the bundled one. Prints
+//! `expected/node_forecast.txt` with these arguments.
 #![expect(clippy::print_stderr, reason = "a command line tool")]
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
@@ -20,14 +22,15 @@ use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out}
 
 /// Says what a node's collector removes next, from what its tools print of it.
 ///
-/// Without a path it asks about the bundled node. What is not declared whole is unknown, and nothing goes on account of it.
+/// Without a path it asks about the bundled node. What is not declared whole is unknown, and nothing goes on
+/// account of it.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 forecast; 1 the documents, the settings or the question cannot be read; 2 wrong usage."
 )]
 struct Arguments {
-    /// Files and folders: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json; /stats/summary; /configz or the kubelet's
-    /// configuration file; kubectl get pods; image records.
+    /// Files and folders: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json;
+    /// /stats/summary; /configz or the kubelet's configuration file; kubectl get pods; image records.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The Kubernetes version of the node.
@@ -39,7 +42,8 @@ struct Arguments {
     /// How fast the disk fills, such as 2GB/h or 500MB/d.
     #[arg(long, value_name = "AMOUNT")]
     growth: Option<Growth>,
-    /// A setting to change, such as imageGCHighThresholdPercent=70: what would go then? Several change together.
+    /// A setting to change, such as imageGCHighThresholdPercent=70: what would go then? Several change
+    /// together.
     #[arg(long, value_name = "SETTING=VALUE")]
     change: Vec<Change>,
     /// The pods are all pods of the node: what belongs to any other is garbage.

@@ -1,9 +1,11 @@
 //! Who owns whom in a dump? Draws the owner graph as the collector has it, for Graphviz.
 //!
-//! `cargo run -p kubegc-examples --example owner_graph -- --object deployment/catalog -n shop | dot -Tsvg > catalog.svg`
+//! `cargo run -p kubegc-examples --example owner_graph -- --object deployment/catalog -n shop | dot -Tsvg >
+//! catalog.svg`
 //!
-//! Without `--object` or `--uid` the whole graph is drawn; without a path, that of the bundled cluster. An owner that
-//! no file contains is drawn with `virtual="true"`. Prints `expected/owner_graph.txt` with the arguments that stand there.
+//! Without `--object` or `--uid` the whole graph is drawn; without a path, that of the bundled cluster. An
+//! owner that no file contains is drawn with `virtual="true"`. Prints `expected/owner_graph.txt` with the
+//! arguments that stand there.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::PathBuf;
@@ -28,7 +30,8 @@ struct Arguments {
     /// The release whose collector draws: the format changed in 1.26.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
-    /// Draws only the objects that are connected with this one: `kind/name` or `kind.group/name`, as in a forecast.
+    /// Draws only the objects that are connected with this one: `kind/name` or `kind.group/name`, as in a
+    /// forecast.
     #[arg(long, value_name = "OBJECT")]
     object: Vec<String>,
     /// The namespace of the objects of `--object`.

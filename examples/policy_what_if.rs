@@ -4,8 +4,9 @@
 //! cargo run --release -p kubegc-examples --example policy_what_if -- --svg disk.svg
 //! ```
 //!
-//! One simulated node is forked. On each fork the same happens (`src/fortnight.rs`), and the driver collects at a kubelet's periods. The second policy
-//! has `--change`s. Prints `expected/policy_what_if.txt`; `--svg` draws how full the disk was.
+//! One simulated node is forked. On each fork the same happens (`src/fortnight.rs`), and the driver collects
+//! at a kubelet's periods. The second policy has `--change`s. Prints `expected/policy_what_if.txt`; `--svg`
+//! draws how full the disk was.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{cell::RefCell, error::Error, future::pending, path::PathBuf, pin::pin};
@@ -38,7 +39,8 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What happened on one day: how full the disk was at most, what was removed, what was pulled again, in images and bytes.
+/// What happened on one day: how full the disk was at most, what was removed, what was pulled again, in
+/// images and bytes.
 #[derive(Clone, Copy, Default)]
 struct Day {
     used_percent: f64,
@@ -150,7 +152,7 @@ fn run(
         let (used_percent, layers) = (fortnight.used_percent(), node.usage().layers_bytes);
         points.push((f64::from(hour) / 24.0, used_percent));
         pass_time(clock, kubelet.as_mut(), hour_of(start, hour + 1));
-        // Calls are written down, and nobody looks at them here.
+        // The record of calls is not used here.
         drop(node.take_calls());
         let pulled_again: u64 = fortnight.pulled_again.iter().sum();
         let of_hour = Day {

@@ -1,6 +1,7 @@
 //! What happens if I delete this?
 //!
-//! Reads a dump of a cluster and predicts the effects of `kubectl delete`: which objects are deleted, kept or stay terminating, and why.
+//! Reads a dump of a cluster and predicts the effects of `kubectl delete`: which objects are deleted, kept or
+//! stay terminating, and why.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example predict -- deployment/storefront -n shop --cascade foreground
@@ -40,7 +41,8 @@ struct Arguments {
     /// Predict what happens without any delete.
     #[arg(long)]
     pending: bool,
-    /// Predict what the garbage collector deletes once the dump is restored from a backup: all objects have new uids then.
+    /// Predict what the garbage collector deletes once the dump is restored from a backup: all objects have
+    /// new uids then.
     #[arg(long)]
     restored: bool,
     /// Show the objects whose fates differ with this cascade.

@@ -1,7 +1,7 @@
 //! How fast are dumps read?
 //!
-//! Reads each file, JSON also with `serde_json` into nothing, and prints times and ratios. Memory is the peak of the whole process, so
-//! compare it over runs with one file each.
+//! Reads each file, JSON also with `serde_json` into nothing, and prints times and ratios. Memory is the peak
+//! of the whole process, so compare it over runs with one file each.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example reading_figures -- dump.json dump.yaml

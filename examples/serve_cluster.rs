@@ -1,4 +1,5 @@
-//! A cluster for `kubectl`, and for clients in any language, in one process: an API server in memory with the control plane that deletion needs.
+//! A cluster for `kubectl`, and for clients in any language, in one process: an API server in memory with the
+//! control plane that deletion needs.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --features kube --example serve_cluster -- --kubeconfig /tmp/kubegc.kubeconfig objects.yaml

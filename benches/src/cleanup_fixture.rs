@@ -26,11 +26,11 @@ const NODES: usize = 100;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CleanupFixture {
-    /// Pods. Of 200, 10 have succeeded and belong to Jobs, 7.5 have failed or were evicted, and one is on a node
-    /// that no longer exists.
+    /// Pods. Of 200, 10 have succeeded and belong to Jobs, 7.5 have failed or were evicted, and one is on a
+    /// node that no longer exists.
     pub pods: usize,
-    /// Jobs, a quarter as many. Of 10, 4 expire within a day, 5 later, and one belongs to a CronJob that keeps 3
-    /// of 5.
+    /// Jobs, a quarter as many. Of 10, 4 expire within a day, 5 later, and one belongs to a CronJob that
+    /// keeps 3 of 5.
     pub jobs: usize,
 }
 

@@ -20,8 +20,8 @@ use crate::shapes::Random;
 /// The time of the plans.
 pub const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// Dead containers, ten per pod: two names, five attempts each. Ages are 1 to 25 hours, shuffled. Every tenth pod
-/// no longer exists.
+/// Dead containers, ten per pod: two names, five attempts each. Ages are 1 to 25 hours, shuffled. Every tenth
+/// pod no longer exists.
 #[must_use]
 pub fn containers(count: usize) -> Inventory {
     let mut random = Random::new(count as u64);
@@ -60,8 +60,8 @@ pub fn containers(count: usize) -> Inventory {
     }
 }
 
-/// Images of random sizes, a tenth of them in use by pods with one container. Five detections with changing use
-/// precede. The disk has twice the size of all images and is full.
+/// Images of random sizes, a tenth of them in use by pods with one container. Five detections with changing
+/// use precede. The disk has twice the size of all images and is full.
 #[must_use]
 pub fn images(count: usize, policy: Policy) -> Inventory {
     let mut random = Random::new(count as u64);

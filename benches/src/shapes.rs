@@ -69,8 +69,8 @@ pub fn controlled_by(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
 
 /// The cluster shape: units of 20 objects, owners first.
 ///
-/// A unit is a Deployment, its ReplicaSet, 7 ConfigMaps and 11 Pods of the ReplicaSet. Every tenth pod overall is
-/// also owned by the last ConfigMap of its unit.
+/// A unit is a Deployment, its ReplicaSet, 7 ConfigMaps and 11 Pods of the ReplicaSet. Every tenth pod
+/// overall is also owned by the last ConfigMap of its unit.
 #[must_use]
 pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
     let mut random = Random::new(1);

@@ -1,4 +1,4 @@
-//! What examples ask about a dump on the command line, and the cluster that is read for them.
+//! Command line arguments of examples that read a dump, and the cluster that is read.
 
 use std::{
     error::Error,
@@ -21,11 +21,12 @@ use kubegc::{
 #[non_exhaustive]
 #[derive(Clone, Debug, clap::Args)]
 pub struct DumpArguments {
-    /// Files, folders and archives to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather, cluster-info dump, support bundle,
-    /// Velero backup. `-` is standard input.
+    /// Files, folders and archives to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather,
+    /// cluster-info dump, support bundle, Velero backup. `-` is standard input.
     #[arg(long, short, value_name = "PATH")]
     pub dump: Vec<PathBuf>,
-    /// Kinds that the dump holds completely, such as `pods,services`, `deployments.apps`, `pods@shop` or `all`. What is not declared is unknown, never absent.
+    /// Kinds that the dump holds completely, such as `pods,services`, `deployments.apps`, `pods@shop` or
+    /// `all`. What is not declared is unknown, never absent.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub complete: Vec<String>,
     /// Output of `kubectl api-resources`, for kinds that the dump does not define.
@@ -89,7 +90,7 @@ impl DumpArguments {
         self.dump.is_empty()
     }
 
-    /// Reads the dump. What was odd about it is told on stderr, unless it is the bundled one.
+    /// Reads the dump. Findings about it are printed to stderr, unless it is the bundled one.
     ///
     /// # Errors
     /// A file cannot be read, a text is no dump, or a kind that is declared complete is not known.

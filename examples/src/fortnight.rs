@@ -1,6 +1,8 @@
-//! A simulated node and two weeks of work on it: rollouts, rollbacks, nightly and weekly jobs, builds, and containers that crash.
+//! A simulated node and two weeks of work on it: rollouts, rollbacks, nightly and weekly jobs, builds, and
+//! containers that crash.
 //!
-//! Everything happens on the hour and is the same each time. What a collector does in between is the caller's.
+//! Everything happens on the hour and is the same each time. What a collector does in between is the
+//! caller's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,7 +115,8 @@ pub struct Fortnight {
     node: SimNode,
     pods: BTreeMap<usize, RunningPod>,
     pulled: BTreeSet<Arc<str>>,
-    /// Bytes of the layers that were missing, for each image that had been there before, since these were last taken.
+    /// Bytes of the layers that were missing, for each image that had been there before, since these were
+    /// last taken.
     pub pulled_again: Vec<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Shared parts of the examples: bundled dumps of a cluster (an online shop) and of a node, command line arguments, exit
-//! codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
+//! Shared parts of the examples: bundled dumps of a cluster (an online shop) and of a node, command line
+//! arguments, exit codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
 
 #[cfg(feature = "cri")]
 pub mod cri;
@@ -80,7 +80,7 @@ pub fn shows_colours() -> bool {
     !is_refused && io::stdout().is_terminal()
 }
 
-/// Waits for Ctrl-C; for ever where the signal cannot be waited for.
+/// Waits for Ctrl-C; never returns if the signal cannot be received.
 #[cfg(feature = "kube")]
 pub async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
@@ -94,8 +94,8 @@ pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
 
-/// The folder that holds what else is in the shop's cluster and will be cleaned up, as `data/shop-cleanup/README.md` describes it. It is read beside
-/// [`shop_dump`].
+/// The folder that holds what else is in the shop's cluster and will be cleaned up, as
+/// `data/shop-cleanup/README.md` describes it. It is read beside [`shop_dump`].
 #[must_use]
 pub fn shop_cleanup_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop-cleanup"))
@@ -104,7 +104,8 @@ pub fn shop_cleanup_dump() -> PathBuf {
 /// When the dump of the shop's cluster was taken, both folders of it.
 pub const SHOP_DUMP_TAKEN_AT: &str = "2026-10-20T10:30:00Z";
 
-/// The folder that holds the dump of one node, as `data/node/README.md` describes it. Its pods are all there, and no container mounts an image.
+/// The folder that holds the dump of one node, as `data/node/README.md` describes it. Its pods are all there,
+/// and no container mounts an image.
 #[must_use]
 pub fn node_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/node"))
@@ -123,7 +124,8 @@ pub fn shop_complete() -> Vec<&'static str> {
     KINDS.split_whitespace().collect()
 }
 
-/// The kinds that both folders together hold completely beside those of [`shop_complete`], as `data/shop-cleanup/README.md` lists them.
+/// The kinds that both folders together hold completely beside those of [`shop_complete`], as
+/// `data/shop-cleanup/README.md` lists them.
 #[must_use]
 pub fn shop_cleanup_complete() -> Vec<&'static str> {
     vec!["certificatesigningrequests", "leases@kube-node-lease"]

@@ -1,4 +1,5 @@
-//! Draws how full a disk is over days as an SVG: lines over a grid, levels that mean something, a legend. No script, no style sheet, no font of its own.
+//! Draws how full a disk is over days as an SVG: lines over a grid, levels that mean something, a legend. No
+//! script, no style sheet, no font of its own.
 
 use std::fmt::{Result, Write as _};
 

@@ -13,8 +13,8 @@ use kubegc::{
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SelectionArguments {
-    /// Objects to delete: `deployment/web`, `deploy web api`, or `pods,services` with --selector or --all. Also `-`, for a dump on standard
-    /// input.
+    /// Objects to delete: `deployment/web`, `deploy web api`, or `pods,services` with --selector or --all.
+    /// Also `-`, for a dump on standard input.
     #[arg(value_name = "OBJECT")]
     pub objects: Vec<String>,
     /// The namespace of the objects. Default: `default`, or the only one that has an object of this name.

@@ -1,4 +1,4 @@
-//! Decides how time passes for a driver over a simulated node, from one thing that somebody waits for to the next, and how what it does is told.
+//! Runs a driver over a simulated node until a time, and formats its actions.
 
 use std::{
     pin::{Pin, pin},
@@ -19,7 +19,7 @@ pub fn pass_time(clock: &SimClock, mut driver: Pin<&mut impl Future>, until: Tim
     let mut context = Context::from_waker(Waker::noop());
     loop {
         let progress = driver.as_mut().poll(&mut context);
-        assert!(progress.is_pending(), "the driver was told to go on");
+        assert!(progress.is_pending(), "the driver runs without end");
         match clock.next_wake() {
             Some(at) if at <= until => clock.set(at),
             _ => break,

@@ -1,5 +1,5 @@
-//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content elsewhere
-//! and where the content is requests to an API server.
+//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content
+//! elsewhere and where the content is requests to an API server.
 
 /// The kinds of recorded cases.
 #[non_exhaustive]

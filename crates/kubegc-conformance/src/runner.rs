@@ -95,7 +95,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     let source = Source::new(path);
     let lines = Mutex::new(BufReader::new(File::open(path)?).split(b'\n').enumerate());
     let next = || -> io::Result<Option<(usize, Vec<u8>)>> {
-        // Nobody panics while holding the lock.
+        // No thread panics while it holds the lock.
         let mut lines = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         lines.next().map(|(at, line)| Ok((at, line?))).transpose()
     };

@@ -184,7 +184,8 @@ pub enum MayChange {
     LiveDependents(Resource),
     /// The same, and the orphans that it may adopt by its selector.
     Adopted(Resource),
-    /// The dependents of the second resource, not terminating, of those that it has or may adopt of the first.
+    /// The dependents of the second resource, not terminating, of those that it has or may adopt of the
+    /// first.
     DependentsOfAdopted(Resource, Resource),
     /// The PersistentVolumeClaims of a StatefulSet that is deleted, or whose pods are.
     Claims,

@@ -219,7 +219,8 @@ pub struct Write {
 }
 
 impl Write {
-    /// Checks that an object as it was read is the one that the write is about, at the expected resourceVersion.
+    /// Checks that an object as it was read is the one that the write is about, at the expected
+    /// resourceVersion.
     ///
     /// # Errors
     /// A conflict.

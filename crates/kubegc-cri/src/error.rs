@@ -37,7 +37,7 @@ pub enum ConnectError {
     },
     /// The socket exists, and no process has it open.
     #[error("{}: connection refused: no process listens; start the runtime that left the socket", path.display())]
-    NobodyListens {
+    NoListener {
         /// The path.
         path: PathBuf,
     },
@@ -135,7 +135,7 @@ impl ConnectError {
             self,
             Self::NoSocket { .. }
                 | Self::NotASocket { .. }
-                | Self::NobodyListens { .. }
+                | Self::NoListener { .. }
                 | Self::WrongApi { .. }
                 | Self::WrongVersion { .. }
         )
@@ -150,7 +150,7 @@ impl ConnectError {
             io::ErrorKind::PermissionDenied => Self::Permission { path },
             io::ErrorKind::ConnectionRefused => match std::fs::metadata(&path) {
                 Ok(found) if !found.file_type().is_socket() => Self::NotASocket { path },
-                _ => Self::NobodyListens { path },
+                _ => Self::NoListener { path },
             },
             _ => Self::Failed {
                 path,

@@ -52,7 +52,7 @@
 //!
 //! | | kubelet | here |
 //! |---|---|---|
-//! | connecting | gRPC dials again and again in the background; any error of `ImageFsInfo` is one of starting | one attempt with each call; of `ImageFsInfo`, only that nobody serves or answers it |
+//! | connecting | gRPC dials again and again in the background; any error of `ImageFsInfo` is one of starting | one attempt with each call; of `ImageFsInfo`, only that it is not served or gets no response |
 //! | a connection that broke | the next call goes over a new one | so does the next that reads; one that writes waits for a listing |
 //! | version | `Version` must say `0.1.0` | it must say something, and not another version of CRI |
 //! | an entry without metadata, id or image | is passed over, and pins nothing | its listing is an error; without metadata alone, a container has no name |

@@ -145,7 +145,7 @@ impl LogDirectory for HostLogs {
     /// removed, not followed; folders are kept. The first error ends it. A missing file is no error.
     ///
     /// A path that is not absolute, contains `..` or names no file names no log: nothing is removed, and a
-    /// warning is logged. An error would keep the container for ever.
+    /// warning is logged. An error would keep the container until it is corrected.
     ///
     /// # Upstream
     /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[`

@@ -1,8 +1,10 @@
-//! The committed bindings are what their protocol files say. `KUBEGC_UPDATE_BINDINGS=1 cargo test -p kubegc-cri --test bindings` writes them anew.
+//! The committed bindings are what their protocol files say. `KUBEGC_UPDATE_BINDINGS=1 cargo test -p
+//! kubegc-cri --test bindings` writes them anew.
 
 use std::{env, fs, path::Path};
 
-/// The side of the calls that bindings are for. Messages stand beside the client's; the server's are found there.
+/// The side of the calls that bindings are for. Messages stand beside the client's; the server's are found
+/// there.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Client,

@@ -573,7 +573,8 @@ proptest! {
         let _ = wait(disk.logs().remove_pod_entry(&name));
         prop_assert_eq!(lost(&before), expected(&before, "pods/", &|one| one == name));
 
-        // Empty parts of a path, and `.`, are as if they were not there; other folders than the named ones there are none.
+        // Empty parts of a path, and `.`, are as if they were not there; other folders than the named ones
+        // there are none.
         let (above, file) = name.rsplit_once('/').unwrap_or(("", &name));
         let is_in_folder = above.split('/').all(|part| matches!(part, "" | "."));
 

@@ -1,4 +1,5 @@
-//! CRI as the tests speak it, from the bindings that the repository keeps: messages and the server's side, and the calls that start sandboxes and containers.
+//! CRI as the tests speak it, from the bindings that the repository keeps: messages and the server's side,
+//! and the calls that start sandboxes and containers.
 #![allow(
     dead_code,
     missing_docs,
@@ -17,7 +18,8 @@ pub(crate) mod cri {
     include!("../generated/client.rs");
 }
 
-/// The other side of these calls. It finds their messages at `crate::bindings::cri`: this file is the module `bindings` of every test that takes it.
+/// The other side of these calls. It finds their messages at `crate::bindings::cri`: this file is the module
+/// `bindings` of every test that takes it.
 pub(crate) mod served {
     include!("generated/server.rs");
 }

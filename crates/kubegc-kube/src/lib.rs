@@ -46,12 +46,12 @@
 //! The collector sends upstream's requests; bodies of PATCH and DELETE are upstream's byte for byte with
 //! [`Hardening::AsUpstream`](kubegc_objects::settings::Hardening). The differences:
 //!
-//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::settings::Hardening)) every DELETE expects
-//!   the uid and the resourceVersion that the decision was made on. Upstream expects the uid only; from 1.34
-//!   on it expects the resourceVersion as well, though not when it repeats a DELETE after a conflict. By
-//!   default a DELETE that follows the collector's own patch expects the version that the patch returned,
-//!   where upstream's expects the version read before and meets a conflict. By default a finalizer is removed
-//!   only from the object with the expected uid.
+//! - **Preconditions.** By default ([`Hardening::Strict`](kubegc_objects::settings::Hardening)) every DELETE
+//!   expects the uid and the resourceVersion that the decision was made on. Upstream expects the uid only;
+//!   from 1.34 on it expects the resourceVersion as well, though not when it repeats a DELETE after a
+//!   conflict. By default a DELETE that follows the collector's own patch expects the version that the patch
+//!   returned, where upstream's expects the version read before and meets a conflict. By default a finalizer
+//!   is removed only from the object with the expected uid.
 //! - **Headers and parameters.** `User-Agent: kubegc/VERSION`; `fieldManager=kubegc` on PATCH and PUT, where
 //!   upstream leaves it to the API server, which takes it from the user agent; `Content-Type:
 //!   application/json` on DELETE, where upstream sends none.

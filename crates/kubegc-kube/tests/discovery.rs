@@ -1,4 +1,4 @@
-//! Which kinds are found, in both forms of discovery, and what stays unknown.
+//! Both forms of discovery, and kinds that stay unknown.
 
 use kubegc_core::{
     Catalog, KubernetesVersion, ObjectStore, StoreError, catalog::DefaultDeletion, store::Discovered,

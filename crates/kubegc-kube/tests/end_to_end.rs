@@ -1,4 +1,5 @@
-//! The collector on a simulated cluster, through a client: cascades, kinds that break, come and go, leadership, dry runs, snapshots.
+//! The collector on a simulated cluster, through a client: cascades, kinds that break, come and go,
+//! leadership, dry runs, snapshots.
 
 use std::{collections::BTreeSet, time::Duration};
 

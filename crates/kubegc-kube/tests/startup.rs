@@ -1,4 +1,4 @@
-//! What a collector does, and says, while it cannot collect yet.
+//! A collector that cannot start to collect.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

@@ -18,7 +18,7 @@ use kubegc_core::Timestamp;
 /// A loop of the kubelet that is relevant to collection.
 ///
 /// Loops that are due at the same time run in this order.
-#[expect(clippy::exhaustive_enums, reason = "whoever drives them must handle each")]
+#[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loop {
     /// Dead containers, sandboxes and logs.

@@ -178,12 +178,12 @@ pub enum Finding {
         /// The kinds, as `resource.group`.
         kinds: Vec<String>,
     },
-    /// A cluster-scoped object names a namespaced owner: the collector leaves it alone for ever.
+    /// A cluster-scoped object names a namespaced owner: the collector never deletes it.
     NamespacedOwnerOfClusterScoped {
         /// The object.
         object: ObjectRef,
     },
-    /// A reference names a kind that is not served: the collector tries for ever and does nothing.
+    /// A reference names a kind that is not served: the collector retries without end and deletes nothing.
     OwnerKindNotServed {
         /// The object.
         object: ObjectRef,

@@ -284,8 +284,8 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
         })
 }
 
-/// The states of the objects of which something is missing in the ends of the simulations; empty if nothing is
-/// missing.
+/// The states of the objects of which something is missing in the ends of the simulations; empty if nothing
+/// is missing.
 fn stances(
     run: &Run<'_>,
     scope: &Scope,

@@ -1,4 +1,4 @@
-//! Which deleted objects their controllers create again.
+//! Deleted objects that their controllers create again.
 
 use std::collections::BTreeMap;
 

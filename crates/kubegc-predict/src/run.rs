@@ -423,7 +423,7 @@ fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlist
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
-            // An object that blocks its own deletion waits for ever, as for a dependent that is missing
+            // An object that blocks its own deletion waits without end, as for a dependent that is missing
             // from the dump.
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
             meta.deletion_grace_period_seconds = Some(0);

@@ -1,4 +1,5 @@
-//! Deep chains, wide fans, long circles, and input that no API server wrote: each ends with a right answer or a clear error, on a small stack.
+//! Deep chains, wide fans, long circles, and input that no API server wrote: each ends with a right answer or
+//! a clear error, on a small stack.
 
 use std::{
     io::{self, Read},
@@ -211,7 +212,8 @@ fn one_uid_of_two_objects_is_a_finding() {
             cluster.snapshot().finding_counts.get(&Problem::SharedUid),
             Some(&1)
         );
-        // The dependent names the first of the two by name and uid; the other one's name is no owner of anything.
+        // The dependent names the first of the two by name and uid; the other one's name is no owner of
+        // anything.
         let forecast = cluster.predict(&[delete(
             "shop/ConfigMap/map-0000002",
             PropagationPolicy::Background,
@@ -348,7 +350,8 @@ fn nesting_without_end_is_an_error() {
             let nested = (0..200_000).map(|_| open.as_bytes().to_vec());
             refusal(pieces(std::iter::once(head.as_bytes().to_vec()).chain(nested)));
         };
-        // The YAML parser calls itself once for each level that is let through, and takes a few kibibytes for it.
+        // The YAML parser calls itself once for each level that is let through, and takes a few kibibytes for
+        // it.
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .stack_size(2 * STACK_BYTES);

@@ -1,5 +1,5 @@
-//! What forecasts of a node promise: nothing on missing knowledge, both worlds where use is unknown, times that a disk filled step by step agrees
-//! with, and what-ifs that differ only where the policies do.
+//! Forecasts of a node: missing data, unknown use of images, times until a disk is full, comparisons of
+//! policies.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -94,7 +94,8 @@ fn disk(available: u64) -> FileSystem {
     }
 }
 
-/// One living pod with two dead containers, one pod that is gone, one image in use and three unused ones, on a disk that is 90 percent full.
+/// One living pod with two dead containers, one pod that is gone, one image in use and three unused ones, on
+/// a disk that is 90 percent full.
 fn node() -> Inventory {
     Inventory {
         containers: Ok(vec![
@@ -281,7 +282,8 @@ fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_starte
     );
 }
 
-/// Whether room is made, and whether pods go, with so much available: asked of the planner, and of the definition.
+/// Whether room is made, and whether pods go, with so much available: asked of the planner, and of the
+/// definition.
 fn is_due(policy: &Policy, available: u64, evicted_below: u64) -> (bool, bool) {
     let inventory = Inventory {
         image_file_system: Ok(disk(available)),
@@ -349,7 +351,8 @@ fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
     let after = |bytes: u64, bytes_per_hour: u64| {
         Due::At(NOW.saturating_add(Duration::from_secs((bytes * 3_600).div_ceil(bytes_per_hour))))
     };
-    // Available, bytes an hour; when room is made, and when again after 120 000 became free. Room is made with 159 999 available or less.
+    // Available, bytes an hour; when room is made, and when again after 120 000 became free. Room is made
+    // with 159 999 available or less.
     let cases = [
         (100_000, 0, Due::Now, Some(Due::NoGrowth)),
         (100_000, 10_000, Due::Now, Some(after(60_001, 10_000))),

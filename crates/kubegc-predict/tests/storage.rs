@@ -1,4 +1,4 @@
-//! What becomes of persistent volumes when their claims are deleted, and of attachments.
+//! Persistent volumes whose claims are deleted, and volume attachments.
 
 use kubegc_core::{DeleteOptions, KubernetesVersion};
 use kubegc_predict::{Assumptions, Cluster, Intent, Question};

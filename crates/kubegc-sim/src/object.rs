@@ -243,8 +243,8 @@ impl StoredObject {
         Value::Object(fields)
     }
 
-    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in the
-    /// API version of `resource`; empty where only metadata is known.
+    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in
+    /// the API version of `resource`; empty where only metadata is known.
     #[must_use]
     pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
         match &self.body {

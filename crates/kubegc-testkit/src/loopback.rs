@@ -246,7 +246,7 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
     }
 }
 
-/// A response body that ends when the server stops: watches would continue for ever.
+/// A response body that ends when the server stops: watches would never end.
 pub(crate) struct UntilStopped {
     body: ResponseBody,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -1,4 +1,4 @@
-//! Decides what time it is for a collector in earnest: the wall clock at the start, and from there on tokio's, which never goes back.
+//! A clock for the adapters: the wall clock at the start, then the monotonic clock of tokio.
 //!
 //! The adapters share it; they re-export [`TokioClock`].
 
@@ -11,16 +11,17 @@ use tokio::time::{Instant, sleep_until};
 /// The wall clock when it was made, and tokio's monotonic clock since then.
 ///
 /// # Guarantees
-/// It never goes back, whatever happens to the wall clock. Where tokio's clock is paused, it stands still with it.
+/// It never goes back, even if the wall clock is set. While tokio's clock is paused, it does not advance.
 ///
 /// # Assumptions
 /// It is used within a tokio runtime whose time is enabled.
 ///
-/// The wall clock is right when this clock is made: it is read once, and what is set later does not count until a clock is made anew. A device that boots in 1970 and sets its
-/// time from the network afterwards should make it after that. What was made before stays behind (or ahead) by as much as the wall clock was: whatever carries a date of
-/// the right time, such as a container's creation, then seems to lie in the future, so of no age, and what waits for an age waits years; with a wall clock that was ahead, all seems older than it
-/// is, and goes too early. Times that this clock itself gave, such as when an image was first seen, agree among each other, but not with those of a clock made anew. How
-/// long something sleeps is right in any case. Time while the machine is suspended does not count either.
+/// The wall clock is read once, when this clock is created, and must be correct then. A device that boots in
+/// 1970 and sets its time from the network should create the clock afterwards. Otherwise dates from other
+/// sources, such as creation times of containers, seem to be in the future (their age is zero) or too old.
+/// Times of this clock, such as the first detection of an image, agree with each other, but not with those of
+/// another clock. The length of a sleep is correct in any case. Time while the machine is suspended does not
+/// count.
 ///
 /// # Examples
 /// ```

@@ -2,16 +2,16 @@
 //!
 //! This crate holds no logic. It re-exports the parts, each of which can be used alone, and the [`guide`].
 //!
-//! | module | what it decides |
+//! | module | contents |
 //! |---|---|
-//! | [`core`] | nothing: identity, metadata, deletion options, kinds, versions, the traits |
+//! | [`core`] | identity, metadata, deletion options, kinds, versions, the traits |
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
-//! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what goes under pressure |
+//! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what is reclaimed under pressure |
 //! | [`controllers`] | the other controllers that delete objects or remove finalizers: one `reconcile` each, a batch planner, a manager, a driver |
-//! | [`snapshot`] | what a dump says, and what it leaves unknown |
-//! | [`sim`] | how an API server and a container runtime answer: the world in memory |
+//! | [`snapshot`] | readers of dumps: objects, and what is missing |
+//! | [`sim`] | an API server and a container runtime in memory |
 //! | [`control_plane`] | a simulated control plane: the collector, all controllers, kubelets over the API server in memory |
-//! | [`predict`] | what a delete does, what a node's next passes remove, what a cluster cleans up by itself, and why |
+//! | [`predict`] | forecasts: what a delete does, what a node removes next, what a cluster cleans up by itself, and why |
 
 pub use kubegc_control_plane as control_plane;
 pub use kubegc_controllers as controllers;

@@ -13,7 +13,8 @@ use kubegc::{
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The pods of a node in the cluster of the kubeconfig, and what runs here beside them: a pod that was deleted by force may still run.
+/// The pods of a node in the cluster of the kubeconfig, and what runs here beside them: a pod that was
+/// deleted by force may still run.
 pub(super) async fn pods(
     node: &str,
     runtime: Arc<dyn Runtime>,
@@ -24,7 +25,8 @@ pub(super) async fn pods(
         return Err(format!("{node:?} is no name of a node").into());
     }
     let client = kubegc_kube::client().await?;
-    // Of a node that is not there the API server lists no pods, and everything here would seem to be nobody's.
+    // Of a node that is not there the API server lists no pods, and everything here would seem to be
+    // nobody's.
     ask(&client, &format!("/api/v1/nodes/{node}")).await?;
     let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
     Ok(WithRunning::new(ApiPods { client, path }, runtime))

@@ -1,4 +1,4 @@
-//! What is remembered of images between runs, in a file: since when each is there, and when it was last used.
+//! A file with the records of images between runs: first detection and last use.
 
 use std::{
     error::Error,
@@ -22,13 +22,14 @@ const GAP_MAX: Duration = Duration::from_secs(600);
 pub struct Memory {
     /// The records.
     pub records: Records,
-    /// Since when use was watched without a gap: the present, where nobody has watched.
+    /// The begin of the observation of use without a gap; the present, if use was not observed.
     pub watched_since: Timestamp,
     path: Option<PathBuf>,
 }
 
 impl Memory {
-    /// Reads what is remembered. A file that is not there yet remembers nothing; one that is no such file is refused, for it would be written over.
+    /// Reads what is remembered. A file that is not there yet remembers nothing; one that is no such file is
+    /// refused, for it would be written over.
     pub fn open(path: Option<&Path>, now: Timestamp) -> Result<Self, Box<dyn Error>> {
         let mut memory = Self {
             records: Records::default(),
@@ -56,7 +57,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Writes records to where they were read from: first into a file beside, then in its place, so that they are never half there.
+    /// Writes records to where they were read from: first into a file beside, then in its place, so that they
+    /// are never half there.
     pub fn write(&self, records: &Records) -> Result<(), Box<dyn Error>> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! What the examples that speak to a container runtime share: which runtime, who says which pods there are, which settings.
+//! Arguments of the examples that connect to a container runtime: the endpoint, the source of pods, the
+//! settings.
 
 #[cfg(feature = "kube")]
 mod api;
@@ -36,9 +37,10 @@ pub struct NodeArguments {
     /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that answers.
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<Endpoint>,
-    /// Who says which pods there should be: `nobody`, so that nothing goes because its pod is gone; `ready-sandboxes`, so that pods whose sandboxes have
-    /// all ended are gone; `file:PATH`, all pods of the node as `kubectl get pods -o json` prints them; `manifests:FOLDER`, static pods;
-    /// `api:NODE`, the API server of the kubeconfig (with the feature `kube`).
+    /// Who says which pods there should be: `nobody`, so that nothing goes because its pod is gone;
+    /// `ready-sandboxes`, so that pods whose sandboxes have all ended are gone; `file:PATH`, all pods of the
+    /// node as `kubectl get pods -o json` prints them; `manifests:FOLDER`, static pods; `api:NODE`, the API
+    /// server of the kubeconfig (with the feature `kube`).
     #[arg(long, value_name = "SOURCE", default_value = "nobody")]
     pods: PodsFrom,
     /// The name of the node, which static pods have behind theirs.
@@ -53,10 +55,12 @@ pub struct NodeArguments {
     /// A setting to change, such as imageGCHighThresholdPercent=70.
     #[arg(long, value_name = "SETTING=VALUE")]
     change: Vec<Change>,
-    /// What is remembered of images: since when they are there, and when they were last used. Without it, nothing is.
+    /// What is remembered of images: since when they are there, and when they were last used. Without it,
+    /// nothing is.
     #[arg(long, value_name = "PATH")]
     records: Option<PathBuf>,
-    /// An image that has to stay, by tag, digest or id. The sandbox image that the runtime names is kept without being asked for.
+    /// An image that has to stay, by tag, digest or id. The sandbox image that the runtime names is kept
+    /// without being asked for.
     #[arg(long, value_name = "IMAGE")]
     keep: Vec<String>,
     /// Leave log files alone.
@@ -235,7 +239,8 @@ impl OpenNode {
     }
 }
 
-/// Runs to the end, and waits for nothing then: a file system that does not answer must not keep a tool from ending.
+/// Runs to the end, and waits for nothing then: a file system that does not answer must not keep a tool from
+/// ending.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Err(_) => ExitCode::FAILURE,

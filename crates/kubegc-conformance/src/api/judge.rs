@@ -1,4 +1,4 @@
-//! Says whether a response is the recorded one, as the format of the recordings defines it.
+//! Compares a response with the recorded one, as the format of the recordings defines it.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! Compares recorded values, with their placeholders, with received ones.
 //!
-//! A numbered placeholder represents one received value in the whole case, and no other placeholder represents it.
+//! A numbered placeholder represents one received value in the whole case, and no other placeholder
+//! represents it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -176,7 +177,8 @@ impl Matcher {
             .collect()
     }
 
-    /// A recorded text of a request with what its placeholders stand for. An address that no response has shown is a free one.
+    /// A recorded text of a request with what its placeholders stand for. An address that no response has
+    /// shown is a free one.
     fn filled_request(&self, text: &str) -> String {
         let filled = self.filled(text);
         let addressed = pieces(&filled).into_iter().map(|piece| match piece {
@@ -260,7 +262,8 @@ impl Matcher {
         true
     }
 
-    /// The first difference between a recorded and a received value, as text. Values after it are matched as well.
+    /// The first difference between a recorded and a received value, as text. Values after it are matched as
+    /// well.
     pub(super) fn value(&mut self, recorded: &Value, received: &Value) -> Option<String> {
         self.below("", recorded, received)
     }

@@ -1,7 +1,7 @@
 //! Replays requests that were recorded from a real API server, and compares each response.
 //!
-//! A case runs on a server of its own, through the HTTP layer of `kubegc-testkit`. Later requests of a case use what
-//! the simulated server answered to earlier ones: uids, versions, generated names.
+//! A case runs on a server of its own, through the HTTP layer of `kubegc-testkit`. Later requests of a case
+//! use what the simulated server answered to earlier ones: uids, versions, generated names.
 
 mod exchange;
 mod judge;
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use crate::{Failure, runner::CaseReport};
 use matching::Matcher;
 
-/// The time at which a replayed case begins. No recording contains this day, so each date of this day is one of the server.
+/// The time at which a replayed case begins. No recording contains this day, so each date of this day is one
+/// of the server.
 const BEGIN: &str = "2033-05-18T06:00:00Z";
 /// How far the clock moves before each request.
 const STEP: Duration = Duration::from_millis(20);
@@ -134,8 +135,8 @@ fn server(case: &Case) -> Result<ApiServer, String> {
 
 /// Lets the clean-up of deleted definitions run to its end, where it has one.
 ///
-/// The recorder waited until a deleted definition was removed. Where finalizers hold its custom resources it is not, and
-/// the clean-up had not begun when the next request came.
+/// The recorder waited until a deleted definition was removed. Where finalizers hold its custom resources it
+/// is not, and the clean-up had not begun when the next request came.
 fn clean_up(server: &mut ApiServer) {
     let mut cleaner = CrdCleaner::default();
     let mut later = server.clone();

@@ -42,7 +42,8 @@ fn key(object: &Value) -> Key {
     Key::new(text(metadata, "namespace"), text(metadata, "name"))
 }
 
-/// The objects of the server: those of the case except the absent ones, with the fields that the case sets on all.
+/// The objects of the server: those of the case except the absent ones, with the fields that the case sets on
+/// all.
 fn on_server(case: &Value, objects: &[Value]) -> Vec<Value> {
     let is_absent = |object: &Value| list(&case["absent_on_server"]).contains(&object["metadata"]["name"]);
     let mut objects: Vec<Value> = objects
@@ -75,7 +76,8 @@ fn is_enqueued(live: &Live<'_>, resource: Resource, key: &Key, recorded: &Value)
     Ok(())
 }
 
-/// Compares the recorded delays of requeues, whose keys do not matter. Go's longest delay, 292 years, is none.
+/// Compares the recorded delays of requeues, whose keys do not matter. Go's longest delay, 292 years, is
+/// none.
 fn equal_requeues(case: &Value, outcome: &Outcome) -> Result {
     let expected = list(&case["requeued"])
         .iter()
@@ -88,8 +90,8 @@ fn equal_requeues(case: &Value, outcome: &Outcome) -> Result {
     equal("requeues, in ns", format!("{expected:?}"), format!("{got:?}"))
 }
 
-/// Compares an error. What upstream puts before the server's words may be missing; an error that does not come from the server may be the reason why the object is
-/// kept.
+/// Compares an error. What upstream puts before the server's words may be missing; an error that does not
+/// come from the server may be the reason why the object is kept.
 fn equal_error(place: &str, expected: &Value, outcome: &Outcome) -> Result {
     let expected = expected.as_str().unwrap_or_default();
     let got = outcome.error().unwrap_or_default();
@@ -385,7 +387,8 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
     Ok(())
 }
 
-/// Compares logged errors. A date that cannot be parsed is no error of a request, but the reason why nothing is done.
+/// Compares logged errors. A date that cannot be parsed is no error of a request, but the reason why nothing
+/// is done.
 fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
     let expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
     let reasons = [
@@ -472,7 +475,8 @@ pub(super) fn cloud_nodes(case: &Value) -> Result {
 /// What upstream concludes from the answers of the case's cloud provider.
 ///
 /// # Upstream
-/// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`, `GetInstanceProviderID` in `cloud.go`.
+/// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`,
+/// `GetInstanceProviderID` in `cloud.go`.
 fn cloud_answer(case: &Value, query: &CloudQuery) -> CloudAnswer {
     let answer = |name: &str, question: &str| {
         let answers = &case["cloud"][name];

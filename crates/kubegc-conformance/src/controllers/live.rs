@@ -46,7 +46,8 @@ pub(super) enum Order {
     Exact,
     /// The order of the actions on each object.
     WithinObject,
-    /// The order of the actions on each resource, where nothing else comes between them. Pods are apart where `pods_first`.
+    /// The order of the actions on each resource, where nothing else comes between them. Pods are apart where
+    /// `pods_first`.
     Namespace { pods_first: bool },
 }
 
@@ -548,7 +549,8 @@ impl<'c> Live<'c> {
         order.sort(&mut got);
         let texts = |lines: &[Line]| lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
         crate::failure::equal_lines("actions", &texts(&expected), &texts(&got))?;
-        // An API server sets the creation time of every object, so an object without one was not read in full; in recordings it is zero.
+        // An API server sets the creation time of every object, so an object without one was not read in
+        // full; in recordings it is zero.
         let is_fact = |missing: &&String| !missing.contains("metadata.creationTimestamp");
         let unknown: Vec<String> = self.unknown.iter().filter(is_fact).cloned().collect();
         crate::failure::equal_lines("facts that are not known", &[], &unknown)?;
@@ -723,7 +725,8 @@ fn plugin_line(verb: &str) -> Line {
     }
 }
 
-/// The line of a recorded write, event or call of a plugin; `None` for other actions. The server must answer as recorded.
+/// The line of a recorded write, event or call of a plugin; `None` for other actions. The server must answer
+/// as recorded.
 fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
     let call = &recorded.call;
     if let Some(event) = &recorded.event {
@@ -779,7 +782,8 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
     Ok(line)
 }
 
-/// An object, or a list by name. The versions in a list depend on the random order in which upstream iterates over resources.
+/// An object, or a list by name. The versions in a list depend on the random order in which upstream iterates
+/// over resources.
 fn shown(answer: &Value) -> String {
     let Value::Array(objects) = answer else {
         return plain(answer).to_string();

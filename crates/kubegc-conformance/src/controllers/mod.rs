@@ -1,8 +1,9 @@
 //! Replays recordings of upstream's other controllers.
 //!
-//! Each case brings what a controller lists and what the API server has. The controller works on a server in memory that answers as the recorder's did. Its
-//! writes, events, errors and requeue times are compared with the recorded ones, patches and bodies by what they make of the object. The recorded requests run on a copy of the
-//! same server, which must answer as recorded.
+//! Each case brings what a controller lists and what the API server has. The controller works on a server in
+//! memory that answers as the recorder's did. Its writes, events, errors and requeue times are compared with
+//! the recorded ones, patches and bodies by what they make of the object. The recorded requests run on a copy
+//! of the same server, which must answer as recorded.
 
 mod cases;
 mod live;

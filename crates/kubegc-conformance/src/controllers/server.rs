@@ -1,4 +1,5 @@
-//! The recorder's API server: whole objects in memory, without admission, validation or defaults, and failures on purpose.
+//! The recorder's API server: whole objects in memory, without admission, validation or defaults, and
+//! failures on purpose.
 
 use std::collections::BTreeMap;
 
@@ -243,7 +244,8 @@ fn has_finalizers(object: &Value) -> bool {
 /// A key of stored objects that a delete only marks, as pods in their grace period.
 pub(super) const STAYS: &str = "stays when deleted";
 
-/// RFC 7396, or a strategic merge patch whose only lists with a merge key are conditions, owner references and finalizers.
+/// RFC 7396, or a strategic merge patch whose only lists with a merge key are conditions, owner references
+/// and finalizers.
 fn merge(target: &mut Value, patch: &Value, is_strategic: bool) {
     let mut pending = vec![(target, patch)];
     // Ends: each patch below is a part of one above.

@@ -1,4 +1,5 @@
-//! Replays upstream's scenarios of contradictory references, with queues in order of arrival and a server beside them.
+//! Replays upstream's scenarios of contradictory references, with queues in order of arrival and a server
+//! beside them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -345,7 +346,8 @@ fn node_text(graph: &Graph, node: NodeId) -> String {
     )
 }
 
-/// A queued node: its owners are those of the same node in the graph, and not every recorded item repeats them.
+/// A queued node: its owners are those of the same node in the graph, and not every recorded item repeats
+/// them.
 fn item_text(object: &Object) -> String {
     format!("{} virtual={}", object.identity.object_ref(), object.r#virtual)
 }

@@ -1,7 +1,8 @@
 //! Tells which recorded queue item is which node.
 //!
-//! A recording numbers node objects; the replay has positions of an arena, which are used again. A serial belongs to a node from
-//! its first sight until the node is found out of the graph when another serial claims its position.
+//! A recording numbers node objects; the replay has positions of an arena, which are used again. A serial
+//! belongs to a node from its first sight until the node is found out of the graph when another serial claims
+//! its position.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,8 @@ impl Serials {
         })
     }
 
-    /// Compares what was recorded of a queue with nodes, each with the flag whether it was queued already, in any order.
+    /// Compares what was recorded of a queue with nodes, each with the flag whether it was queued already, in
+    /// any order.
     pub(super) fn compare(
         &mut self,
         place: &str,

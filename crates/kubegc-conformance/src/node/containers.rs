@@ -1,7 +1,8 @@
 //! Replays one pass over containers, sandboxes and logs, and compares its calls to the node.
 //!
-//! Upstream breaks ties between equal creation times by chance. The plain replay must give a recorded result, or differ from one
-//! only in that. Where it may, each recorded result is also replayed with ties broken as recorded, and must come out whole.
+//! Upstream breaks ties between equal creation times by chance. The plain replay must give a recorded result,
+//! or differ from one only in that. Where it may, each recorded result is also replayed with ties broken as
+//! recorded, and must come out whole.
 
 use std::collections::BTreeMap;
 
@@ -155,7 +156,8 @@ fn too_far() -> Failure {
     Failure::unreadable("times are too large to make room between equal ones")
 }
 
-/// How to break ties: all times are stretched by `scale`, and within the room that this makes, what was recorded as removed sooner is older.
+/// How to break ties: all times are stretched by `scale`, and within the room that this makes, what was
+/// recorded as removed sooner is older.
 struct Ties<'a> {
     scale: i64,
     ranks: BTreeMap<&'a str, i64>,
@@ -232,7 +234,7 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
             }),
         }
     }
-    // What is told is what was done.
+    // The report equals the recorded calls.
     equal_lines(
         "containers that were stopped or removed, in order",
         &order,
@@ -284,8 +286,8 @@ fn creation_times(case: &ContainerCase) -> Result<BTreeMap<&str, &Container>, Fa
 
 /// Whether a result differs from a recorded one only by who of equal age was removed.
 ///
-/// Ties are between units in the `global` phase, and, where the case says so, within a long unit. What of the rest hangs on who was removed is
-/// compared with the containers that were; what cannot hang on it must be equal.
+/// Ties are between units in the `global` phase, and, where the case says so, within a long unit. Parts of
+/// the result that depend on the removed containers are compared with these; all other parts must be equal.
 fn same_but_for_ties(
     case: &ContainerCase,
     containers: &BTreeMap<&str, &Container>,

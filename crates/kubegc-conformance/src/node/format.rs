@@ -1,4 +1,5 @@
-//! The recorded forms, as they are on disk. What is absent has its zero value; what the form does not name is refused.
+//! The recorded forms, as they are on disk. What is absent has its zero value; what the form does not name is
+//! refused.
 
 use serde::{Deserialize, de::IgnoredAny};
 

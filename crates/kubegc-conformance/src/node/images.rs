@@ -1,8 +1,8 @@
 //! Compares the rounds of an image case with what was recorded.
 //!
-//! Upstream's order among images of equal use and detection is random. The plain replay must give a recorded result, or first differ
-//! from one only in that. Where the recorder saw several results, each is also replayed with ties broken as recorded, and must
-//! come out whole.
+//! Upstream's order among images of equal use and detection is random. The plain replay must give a recorded
+//! result, or first differ from one only in that. Where the recorder saw several results, each is also
+//! replayed with ties broken as recorded, and must come out whole.
 
 use std::collections::BTreeSet;
 
@@ -109,8 +109,8 @@ fn lines<T: std::fmt::Debug>(items: &[T]) -> Vec<String> {
 
 /// Whether a result first differs from a recorded one by the order within one group of equals.
 ///
-/// Whatever that order, the same group is the last to be touched, and of the groups before it all is tried. Rounds after that one
-/// begin with other records and are not compared.
+/// Whatever that order, the same group is the last to be touched, and of the groups before it all is tried.
+/// Rounds after that one begin with other records and are not compared.
 fn same_but_for_ties(
     case: &ImageCase,
     expected: &[RoundOutcome],
@@ -157,7 +157,8 @@ struct Group {
     failed: BTreeSet<String>,
 }
 
-/// What was tried of each group of the eviction order, up to the last that was touched. Fails where a group was left before the next.
+/// What was tried of each group of the eviction order, up to the last that was touched. Fails where a group
+/// was left before the next.
 fn touched(case: &ImageCase, outcome: &RoundOutcome) -> Result<Vec<Group>, Failure> {
     let mut groups = vec![Group::default(); outcome.eviction_order.len()];
     let mut last = None;

@@ -1,4 +1,5 @@
-//! Replays what was recorded of a kubelet's garbage collection: passes over containers, rounds over images, and single answers.
+//! Replays what was recorded of a kubelet's garbage collection: passes over containers, rounds over images,
+//! and single answers.
 
 mod answers;
 mod containers;
@@ -20,7 +21,8 @@ pub(crate) use self::{
     images::replay as replay_images,
 };
 
-/// The behaviour that a recording names: `1.28`, or `1.29+` for the time between the maximum age and the new words of 1.34.
+/// The behaviour that a recording names: `1.28`, or `1.29+` for the time between the maximum age and the new
+/// words of 1.34.
 fn semantics(name: &str, per_runtime_handler: bool) -> Result<Semantics, Failure> {
     let minor = match name {
         "1.28" => 28,

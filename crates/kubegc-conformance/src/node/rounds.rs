@@ -17,7 +17,8 @@ use kubegc_node::{
 use super::format::{Attempt, Call, Image, ImageCase, ListError, Record, Round, RoundOutcome};
 use crate::Failure;
 
-/// Replays all rounds. With a recorded result, each listing is put into an order in which ties fall as recorded.
+/// Replays all rounds. With a recorded result, each listing is put into an order in which ties fall as
+/// recorded.
 pub(super) fn run(case: &ImageCase, ties: Option<&[RoundOutcome]>) -> Result<Vec<RoundOutcome>, Failure> {
     let policy = policy(case)?;
     let mut records = Records::default();

@@ -1,4 +1,5 @@
-//! The node of a recorded container case: its runtime, log files, pods and clock, with the recorder's failures, and a record of every call.
+//! The node of a recorded container case: its runtime, log files, pods and clock, with the recorder's
+//! failures, and a record of every call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,7 +64,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Nobody panics while holding the lock.
+    /// No thread panics while it holds the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

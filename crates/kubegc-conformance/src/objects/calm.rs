@@ -1,8 +1,9 @@
 //! Runs a scenario without guidance, on a seeded schedule without long delays, and returns the final state.
 //!
-//! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the client continues 1 ms after each
-//! response; silence is 1.6 s without a call of the collector. As in the recorded cluster most things are quick and few are slow: times are
-//! the least of several even draws. A read sees the state of the first third of its time, a write takes effect after the second.
+//! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the
+//! client continues 1 ms after each response; silence is 1.6 s without a call of the collector. As in the
+//! recorded cluster most things are quick and few are slow: times are the least of several even draws. A read
+//! sees the state of the first third of its time, a write takes effect after the second.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

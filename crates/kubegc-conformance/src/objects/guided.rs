@@ -1,11 +1,14 @@
-//! Looks for a run that makes exactly the recorded writes in the recorded order, with the recorded state at every checkpoint.
+//! Looks for a run that makes exactly the recorded writes in the recorded order, with the recorded state at
+//! every checkpoint.
 //!
-//! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the recording is preferred, and
-//! writes whose turn has not come are held back. All else, how far the client is ahead, which resource's changes are late, which read
-//! is slow, is a *mood* drawn anew for each try: where a try ends in a contradiction, the stretch since the last write is played again in
-//! another mood, and after some tries the stretches before it.
+//! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the
+//! recording is preferred, and writes whose turn has not come are held back. All else, how far the client is
+//! ahead, which resource's changes are late, which read is slow, is a *mood* drawn anew for each try: where a
+//! try ends in a contradiction, the stretch since the last write is played again in another mood, and after
+//! some tries the stretches before it.
 //!
-//! Recordings list writes in the order in which they *arrived* at the server. One that arrived may take effect a little later, after others.
+//! Recordings list writes in the order in which they *arrived* at the server. One that arrived may take
+//! effect a little later, after others.
 
 use std::time::Duration;
 
@@ -424,7 +427,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A write that the recording never shows cannot be held back for ever: no silence would come.
+    /// A write that the recording never shows cannot be delayed without end: the run would never become silent.
     fn rule_out_unrecorded_writes(&self) -> Result<(), Failure> {
         let world = &self.world;
         if world.calls.is_empty() {

@@ -1,7 +1,8 @@
 //! Replays scenarios that were recorded from a real API server and a real controller manager.
 //!
-//! A scenario passes when it is *accepted* (for every recorded sequence of writes there is a run that makes exactly these writes, with
-//! the recorded state at every checkpoint) and *stable* (most calm schedules come to recorded states by recorded writes).
+//! A scenario passes when it is *accepted* (for every recorded sequence of writes there is a run that makes
+//! exactly these writes, with the recorded state at every checkpoint) and *stable* (most calm schedules come
+//! to recorded states by recorded writes).
 
 mod calm;
 mod client;
@@ -56,8 +57,8 @@ pub(crate) fn replay_compact(line: &str, inputs: &str) -> CaseReport {
     }
 }
 
-/// `others` are outcomes of the same scenario, recorded with more workers: what one worker does, many may do as well, so calm schedules may come
-/// to these, too.
+/// `others` are outcomes of the same scenario, recorded with more workers: what one worker does, many may do
+/// as well, so calm schedules may come to these, too.
 fn replay_scenario(scenario: &Scenario, others: &[Outcome], workers: u32) -> CaseReport {
     let mut notes = Vec::new();
     let result = Scene::new(scenario).and_then(|scene| {

@@ -1,4 +1,4 @@
-//! What a guided run must show: one recorded sequence of writes, with the states and, for the first run, the details of its outcome.
+//! The plan of a guided run: one recorded sequence of writes with its states and, for the first run, details.
 
 use serde_json::Value;
 

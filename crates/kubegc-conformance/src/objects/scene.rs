@@ -173,7 +173,8 @@ fn build_base() -> Result<Base, Failure> {
     })
 }
 
-/// A collector that knows the kinds; of those not listed in `kinds` it has seen that there are no objects. Gives the monitors of the listed ones.
+/// A collector that knows the kinds; of those not listed in `kinds` it has seen that there are no objects.
+/// Gives the monitors of the listed ones.
 pub(super) fn start_collector(
     base: &Base,
     workers: u32,

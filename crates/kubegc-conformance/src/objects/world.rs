@@ -1,6 +1,6 @@
-//! A scenario in play: API server, collector, client and namespace controller, and what is under way between them.
+//! A running scenario: API server, collector, client and namespace controller, and the messages between them.
 //!
-//! Whoever plays the scenario decides what happens next; the world only carries it out and keeps the record.
+//! The caller decides what happens next; the world performs and records it.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -308,10 +308,12 @@ impl<'a> World<'a> {
             && self.would_remove(call)
     }
 
-    /// Has a patch that takes the last finalizer from its object be checked. The object is removed later, whatever happens to it until then.
+    /// Has a patch that takes the last finalizer from its object be checked. The object is removed later,
+    /// whatever happens to it until then.
     ///
     /// # Upstream
-    /// `Store.Update` gives the update up and calls `deleteWithoutFinalizers`, whose only precondition is the uid; `registry/store.go`, 1.20.2.
+    /// `Store.Update` gives the update up and calls `deleteWithoutFinalizers`, whose only precondition is the
+    /// uid; `registry/store.go`, 1.20.2.
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
         let target = &self.calls[at].call.request;
@@ -345,7 +347,8 @@ impl<'a> World<'a> {
         let (code, response) = match removes {
             None => perform(&mut self.server, &call.request),
             Some(uid) => {
-                // In the background neither of the collector's finalizers holds the object. That it is gone already is no failure.
+                // In the background neither of the collector's finalizers holds the object. That it is gone
+                // already is no failure.
                 let options = DeleteOptions {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)

@@ -1,4 +1,5 @@
-//! The repository's choice of recorded requests is answered as recorded, and a recording that is not true fails.
+//! The repository's choice of recorded requests is answered as recorded, and a recording that is not true
+//! fails.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! The repository's choice of recordings of the other controllers matches, and a recording that was changed does not.
+//! The repository's choice of recordings of the other controllers matches, and a recording that was changed
+//! does not.
 
 use std::{
     fs,

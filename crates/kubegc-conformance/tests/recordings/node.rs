@@ -75,7 +75,8 @@ fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]
     }
 }
 
-/// Replays lines as a file of this name, which may tell the kind of its cases. Tests run side by side: each call has a folder of its own.
+/// Replays lines as a file of this name, which may tell the kind of its cases. Tests run side by side: each
+/// call has a folder of its own.
 fn replay_lines(name: &str, lines: &str) -> FileReport {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);

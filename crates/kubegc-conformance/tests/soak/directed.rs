@@ -1,4 +1,5 @@
-//! One trouble at a time, with the same witness; and the witness itself, shown deeds that it must not let pass.
+//! One trouble at a time, with the same witness; and the witness itself, shown deeds that it must not let
+//! pass.
 
 use std::time::Duration;
 
@@ -80,7 +81,8 @@ impl Stage {
         self.witness.world.objects.len()
     }
 
-    /// How many objects that were part of the family are there once all has come to rest. Nothing may have gone wrong on the way.
+    /// How many objects that were part of the family are there once all has come to rest. Nothing may have
+    /// gone wrong on the way.
     async fn rest(&mut self, what: &str) -> usize {
         settle(&self.cluster, &mut self.witness).await;
         assert_eq!(self.witness.wrong, Vec::<String>::new(), "{what}");

@@ -1,6 +1,8 @@
-//! A soak: random operations by a client and a collector that meets faults, watched by checkers that know nothing of the collector's code.
+//! A soak: random operations by a client and a collector that meets faults, watched by checkers that know
+//! nothing of the collector's code.
 //!
-//! A fixed choice of seeds is played. The environment variable `KUBEGC_SOAK_SEEDS` names others: `17`, or `100..200`.
+//! A fixed choice of seeds is played. The environment variable `KUBEGC_SOAK_SEEDS` names others: `17`, or
+//! `100..200`.
 
 mod directed;
 mod operator;

@@ -1,4 +1,5 @@
-//! A client that does whatever the seed says: creates, deletes, edits, in every way that matters to a collector.
+//! A client that does whatever the seed says: creates, deletes, edits, in every way that matters to a
+//! collector.
 
 use std::collections::BTreeSet;
 
@@ -129,7 +130,8 @@ impl Operator {
                 let namespaced = KINDS[known.key.kind].namespaced;
                 !namespaced || (KINDS[of.kind].namespaced && known.key.namespace == of.namespace)
             };
-            // One in ten references may lead anywhere: to other namespaces, and from cluster-scoped objects to namespaced ones.
+            // One in ten references may lead anywhere: to other namespaces, and from cluster-scoped objects
+            // to namespaced ones.
             let anywhere = self.rng.chance(100);
             let candidates: Vec<Known> = self.known[recent..]
                 .iter()

@@ -18,7 +18,8 @@ use crate::{
 
 /// So many things the client does.
 const OPERATIONS: usize = 140;
-/// How long the collector must change nothing before it counts as done: longer than it ever waits before it tries again.
+/// How long the collector must change nothing before it counts as done: longer than it ever waits before it
+/// tries again.
 const QUIET: Duration = Duration::from_secs(1_100);
 /// More periods of quiet than anything needs.
 const PERIODS_MAX: usize = 30;

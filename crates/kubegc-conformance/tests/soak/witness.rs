@@ -1,4 +1,5 @@
-//! Tells who made each change of the server's history, and judges the changes that a collector made: no wrong deletion, no wrong release.
+//! Tells who made each change of the server's history, and judges the changes that a collector made: no wrong
+//! deletion, no wrong release.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -85,7 +86,8 @@ impl Witness {
         })
     }
 
-    /// Takes in what happened since the last time. Requests are performed one after another, and so each has made the changes that stand next, or none.
+    /// Takes in what happened since the last time. Requests are performed one after another, and so each has
+    /// made the changes that stand next, or none.
     pub(crate) fn catch_up(&mut self, cluster: &Cluster) {
         let changes = self.changes(cluster);
         let revisions = changes.len();
@@ -203,8 +205,9 @@ impl Witness {
         }
     }
 
-    /// No request can depend on the state of another object. Where an owner waits when it is read and no longer waits a moment later, because somebody
-    /// deleted it once more with another policy while a finalizer holds it, its dependents go: upstream's race, and nobody can close it.
+    /// No request can depend on the state of another object. Where an owner waits when it is read and no
+    /// longer waits a moment later, because somebody deleted it once more with another policy while a
+    /// finalizer holds it, its dependents go: upstream's race, and nobody can close it.
     fn has_been_read_as_waiting(&self, key: &Key, reference: &OwnerReference, since: u64) -> bool {
         let Ok(owner) = owner_key(key, reference) else {
             return false;
@@ -283,9 +286,10 @@ fn key_of([group, resource, namespace, name]: &[String; 4]) -> Option<Key> {
 
 /// The number of the request that made each change; `None` where they cannot all have been made.
 ///
-/// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion of a collection any number, others one. What an
-/// answer says of the object narrows it down, and what is left is the same for the judgement, but for answers lost in the very moment in which
-/// somebody else does the same.
+/// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion
+/// of a collection any number, others one. What an answer says of the object narrows it down, and what is
+/// left is the same for the judgement, but for answers lost in the very moment in which somebody else does
+/// the same.
 fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
     let entries: Vec<&Entry> = writes.entries().collect();
     let width = changes.len() + 1;
@@ -360,7 +364,8 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
             change.event_type != EventType::Added
                 && (same_version || (gone && entry.resource_version.is_empty()))
         }
-        // The last finalizer went, and with it the object: the answer may have the version before or that of the deletion.
+        // The last finalizer went, and with it the object: the answer may have the version before or that of
+        // the deletion.
         Verb::Patch | Verb::Update if gone => !entry.resource_version.is_empty(),
         Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
         _ => false,

@@ -1,4 +1,5 @@
-//! What is there, as the server's own history tells it, and what a reference means in it: rules, written down a second time.
+//! The objects of a server and the meaning of references, by an independent implementation of rules R-1 and
+//!
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -182,8 +183,9 @@ impl World {
                 .iter()
                 .map(|reference| self.meaning(key, reference))
                 .collect();
-            // Who waits is no reason to evaluate a dependent that was seen after it began to wait: with an owner that waits, an object may stay until the
-            // owner is gone, and whether that one may wait is asked above.
+            // Who waits is no reason to evaluate a dependent that was seen after it began to wait: with an
+            // owner that waits, an object may stay until the owner is gone, and whether that one may wait is
+            // asked above.
             let is_kept = |meaning| !matches!(meaning, Meaning::Dangling | Meaning::Waiting);
             let is_abandoned = meanings.contains(&Meaning::Dangling);
             if is_abandoned && !meanings.into_iter().any(is_kept) {

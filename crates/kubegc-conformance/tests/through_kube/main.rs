@@ -1,7 +1,8 @@
-//! The recorded scenarios once more, through HTTP: `kube::Client`, the test cluster and kubegc's collector for kube-rs together come to recorded states.
+//! The recorded scenarios once more, through HTTP: `kube::Client`, the test cluster and kubegc's collector
+//! for kube-rs together come to recorded states.
 //!
-//! Checked are the states at every checkpoint. The repository's own choice is played by default; the environment variable `KUBEGC_VECTORS` names a
-//! folder to play instead.
+//! Checked are the states at every checkpoint. The repository's own choice is played by default; the
+//! environment variable `KUBEGC_VECTORS` names a folder to play instead.
 
 #[path = "../../src/objects/format.rs"]
 #[expect(
@@ -20,10 +21,12 @@ use std::{
 use format::{Outcome, Scenario};
 use serde::Deserialize;
 
-/// So many runs are made of each scenario, with different delays; a quarter of them must come to recorded states. (Half would be asked of the exact
-/// schedules of the `conformance` example; here watches have no delays, which races can tell.)
+/// So many runs are made of each scenario, with different delays; a quarter of them must come to recorded
+/// states. (Half would be asked of the exact schedules of the `conformance` example; here watches have no
+/// delays, which races can tell.)
 const RUNS: u64 = 4;
-/// Scenarios that differ, in the folder that the variable names, for the reason in `vectors/UNMATCHED.md`. The repository's own choice has none.
+/// Scenarios that differ, in the folder that the variable names, for the reason in `vectors/UNMATCHED.md`.
+/// The repository's own choice has none.
 const UNMATCHED: [&str; 1] = ["random-0505"];
 
 fn folder() -> PathBuf {

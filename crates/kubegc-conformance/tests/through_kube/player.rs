@@ -1,4 +1,5 @@
-//! Plays one scenario: a test cluster of the recorded release without a collector, and kubegc's own collector beside it, both through `kube::Client`.
+//! Plays one scenario: a test cluster of the recorded release without a collector, and kubegc's own collector
+//! beside it, both through `kube::Client`.
 
 use std::time::Duration;
 

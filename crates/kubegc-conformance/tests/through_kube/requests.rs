@@ -1,4 +1,5 @@
-//! The client of a scenario: plain requests through a `kube::Client`, and the recorded names of what the server made up.
+//! The client of a scenario: plain requests through a `kube::Client`, and the recorded names of what the
+//! server made up.
 
 use std::collections::BTreeMap;
 

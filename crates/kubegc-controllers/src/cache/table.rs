@@ -1,7 +1,7 @@
 //! The objects of one resource, by namespace and name.
 //!
-//! Clones of a cache share a list, and later changes are an overlay: the cost of a clone depends on the overlay.
-//! A list that is not shared is changed itself.
+//! Clones of a cache share a list, and later changes are an overlay: the cost of a clone depends on the
+//! overlay. A list that is not shared is changed itself.
 
 use std::{
     collections::{BTreeMap, btree_map},

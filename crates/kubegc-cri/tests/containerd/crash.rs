@@ -1,4 +1,5 @@
-//! A daemon that is killed in the middle of a pass: errors, no wrong removals, and the next pass of the same client finishes.
+//! A daemon that is killed in the middle of a pass: errors, no wrong removals, and the next pass of the same
+//! client finishes.
 
 use std::{
     collections::BTreeSet,
@@ -83,7 +84,8 @@ impl<'h> Killed<'h> {
         match self.moment {
             Moment::Before if is_now => self.daemon.kill(),
             Moment::During if is_now => {
-                // Sent by the first look at the call; what the daemon has done of it by then is up to the machine.
+                // Sent by the first look at the call; what the daemon has done of it by then is up to the
+                // machine.
                 let mut call = std::pin::pin!(call);
                 let answered = tokio::time::timeout(Duration::from_millis(2), call.as_mut()).await;
                 self.daemon.kill();
@@ -356,7 +358,8 @@ pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
             .await;
         told(&report.performed)
     };
-    // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while nothing does, and takes the pod for gone as soon as another runs.
+    // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
+    // nothing does, and takes the pod for gone as soon as another runs.
     let known = Known::all([(&web, PodState::LIVING)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);

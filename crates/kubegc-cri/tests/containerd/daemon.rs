@@ -32,8 +32,9 @@ impl Daemon {
     /// Starts it; it does not answer yet.
     pub(crate) fn start(programs: Programs) -> Self {
         let runc = programs.runc.display();
-        // Nothing is asked of the machine that a test does not need: to make a process less likely to be killed takes a permission that root in a container may lack, and a profile of
-        // AppArmor can be loaded only where the kernel has it.
+        // Nothing is asked of the machine that a test does not need: to make a process less likely to be
+        // killed takes a permission that root in a container may lack, and a profile of AppArmor can be
+        // loaded only where the kernel has it.
         let config = format!(
             r#"
 version = 2

@@ -1,4 +1,4 @@
-//! What this runtime does when it is asked wrongly: it does it. Planners protect what runs and what is used, because nobody else does.
+//! A runtime removes running containers and used images on request, so planners must protect them.
 
 use std::{fs, path::Path};
 
@@ -45,7 +45,8 @@ pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
         container.image.clone()
     };
 
-    // An image that a dead container was made from goes, by the beginning of its id; the container stays, and still names it.
+    // An image that a dead container was made from goes, by the beginning of its id; the container stays, and
+    // still names it.
     let used = image_of(&job).await.reference;
     assert_eq!(
         runtime.image_id(JOB).await,
@@ -122,7 +123,8 @@ pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     assert_eq!(host.image_names().await, [""; 0]);
 }
 
-/// No id at all. Of containers and sandboxes it means none; of images it means any, and where there is only one, that one goes.
+/// No id at all. Of containers and sandboxes it means none; of images it means any, and where there is only
+/// one, that one goes.
 pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) {
     let sandbox = host.sandbox(&pod("web"), 0).await;
     host.create(&sandbox, "app", 0, PAUSE, &RUNS).await;

@@ -1,4 +1,4 @@
-//! What the runtime says of itself, of its state and of its disk; and what a client is told where there is none, or one without CRI.
+//! Status and disk usage of a runtime, and errors without a runtime or without CRI.
 
 use std::{fs, path::Path};
 
@@ -95,7 +95,7 @@ pub(crate) async fn errors_name_the_problem_of_the_socket(host: &Host) {
     let path = SOCKET.into();
     assert_eq!(
         connect().await.err(),
-        Some(ConnectError::NobodyListens { path }),
+        Some(ConnectError::NoListener { path }),
         "the socket was left"
     );
 

@@ -62,7 +62,8 @@ pub(crate) fn pod(name: &str) -> PodIdentity {
     }
 }
 
-/// Asks until there is an answer: 1500 times at most, with 20 ms in between. That is half a minute, and as long as the asking itself takes.
+/// Asks until there is an answer: 1500 times at most, with 20 ms in between. That is half a minute, and as
+/// long as the asking itself takes.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1500 {
         if let Some(answer) = ask().await {
@@ -126,7 +127,8 @@ impl Host {
         .await;
     }
 
-    /// Starts a sandbox: the `attempt`-th of its pod, in the network of the machine, so that it needs no plugin.
+    /// Starts a sandbox: the `attempt`-th of its pod, in the network of the machine, so that it needs no
+    /// plugin.
     pub(crate) async fn sandbox(&self, pod: &PodIdentity, attempt: u32) -> Sandbox {
         let logs = format!("{POD_LOGS}/{}_{}_{}", pod.namespace, pod.name, pod.uid);
         fs::create_dir_all(&logs).expect("a folder of our own");

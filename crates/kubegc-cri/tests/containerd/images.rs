@@ -1,4 +1,5 @@
-//! Images on a disk that is really full: what is used stays, what is not goes, the least recently used first, until there is room.
+//! Images on a disk that is really full: what is used stays, what is not goes, the least recently used first,
+//! until there is room.
 
 use std::{fs, time::Duration};
 
@@ -119,7 +120,8 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
         plenty.plan.summary
     );
 
-    // The disk may be 80 % full. Made so much fuller that the image never used and a part of the next must go.
+    // The disk may be 80 % full. Made so much fuller that the image never used and a part of the next must
+    // go.
     let size = |name: &str| {
         let image = plenty.plan.kept.iter().find_map(|kept| match &kept.object {
             Subject::Image(image) if image.name() == name => Some(image.size_bytes),
@@ -180,7 +182,8 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     );
 }
 
-/// Removes all unused images as a kubelet does that is configured with the image of sandboxes; the names of what went, in order.
+/// Removes all unused images as a kubelet does that is configured with the image of sandboxes; the names of
+/// what went, in order.
 async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_run: bool) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());
@@ -209,7 +212,8 @@ async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_ru
     removed
 }
 
-/// Under pressure all unused images go. The image of sandboxes is one of them, for this runtime does not pin it.
+/// Under pressure all unused images go. The image of sandboxes is one of them, for this runtime does not pin
+/// it.
 pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) {
     import(host).await;
     let web = pod("web");

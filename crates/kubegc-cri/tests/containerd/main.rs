@@ -1,7 +1,8 @@
 //! A real containerd, started by each test for itself, collected by the client and the driver under test.
 //!
-//! `KUBEGC_CONTAINERD` names a folder with the unpacked Debian packages `containerd`, `runc` and `busybox-static`; without it the path is searched.
-//! Where they are missing, or the tests do not run as root, they say so and pass, except where `CI=true`: there they fail.
+//! `KUBEGC_CONTAINERD` names a folder with the unpacked Debian packages `containerd`, `runc` and
+//! `busybox-static`; without it the path is searched. Where they are missing, or the tests do not run as
+//! root, they say so and pass, except where `CI=true`: there they fail.
 
 #[path = "../wire.rs"]
 mod bindings;

@@ -1,8 +1,11 @@
-//! Runs each test in namespaces of its own: what it mounts and starts is seen by nobody else, and ends with it, however it ends.
+//! Runs each test in namespaces of its own: what it mounts and starts is seen by nobody else, and ends with
+//! it, however it ends.
 //!
-//! The test starts its own program once more, for itself alone, as a child of the first process of a new process namespace: when that one
-//! ends, the kernel ends daemon, shims and containers. In the new mount namespace `/run` and `/var/log` are empty, so that a containerd of
-//! the machine is neither seen nor hidden, and paths are the usual ones. Only the folders of the control groups are left; they are removed at the end.
+//! The test starts its own program once more, for itself alone, as a child of the first process of a new
+//! process namespace: when that one ends, the kernel ends daemon, shims and containers. In the new mount
+//! namespace `/run` and `/var/log` are empty, so that a containerd of the machine is neither seen nor hidden,
+//! and paths are the usual ones. Only the folders of the control groups are left; they are removed at the
+//! end.
 
 use std::{
     env, fs,
@@ -26,7 +29,8 @@ const MARK: &str = "/run/containerd/of-a-test";
 /// The daemon's root lies on a disk of its own, of this size.
 pub(crate) const DISK_BYTES: u64 = 96 << 20;
 
-/// Prepares the namespaces and runs the rest of the arguments. The shell stays, to reap what is left by its parent.
+/// Prepares the namespaces and runs the rest of the arguments. The shell stays, to reap what is left by its
+/// parent.
 const PREPARE: &str = "
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/log

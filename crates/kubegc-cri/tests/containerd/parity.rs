@@ -1,4 +1,4 @@
-//! What `crictl` prints of a node reads to the facts that the client lists, and so to the same plans.
+//! Output of `crictl` leads to the same facts and plans as the listings of the client.
 
 use std::time::Duration;
 
@@ -140,7 +140,8 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
         clock: &clock,
     };
     for (version, unset, images_unused) in [
-        // Up to 1.28 the image of sandboxes is protected by name; here a container that was made from it protects it anyway.
+        // Up to 1.28 the image of sandboxes is protected by name; here a container that was made from it
+        // protects it anyway.
         ("1.28.0", Unset::Null, 1),
         ("1.36.0", Unset::LeftOut, 1),
     ] {
@@ -183,7 +184,8 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
         assert_eq!(read_inventory.image_records, live.image_records);
         assert_eq!(read_inventory, live);
         assert_eq!(live.containers.as_ref().map(Vec::len), Ok(6));
-        // One dead container of the living pod stays, and none of the other; of sandboxes, those that are empty go.
+        // One dead container of the living pod stays, and none of the other; of sandboxes, those that are
+        // empty go.
         plan_alike(&settings, &live, &read_inventory, now, [3, 2, images_unused]);
     }
 }

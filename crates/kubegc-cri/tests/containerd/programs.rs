@@ -1,6 +1,7 @@
-//! Says where containerd and what it needs are, or loudly what is missing.
+//! Finds containerd and its programs, or reports loudly that they are missing.
 //!
-//! What the tests say of containerd was recorded of 1.6. Whoever names a folder decides on the version; of what merely lies in the path, only 1.6 is taken.
+//! What the tests say of containerd was recorded of 1.6. Whoever names a folder decides on the version; of
+//! what merely lies in the path, only 1.6 is taken.
 
 use std::{
     env,
@@ -37,7 +38,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The programs below the folder that `KUBEGC_CONTAINERD` names, else those of the path, if containerd is of version 1.6 and busybox linked statically.
+    /// The programs below the folder that `KUBEGC_CONTAINERD` names, else those of the path, if containerd is
+    /// of version 1.6 and busybox linked statically.
     ///
     /// # Errors
     /// What is missing, or is not what the tests are of.
@@ -101,7 +103,8 @@ pub(crate) fn version(containerd: &Path) -> String {
         .to_owned()
 }
 
-/// Whether a program of 64 bits, lowest byte first, needs no other to load it: none of the headers of its segments names one (`PT_INTERP`).
+/// Whether a program of 64 bits, lowest byte first, needs no other to load it: none of the headers of its
+/// segments names one (`PT_INTERP`).
 fn is_static(program: &[u8]) -> bool {
     const INTERPRETER: u64 = 3;
     let number = |at: usize, bytes: usize| {
@@ -123,12 +126,14 @@ fn is_static(program: &[u8]) -> bool {
         && segments().is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&INTERPRETER))
 }
 
-/// Written past the capture of passing tests, so that whoever runs them sees it. Where nobody listens, nobody is told.
+/// Written past the capture of passing tests, so that whoever runs them sees it. Where nobody listens, nobody
+/// is told.
 pub(crate) fn notify(notice: &str) {
     let _unheard = std::io::stderr().write_all(notice.as_bytes());
 }
 
-/// Says that a test was not run; the first one to do so says why at length. Where `CI=true`, that is a failure.
+/// Says that a test was not run; the first one to do so says why at length. Where `CI=true`, that is a
+/// failure.
 pub(crate) fn skip(test: &str, why: &str) {
     static TOLD: Once = Once::new();
     let mut notice = format!("\nNOT RUN: {test}: {why}\n");

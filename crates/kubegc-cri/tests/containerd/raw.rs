@@ -1,4 +1,5 @@
-//! CRI as it stands on the wire, past the client under test: what the runtime says, and what it is asked to run.
+//! CRI as it stands on the wire, past the client under test: what the runtime says, and what it is asked to
+//! run.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is read of the answers about one thing: a container, an image, the runtime's health, its file systems.
+//! Responses about one container, one image, the state of the runtime, and its file systems.
 
 use std::{path::Path, sync::Arc};
 

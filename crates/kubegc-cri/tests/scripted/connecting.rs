@@ -1,4 +1,4 @@
-//! What connecting finds out: the socket, who listens, and whether it speaks CRI v1.
+//! Connections: the socket, its listener, and the version of CRI.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
 
     let no_socket = |path: &Path| ConnectError::NoSocket { path: path.into() };
     let not_a_socket = |path: &Path| ConnectError::NotASocket { path: path.into() };
-    let nobody = |path: &Path| ConnectError::NobodyListens { path: path.into() };
+    let nobody = |path: &Path| ConnectError::NoListener { path: path.into() };
     let failed = |message: &str| {
         let message = message.to_owned();
         move |path: &Path| ConnectError::Failed {
@@ -108,7 +108,8 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
     );
 }
 
-/// A folder that nobody may enter, but who may enter everything. It is opened again at the end, so that it can be removed.
+/// A folder that nobody may enter, but who may enter everything. It is opened again at the end, so that it
+/// can be removed.
 struct Closed(PathBuf);
 
 impl Closed {
@@ -129,7 +130,8 @@ impl Drop for Closed {
     }
 }
 
-/// What is made of the system's answer, a test beside `ConnectError` says whoever runs it; here the system is asked.
+/// What is made of the system's answer, a test beside `ConnectError` says whoever runs it; here the system is
+/// asked.
 #[tokio::test]
 async fn a_socket_without_permission_is_an_error() {
     use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Calls that are not answered in time. The clock is stopped once the runtime has the call, so that hours pass at once.
+//! Calls that are not answered in time. The clock is stopped once the runtime has the call, so that hours
+//! pass at once.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ async fn silent(request_timeout: Duration) -> (Server<Told>, CriRuntime) {
     (server, runtime)
 }
 
-/// The result of a call, and how long it took by the clock of tokio, which stands still but for timers once the runtime has the call.
+/// The result of a call, and how long it took by the clock of tokio, which stands still but for timers once
+/// the runtime has the call.
 async fn late<T>(server: &Server<Told>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     let stopping = async {

@@ -1,4 +1,5 @@
-//! Whole passes while things go wrong: whatever fails, nothing else goes in its place, and a later pass finishes.
+//! Whole passes while things go wrong: whatever fails, nothing else goes in its place, and a later pass
+//! finishes.
 
 use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
 use kubegc_node::driver::Outcome;

@@ -1,4 +1,4 @@
-//! What is read of listings, statuses and file systems: odd ones, half ones, large ones.
+//! Unusual, incomplete and large listings, statuses and file systems.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -58,7 +58,8 @@ async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anyt
         )));
         // Until the broken connection is noticed the first call may find it lost, not gone.
         assert!(write().await.is_err(), "{method}");
-        // Nobody has opened another connection; then a call has that lists nothing; then one listing of two is not enough.
+        // Nobody has opened another connection; then a call has that lists nothing; then one listing of two
+        // is not enough.
         assert_eq!(write().await, list_again, "{method}");
         runtime.status().await.expect_err("it says nothing");
         assert_eq!(server.take_methods(), ["Status"], "{method}");

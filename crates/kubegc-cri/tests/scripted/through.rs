@@ -1,4 +1,5 @@
-//! The adapter changes no decision: a node collected through the socket ends as its twin that was collected directly.
+//! The adapter changes no decision: a node collected through the socket ends as its twin that was collected
+//! directly.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -353,7 +354,8 @@ fn what_crictl_prints_of_an_answer_reads_as_the_answer_itself() {
             let dumped = reader
                 .finish()
                 .map_err(|error| TestCaseError::fail(format!("{error}")))?;
-            // A listing cannot be asked for again later, so of a dump the metadata are taken; live, nothing is decided on a contradiction.
+            // A listing cannot be asked for again later, so of a dump the metadata are taken; live, nothing
+            // is decided on a contradiction.
             let is_doubtful = tables.sandboxes.iter().any(names_its_pod_in_doubt);
             *server.backend.tables() = tables;
             agree(runtime.containers().await, dumped.inventory.containers)?;

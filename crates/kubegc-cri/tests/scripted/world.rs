@@ -17,8 +17,9 @@ use kubegc_node::{
 };
 use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode};
 
-/// A node with restarts, a completed, an evicted, a deleted and a forgotten pod, a container of unknown state, a dangling link, and images that are used by
-/// living and dead containers, mounted, pinned, or unused.
+/// A node with restarts, a completed, an evicted, a deleted and a forgotten pod, a container of unknown
+/// state, a dangling link, and images that are used by living and dead containers, mounted, pinned, or
+/// unused.
 pub(crate) fn busy() -> (SimNode, SimClock) {
     let clock = SimClock::new(Timestamp::from_secs(1_000_000));
     let settings = NodeSettings {
@@ -80,7 +81,8 @@ pub(crate) fn busy() -> (SimNode, SimClock) {
     (node, clock)
 }
 
-/// Room is made where more than 40 % is used: with both unused images gone that is reached, with one of them it is not.
+/// Room is made where more than 40 % is used: with both unused images gone that is reached, with one of them
+/// it is not.
 pub(crate) fn settings(release: &str) -> Settings {
     let spec = PolicySpec {
         image_gc_high_threshold_percent: 41,
@@ -119,7 +121,8 @@ pub(crate) async fn collect(
     }
 }
 
-/// The client to a simulated node: what there is of its file system is asked of the simulation, as no folder of this machine can tell.
+/// The client to a simulated node: what there is of its file system is asked of the simulation, as no folder
+/// of this machine can tell.
 pub(crate) struct Through<'a> {
     pub(crate) runtime: &'a CriRuntime,
     pub(crate) sim: &'a SimNode,

@@ -268,7 +268,7 @@ impl Story {
                 Some(item)
             }
             _ => {
-                let what = "somebody changed it during the dry run";
+                let what = "another client changed it during the dry run";
                 let object = entry.object.clone();
                 self.not_followed.insert((object, what), ());
                 None

@@ -1,4 +1,4 @@
-//! What a test logs.
+//! Captures log messages.
 
 use std::{
     fmt,

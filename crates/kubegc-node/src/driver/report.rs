@@ -21,7 +21,7 @@ pub enum NodeAction {
 }
 
 /// The outcome of an action.
-#[expect(clippy::exhaustive_enums, reason = "whoever reads reports handles each")]
+#[expect(clippy::exhaustive_enums, reason = "readers of reports handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done.

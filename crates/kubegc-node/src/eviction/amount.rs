@@ -1,4 +1,5 @@
-//! Amounts as eviction thresholds have them: Kubernetes quantities such as `100Mi`, and percentages of a capacity.
+//! Amounts as eviction thresholds have them: Kubernetes quantities such as `100Mi`, and percentages of a
+//! capacity.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +7,8 @@ use kubegc_core::{FieldError, Quantity};
 
 /// A share of a capacity, in the precision in which upstream keeps it.
 ///
-/// Kept as the bits of a 32-bit float that is neither negative nor infinite nor no number; such bits are ordered as the numbers are.
+/// Kept as the bits of a 32-bit float that is neither negative nor infinite nor no number; such bits are
+/// ordered as the numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Percent(u32);
 
@@ -17,7 +19,8 @@ impl Percent {
         f32::from_bits(self.0)
     }
 
-    /// That share of a capacity, cut to a whole number as upstream cuts it: one less than expected where 32 bits keep a little less than the share.
+    /// That share of a capacity, cut to a whole number as upstream cuts it: one less than expected where 32
+    /// bits keep a little less than the share.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let capacity = capacity.min(i64::MAX.unsigned_abs());

@@ -12,7 +12,7 @@ use super::{
 use crate::{Semantics, semantics::behavior};
 
 /// The next step of a pass.
-#[expect(clippy::exhaustive_enums, reason = "whoever drives a pass must handle each")]
+#[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Run this function and report its result.

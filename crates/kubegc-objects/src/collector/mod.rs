@@ -6,8 +6,8 @@
 //! 2. Perform the outputs. Calls can run concurrently.
 //! 3. Pass every response, watch event and passing of time to [`Collector::handle`].
 //!
-//! Decisions are made elsewhere: the [`Graph`] queues nodes, and attempts return requests. The collector has the
-//! queues, the workers, the timers and the monitors.
+//! Decisions are made elsewhere: the [`Graph`] queues nodes, and attempts return requests. The collector has
+//! the queues, the workers, the timers and the monitors.
 
 mod explain;
 mod fingerprint;

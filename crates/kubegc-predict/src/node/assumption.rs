@@ -82,8 +82,8 @@ impl fmt::Display for Assumption {
         match self {
             Self::RecordsUnknown { images } => write!(
                 f,
-                "nobody says when images were last used: the order among {images} unused ones is open, and a kubelet that has just started \
-                 may spare them all"
+                "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet that has just started \
+                 may keep all of them"
             ),
             Self::SizesOverlap => f.write_str(
                 "images share no layers: where they do, less becomes free and the next garbage collection removes more",

@@ -249,7 +249,7 @@ fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
             "unknown pods await the first comparison",
             behavior::UNKNOWN_PODS_AWAIT_SYNC,
         ),
-        ("a shortfall is told in terms of the disk", behavior::DISK_IS_TOLD),
+        ("a shortfall is reported in terms of the disk", behavior::DISK_IS_TOLD),
         (
             "the check after reclaiming asks for the minimum reclaim",
             behavior::RECHECK_ENFORCES_MINIMUM_RECLAIM,

@@ -288,7 +288,7 @@ pub struct StepDocument<'a> {
     pub failure: Option<&'a str>,
     /// Name of the reason, such as `NoOwnerLeft`.
     pub reason: &'static str,
-    /// The owners that the reason rests on.
+    /// The owners that the reason depends on.
     pub owners: Vec<ResolvedDocument<'a>>,
     /// The changes.
     pub changes: Vec<ChangeDocument<'a>>,

@@ -1,4 +1,5 @@
-//! Running the drivers on the simulated server over the horizon removes what the forecast says, at the instants that it says.
+//! Running the drivers on the simulated server over the horizon removes what the forecast says, at the
+//! instants that it says.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! What a forecast does not claim: what hangs on owners that were not dumped, on objects that could not be read, and on what is in a namespace.
+//! Undetermined outcomes: missing owners, unreadable objects, incomplete namespaces.
 
 use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
@@ -92,7 +92,8 @@ fn ended_pod(fixture: &mut Fixture, name: &str, created: i64, rest: Value) {
     fixture.change_last(rest);
 }
 
-/// Three pods have ended and two may stay. Where `others` have owners that were not dumped, these may be fewer.
+/// Three pods have ended and two may stay. Where `others` have owners that were not dumped, these may be
+/// fewer.
 fn three_pods(others: usize) -> Forecast {
     let mut fixture = Fixture::default();
     ended_pod(
@@ -328,7 +329,8 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
     }
 }
 
-/// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked and another on one that is ready.
+/// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked
+/// and another on one that is ready.
 fn set_on_a_silent_node() -> Fixture {
     let mut fixture = set_with_claims(&json!({
         "replicas": 2,

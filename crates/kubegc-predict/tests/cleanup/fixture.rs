@@ -1,4 +1,5 @@
-//! Objects for the tests, as an API server would show them, and the two things that are made of them: a dump, and a running server.
+//! Objects for the tests, as an API server would show them, and the two things that are made of them: a dump,
+//! and a running server.
 
 use kubegc_controllers::Cloud;
 use kubegc_core::{KubernetesVersion, Timestamp};

@@ -1,4 +1,4 @@
-//! What a forecast says of small clusters: when each thing goes, by whom, and what is not known.
+//! Forecasts of small clusters: times, actors and missing data.
 
 use std::time::Duration;
 
@@ -88,7 +88,8 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
 
 #[test]
 fn a_chain_through_all_mechanisms() {
-    // The job's time is up; its pod goes; nobody uses the claim any more, which is being deleted; its volume is released, and deleted.
+    // The job's time is up; its pod goes; nobody uses the claim any more, which is being deleted; its volume
+    // is released, and deleted.
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     finished_job(&mut fixture, "import", -100, 600);

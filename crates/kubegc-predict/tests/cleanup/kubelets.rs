@@ -1,4 +1,4 @@
-//! Who ends pods that were deleted before: their kubelet, where there is one that answers; the collector of pods; or nobody.
+//! Pods that were deleted before the dump: ended by their kubelet, by podgc, or not at all.
 
 use kubegc_predict::{Fate, Question};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Cleanup forecasts: what they say of single mechanisms and of all together, and that running the drivers comes to the same.
+//! Cleanup forecasts: what they say of single mechanisms and of all together, and that running the drivers
+//! comes to the same.
 
 mod agreement;
 mod doubts;

@@ -1,4 +1,5 @@
-//! What is claimed of a cluster of which little was dumped is true of the whole cluster, whatever the rest of it is. And of a whole one, everything is claimed.
+//! A forecast of a partial dump never contradicts the whole cluster, and of a whole dump nothing is
+//! undetermined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,8 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// What is left of a fixture, and the kinds that are declared to be whole: those of which no object is missing.
+/// What is left of a fixture, and the kinds that are declared to be whole: those of which no object is
+/// missing.
 fn dumped(fixture: &Fixture, losses: &[Loss]) -> (Fixture, Vec<&'static str>) {
     let mut left = Fixture::default();
     let mut incomplete = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! How a forecast reads, as text and as JSON: one small cluster word by word, and what holds for every cluster.
+//! How a forecast reads, as text and as JSON: one small cluster word by word, and what holds for every
+//! cluster.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What reports say of what is not certain, is held, does not run, or has an odd name.
+//! Texts of reports about undetermined and terminating objects, disabled controllers and unusual names.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -284,7 +284,8 @@ pub(crate) fn policies() -> impl Strategy<Value = PropagationPolicy> {
     )
 }
 
-/// The word for the fate of an object after what is pending and the intent. A forecast has what is pending in reach of its intent.
+/// The word for the fate of an object after what is pending and the intent. A forecast has what is pending in
+/// reach of its intent.
 pub(crate) fn word(cluster: &Cluster, forecast: &Forecast, uid: &str) -> &'static str {
     let of = |forecast: &Forecast| {
         let fates = forecast.fates.iter();

@@ -30,8 +30,8 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
 }
 
-/// The cases of kubectl-check-ownerreferences, and more: each dependent with the problem of its references and its
-/// fate in this version.
+/// The cases of kubectl-check-ownerreferences, and more: each dependent with the problem of its references
+/// and its fate in this version.
 fn references(version: &str) -> Diagnosis {
     let dependent = |name: &str, owner: Value| item("v1", "Secret", "shop", name, json!([owner]));
     let config = "uid-shop-config";
@@ -152,8 +152,8 @@ fn repairs_keep_what_is_right() {
     );
 }
 
-/// Before 1.20 an owner in another namespace counts, and the order of events decides about namespaced owners of cluster-scoped
-/// objects.
+/// Before 1.20 an owner in another namespace counts, and the order of events decides about namespaced owners
+/// of cluster-scoped objects.
 #[test]
 fn outcomes_are_those_of_the_version() {
     let fate = |version: &str, name: &str| {

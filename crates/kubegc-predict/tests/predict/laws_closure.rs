@@ -22,7 +22,8 @@ struct State {
     owners: BTreeSet<usize>,
 }
 
-/// The rules restated: whoever has owners and no owner left goes, or is held by its finalizers; whoever keeps some is released from the rest.
+/// The rules restated: whoever has owners and no owner left goes, or is held by its finalizers; whoever keeps
+/// some is released from the rest.
 fn fixpoint(objects: &[Object], states: &mut [State]) {
     loop {
         let before = states.to_vec();

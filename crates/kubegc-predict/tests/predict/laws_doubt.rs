@@ -1,4 +1,5 @@
-//! What is not in the dump is unknown, never absent: completing a dump contradicts nothing that was decided.
+//! Objects that are missing from the dump are unknown, never absent: completing a dump contradicts no
+//! determined outcome.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +40,9 @@ proptest! {
         no_definition in prop::bool::weighted(0.2),
     ) {
         let root = root.index(objects.len());
-        // An owner that releases its dependents while these are looked at because of another owner, or because they are not in its
-        // namespace: which comes first is a matter of timing, not of what is known.
+        // An owner that releases its dependents while these are looked at because of another owner, or
+        // because they are not in its namespace: which comes first is a matter of timing, not of what is
+        // known.
         let orphans = |number: usize| {
             objects[number].finalizers.contains(&"orphan") || (number == root && policy == PropagationPolicy::Orphan)
         };
@@ -50,7 +52,8 @@ proptest! {
         let is_race = objects.iter().any(|object| {
             object.owners.iter().any(|owner| orphans(owner.to) && (object.owners.len() > 1 || is_elsewhere(&objects[owner.to], object)))
         });
-        // So it is whether the collector, newly started, looks at a dependent that does not block an owner found waiting.
+        // So it is whether the collector, newly started, looks at a dependent that does not block an owner
+        // found waiting.
         let waits = |number: usize| {
             objects[number].is_deleting && objects[number].finalizers.contains(&"foregroundDeletion")
         };
@@ -94,8 +97,8 @@ proptest! {
             let unseen = [partial.pending(), &some].iter().any(|forecast| {
                 forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenDependents { .. }))
             });
-            // Unseen dependents can hold up what goes; and an owner that waits for them is not there for its dependents, while one that
-            // only its other finalizers hold is.
+            // Unseen dependents can hold up what goes; and an owner that waits for them is not there for its
+            // dependents, while one that only its other finalizers hold is.
             let is_held_up = before == "deleted" && after == "terminating";
             let below_stuck = || {
                 let ancestors = ancestors(&objects, number);

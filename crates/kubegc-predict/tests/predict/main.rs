@@ -1,4 +1,4 @@
-//! What forecasts promise, on clusters that are generated and on clusters written for one behaviour each.
+//! Forecasts of deletes, on generated clusters and on clusters for one behaviour each.
 
 mod common;
 mod comparison;

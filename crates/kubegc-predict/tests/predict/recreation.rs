@@ -49,7 +49,8 @@ fn replica_set(name: &str, replicas: i32, image: &str) -> Value {
     object("apps/v1", "ReplicaSet", name, json!({ "spec": spec }))
 }
 
-/// Whether the finding about an object of the items says that it is created again, after a request deletes it.
+/// Whether the finding about an object of the items says that it is created again, after a request deletes
+/// it.
 fn recreation(items: &[Value], deleted: &str) -> Option<bool> {
     let cluster = common::complete(items);
     let target = deleted.parse().expect("a name");

@@ -66,7 +66,8 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
             owner("example.com/v1", "Gadget", "g"),
             "what example.com/v1/Gadget is: add the output of `kubectl api-resources`",
         ),
-        // A built-in group has no kinds but the known ones, and a defined kind no versions but its definition's: nothing is decided, for ever.
+        // A built-in group has no kinds but the known ones, and a defined kind no versions but its
+        // definition's: nothing is decided, for ever.
         (owner("apps/v1", "Gadget", "g"), "kept"),
         (owner("example.com/v7", "Widget", "w"), "kept"),
         // Declared complete, and not there.
@@ -158,7 +159,8 @@ fn undumped_kinds_may_block_a_deletion() {
     assert!(!kinds.iter().any(|kind| kind.starts_with("events")), "{kinds:?}");
 }
 
-/// A dump as public ones are: a few kinds of one namespace, Pods and ReplicaSets without the objects that own them.
+/// A dump as public ones are: a few kinds of one namespace, Pods and ReplicaSets without the objects that own
+/// them.
 #[test]
 fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/partial");

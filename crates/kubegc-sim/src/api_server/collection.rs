@@ -13,11 +13,13 @@ use crate::{
 impl ApiServer {
     /// Deletes the objects of a resource in a namespace (in all of them without one) that match a filter.
     ///
-    /// Preconditions apply to each object. The first refusal other than *not found* ends the deletion and is the
-    /// response; the objects before it stay deleted. The response to a success is the list as it was read.
+    /// Preconditions apply to each object. The first refusal other than *not found* ends the deletion and is
+    /// the response; the objects before it stay deleted. The response to a success is the list as it was
+    /// read.
     ///
     /// # Upstream
-    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one worker.
+    /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one
+    /// worker.
     pub fn delete_collection(
         &mut self,
         kind: KindId,

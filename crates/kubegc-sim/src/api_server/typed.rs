@@ -61,8 +61,8 @@ impl ApiServer {
     /// bytes are or were nil. `old` is the stored object.
     ///
     /// # Upstream
-    /// `fromUnstructured` in `apimachinery/pkg/runtime/converter.go`, and the comparison with the cached object
-    /// in `GuaranteedUpdate` of `apiserver/pkg/storage/etcd3/store.go`, 1.20.2.
+    /// `fromUnstructured` in `apimachinery/pkg/runtime/converter.go`, and the comparison with the cached
+    /// object in `GuaranteedUpdate` of `apiserver/pkg/storage/etcd3/store.go`, 1.20.2.
     pub(super) fn stores_unchanged(&self, kind: KindId, object: &StoredObject, old: &StoredObject) -> bool {
         let resource = self.resource(kind);
         if self.schema(kind).is_none() {

@@ -1,4 +1,5 @@
-//! Field selectors: which fields a kind has, what their values are, and what lists and deletions make of them.
+//! Field selectors: which fields a kind has, what their values are, and what lists and deletions make of
+//! them.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use kubegc_sim::{FieldSelector, Filter, Manifest};

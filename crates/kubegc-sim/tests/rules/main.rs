@@ -1,4 +1,5 @@
-//! The rules of the API server, one table or one test a rule, named by the rule's number in the specification.
+//! The rules of the API server, one table or one test a rule, named by the rule's number in the
+//! specification.
 
 mod admission;
 mod apply;

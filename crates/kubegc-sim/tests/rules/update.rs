@@ -110,7 +110,8 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
     }
 }
 
-/// How often each problem is found on an update: the layers of validation overlap, in other ways for custom resources.
+/// How often each problem is found on an update: the layers of validation overlap, in other ways for custom
+/// resources.
 #[test]
 fn problems_are_found_once_by_each_layer() {
     let two_controllers: Vec<Value> = ["o", "p"]

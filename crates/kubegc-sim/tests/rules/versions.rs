@@ -1,4 +1,4 @@
-//! What releases do differently: S-6, S-27.
+//! Differences between releases: S-6, S-27.
 
 use serde_json::json;
 
@@ -31,7 +31,8 @@ fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
     }
 }
 
-/// Where the last finalizer falls without anything being stored on the way, the version that is expected then is that of an empty object.
+/// Where the last finalizer falls without anything being stored on the way, the version that is expected then
+/// is that of an empty object.
 #[test]
 fn s_6_a_version_precondition_fails_where_only_the_collectors_finalizer_is_dropped() {
     for (version, code) in [("1.16.0", 200), ("1.20.2", 409), ("1.36.0", 409)] {

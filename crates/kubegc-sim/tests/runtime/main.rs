@@ -1,4 +1,5 @@
-//! The node in memory: what it answers as containerd does, how its disks fill, what it writes down, and the faults before it.
+//! The node in memory: what it answers as containerd does, how its disks fill, what it writes down, and the
+//! faults before it.
 
 mod disks;
 mod faults;

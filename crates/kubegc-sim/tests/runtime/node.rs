@@ -1,4 +1,4 @@
-//! What the tests of the node share.
+//! Helpers of the tests of the node.
 
 use std::{
     future::Future,
@@ -30,7 +30,8 @@ pub(crate) fn clock() -> SimClock {
     SimClock::new(START)
 }
 
-/// A node of 1000 bytes with two images that share a base: `shop/web:1` of 500 bytes, `shop/job:1` of 400, 600 together.
+/// A node of 1000 bytes with two images that share a base: `shop/web:1` of 500 bytes, `shop/job:1` of 400,
+/// 600 together.
 pub(crate) fn node_with(settings: NodeSettings) -> SimNode {
     let node = SimNode::new(clock(), settings);
     let web = ImageSpec::new(WEB).layer("base", 300).layer("web", 200);

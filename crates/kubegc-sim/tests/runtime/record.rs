@@ -1,4 +1,4 @@
-//! What the node writes down of calls, and which it calls harm.
+//! The record of calls to a node, and the calls that it reports as harmful.
 
 use kubegc_core::{
     LogDirectory, PodSource, Runtime,

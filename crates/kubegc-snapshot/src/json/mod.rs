@@ -4,10 +4,10 @@
 //! Only the extent of each value is decided here; whether it is valid JSON is decided by the parser that then
 //! gets exactly those bytes. A document is one object, a list with `items`, or a bare array of objects.
 //!
-//! `serde_json` alone was measured in the place of this module, on 100,000 pods (526 MB), with an `IgnoredAny`
-//! read of the same bytes as the unit. Reading records with this module takes 1.05. A `DeserializeSeed` over
-//! `items` takes 1.08 for the metadata alone, and has no text of an object, which limits, positions in errors
-//! and duplicate keys need. `RawValue`, which has it, takes 2.0.
+//! `serde_json` alone was measured in the place of this module, on 100,000 pods (526 MB), with an
+//! `IgnoredAny` read of the same bytes as the unit. Reading records with this module takes 1.05. A
+//! `DeserializeSeed` over `items` takes 1.08 for the metadata alone, and has no text of an object, which
+//! limits, positions in errors and duplicate keys need. `RawValue`, which has it, takes 2.0.
 
 mod scan;
 

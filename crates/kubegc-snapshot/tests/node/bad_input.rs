@@ -1,4 +1,4 @@
-//! What is refused, word for word, and what lenient reading makes of it.
+//! Errors about documents of a node, with their texts, and lenient reading.
 
 use std::{io, path::Path};
 

@@ -61,7 +61,8 @@ pub(crate) fn debug(value: &impl fmt::Debug) -> String {
 /// Fields of an entry and their new values, as JSON.
 pub(crate) type Changes = &'static [(&'static str, &'static str)];
 
-/// A container as `crictl ps` prints it, with these fields over those of a good one. `null` unsets a field, and `-` leaves it out.
+/// A container as `crictl ps` prints it, with these fields over those of a good one. `null` unsets a field,
+/// and `-` leaves it out.
 pub(crate) fn container(changes: &[(&str, &str)]) -> String {
     entry(
         &[

@@ -98,7 +98,8 @@ fn containers_read_the_same_from_every_generation_of_the_format() {
 
 #[test]
 fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
-    // Changes, the finding, and the container that stands for it in lenient reading; none where not even that is safe.
+    // Changes, the finding, and the container that stands for it in lenient reading; none where not even that
+    // is safe.
     let held = |state_and_on: &str| Some(format!("c1 \"web\" 2 s1 Running {state_and_on}"));
     let usual = "1772366400000000000 shop/web-0/u1 sha256:77,sha256:77,";
     let cases: &[(Changes, &str, Option<String>)] = &[

@@ -1,4 +1,5 @@
-//! File systems: what the runtime uses, what the kubelet measured, and which of it planners get; and statuses of containers.
+//! File systems: what the runtime uses, what the kubelet measured, and which of it planners get; and statuses
+//! of containers.
 
 use kubegc_snapshot::NodeReader;
 

@@ -1,4 +1,4 @@
-//! What else must be known: which pods there should be, what is remembered of images, the sandbox image.
+//! The pods of a node, records of images, and the sandbox image.
 
 use kubegc_core::{
     Timestamp, Uid,
@@ -223,8 +223,8 @@ fn what_runs_lives_whatever_the_pods_say() {
         deleted: true,
         ..PodState::LIVING
     };
-    // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have it; of u2 only a dead container is left;
-    // nobody knows whether u4 runs.
+    // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have
+    // it; of u2 only a dead container is left; nobody knows whether u4 runs.
     let node = read(NodeReader::new().pods_are_whole(), &documents);
     let expected = [
         (Uid::new("u1"), ending),

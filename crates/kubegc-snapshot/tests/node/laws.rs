@@ -1,4 +1,5 @@
-//! Laws: no bytes panic, no cut goes unseen, no wrong type is taken as something else, unknown fields change nothing.
+//! Laws: no bytes panic, no cut goes unseen, no wrong type is taken as something else, unknown fields change
+//! nothing.
 
 use std::sync::Arc;
 
@@ -159,7 +160,8 @@ fn facts(node: &NodeSnapshot) -> NodeSnapshot {
     facts
 }
 
-/// Whether nothing is done on these facts that would not be done on those: each entry is the same, held, or gone, or the listing is unknown.
+/// Whether nothing is done on these facts that would not be done on those: each entry is the same, held, or
+/// gone, or the listing is unknown.
 fn is_no_bolder<T>(
     ours: &Listing<Vec<Arc<T>>>,
     theirs: &Listing<Vec<Arc<T>>>,

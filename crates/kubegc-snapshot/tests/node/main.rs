@@ -1,4 +1,4 @@
-//! What the readers make of a node's documents: listings, settings, pods, archives, bad input, laws, the bundled node.
+//! Readers of the documents of a node: listings, settings, pods, archives, bad input, laws, the bundled node.
 
 mod archives;
 mod bad_input;

@@ -1,4 +1,5 @@
-//! Laws: rendered records are read again, the order of files does not matter, and all forms of a patch do the same.
+//! Laws: rendered records are read again, the order of files does not matter, and all forms of a patch do the
+//! same.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -693,7 +694,8 @@ fn changed() -> impl Strategy<Value = (Value, Vec<FieldChange>, bool)> {
             }))
         },
     );
-    // No controller changes one list twice: a strategic patch could not express every order that this may leave.
+    // No controller changes one list twice: a strategic patch could not express every order that this may
+    // leave.
     let finalizer = prop_oneof![
         select(&KEYS[..]).prop_map(FieldChange::AddFinalizer),
         select(&KEYS[..]).prop_map(FieldChange::RemoveFinalizer),

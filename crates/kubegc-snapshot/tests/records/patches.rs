@@ -78,7 +78,8 @@ fn disruption() -> Condition {
     }
 }
 
-/// A change, the object before, and the part of a merge, a strategic and a JSON patch that makes it, preconditions aside.
+/// A change, the object before, and the part of a merge, a strategic and a JSON patch that makes it,
+/// preconditions aside.
 fn cases() -> Vec<(FieldChange, Value, [Value; 3])> {
     let entry = |name: &str| json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": format!("u-{name}"), "blockOwnerDeletion": true });
     let add = |path: &str, value: Value| json!([{ "op": "add", "path": path, "value": value }]);

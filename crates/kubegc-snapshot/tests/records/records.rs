@@ -1,4 +1,4 @@
-//! Which objects have a body, and that fields of other kinds do no harm.
+//! Objects with and without a body, and fields of other kinds.
 
 use kubegc_controllers::Documents;
 use kubegc_core::{

@@ -1,4 +1,4 @@
-//! What is refused, word for word; and what becomes a finding, word for word.
+//! Errors and findings about bad dumps, with their texts.
 
 use crate::common::{findings, read, reader, render};
 use kubegc_snapshot::{Problem, Snapshot};

@@ -1,4 +1,4 @@
-//! Which kinds a snapshot knows, and what can be declared complete of them.
+//! Known kinds, and kinds that can be declared complete.
 
 use kubegc_core::{Catalog, Scope};
 use kubegc_snapshot::{Coverage, Proof, Reader, Snapshot, SnapshotError, Why};

@@ -1,4 +1,4 @@
-//! What kubectl writes beside objects, and what old releases of it write.
+//! Output of kubectl beside the objects, and output of old releases.
 
 use crate::{
     bundles::both,

@@ -1,4 +1,4 @@
-//! What the readers make of dumps: layouts, bad input, kinds, laws, large streams.
+//! Readers of dumps: layouts, bad input, kinds, laws, large streams.
 
 mod admission;
 mod bad_input;

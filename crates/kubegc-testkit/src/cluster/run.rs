@@ -48,7 +48,7 @@ impl Drop for Running {
 }
 
 impl Inner {
-    /// Works for ever.
+    /// Works until it is dropped.
     async fn work(&self) {
         loop {
             let seen = self.pulse.count();

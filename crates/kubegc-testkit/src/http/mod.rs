@@ -9,7 +9,7 @@
 //!
 //! | Subject | A real server | Here |
 //! |---|---|---|
-//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`answer_as`]); nobody is authenticated, and nobody has to wait |
+//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`answer_as`]); there is no authentication, and no request waits |
 //! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |

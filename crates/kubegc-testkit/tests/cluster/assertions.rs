@@ -1,4 +1,4 @@
-//! What failing assertions say: what is there, what holds it, who did it, what would make it go.
+//! Texts of failing assertions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -356,7 +356,8 @@ configmap/a -n default is deleted
     );
 }
 
-/// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent holds up its owner.
+/// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent holds up
+/// its owner.
 #[tokio::test(start_paused = true)]
 async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {
     let cluster = Cluster::new();

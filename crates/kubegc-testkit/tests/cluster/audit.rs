@@ -1,4 +1,4 @@
-//! What audits tell.
+//! Audit logs.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
 
-/// The owners of an object among the objects before it, each with `blockOwnerDeletion`, and whether a finalizer
-/// holds it.
+/// The owners of an object among the objects before it, each with `blockOwnerDeletion`, and whether a
+/// finalizer holds it.
 type Shape = (Vec<(prop::sample::Index, bool)>, bool);
 
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {

@@ -1,4 +1,4 @@
-//! When a cluster is at rest: settle, step, and what keeps it from resting.
+//! `settle` and `step`, and tasks that keep a cluster busy.
 
 use std::time::Duration;
 

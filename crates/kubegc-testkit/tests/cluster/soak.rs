@@ -55,7 +55,8 @@ fn owners(object: &ConfigMap) -> &[OwnerReference] {
     object.metadata.owner_references.as_deref().unwrap_or_default()
 }
 
-/// Whether an owner keeps its dependents. One that is terminating may have waited for them when the collector read it.
+/// Whether an owner keeps its dependents. One that is terminating may have waited for them when the collector
+/// read it.
 fn is_solid(owner: &ConfigMap) -> bool {
     owner.metadata.deletion_timestamp.is_none()
 }
@@ -103,8 +104,8 @@ async fn perform(cluster: &Cluster, api: &Api<ConfigMap>, number: usize, operati
             let _answer = api.create(&PostParams::default(), &object).await;
         }
         Operation::Delete { which, policy } => {
-            // Another policy for what is being deleted already may come between the collector's look at an owner and what it makes of that, as in a real
-            // cluster: the checker knows the present only.
+            // Another policy for what is being deleted already may come between the collector's look at an
+            // owner and what it makes of that, as in a real cluster: the checker knows the present only.
             if let Some(object) = pick(*which).filter(|object| object.metadata.deletion_timestamp.is_none()) {
                 let how = DeleteParams {
                     propagation_policy: Some(policy.clone()),

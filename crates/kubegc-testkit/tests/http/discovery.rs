@@ -1,4 +1,4 @@
-//! What discovery tells, in both forms.
+//! Both forms of discovery.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the server itself answers to requests that nodes would answer.
+//! Responses of the server to requests that nodes would serve.
 
 use http::Method;
 use kubegc_testkit::http::{Answer, NodeRequest};

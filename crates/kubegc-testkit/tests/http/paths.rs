@@ -1,4 +1,4 @@
-//! What URLs mean, and what is answered where there is nothing.
+//! Paths of URLs, and responses to unknown ones.
 
 use bytes::Bytes;
 use http::Method;

@@ -54,7 +54,8 @@ impl Session {
         }
     }
 
-    /// Runs a command line that begins with `kubectl`; what it printed, and its exit code where that is not 0.
+    /// Runs a command line that begins with `kubectl`; what it printed, and its exit code where that is not
+    /// 0.
     pub(crate) fn run(&self, line: &str) -> String {
         let mut words = words(line).into_iter();
         assert_eq!(words.next().as_deref(), Some("kubectl"), "{line}");
@@ -102,8 +103,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A line without what differs from run to run: ages in seconds, and the spaces after columns. Releases differ in empty lines and in what they log: both
-/// are left out.
+/// A line without what differs from run to run: ages in seconds, and the spaces after columns. Releases
+/// differ in empty lines and in what they log: both are left out.
 fn comparable(line: &str) -> String {
     let is_log = |line: &str| {
         let date = line.get(1..5).unwrap_or_default();

@@ -1,6 +1,8 @@
-//! A small operator: a `Website` has its content in a ConfigMap and its servers in a Deployment, both owned, and its name in a shared list of names.
+//! A small operator: a `Website` has its content in a ConfigMap and its servers in a Deployment, both owned,
+//! and its name in a shared list of names.
 //!
-//! The list lives in another namespace, where nothing can be owned by a website: a finalizer takes the name off it.
+//! The list lives in another namespace, where nothing can be owned by a website: a finalizer takes the name
+//! off it.
 
 use std::{sync::Arc, time::Duration};
 

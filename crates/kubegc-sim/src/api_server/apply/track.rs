@@ -25,9 +25,9 @@ const ALL_ARE_TRACKED: Behavior = Behavior::since(18, 0, "kubernetes #88209");
 const SUBRESOURCES_ARE_MANAGERS: Behavior = Behavior::since(22, 0, "kubernetes #100970");
 
 impl ApiServer {
-    /// The object's `managedFields` after a write other than an apply. `sent` is the object as it was sent, or
-    /// as it is to be stored; `existing` is `None` for an object that is created. They are empty if the object
-    /// had none and not all objects have them, or if the write removes them.
+    /// The object's `managedFields` after a write other than an apply. `sent` is the object as it was sent,
+    /// or as it is to be stored; `existing` is `None` for an object that is created. They are empty if the
+    /// object had none and not all objects have them, or if the write removes them.
     pub(in crate::api_server) fn tracked(
         &self,
         kind: KindId,

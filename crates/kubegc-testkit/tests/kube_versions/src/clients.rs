@@ -1,4 +1,5 @@
-//! Clients of several versions of kube over one testkit. Each is given a service, as its documentation asks for.
+//! Clients of several versions of kube over one testkit. Each is given a service, as its documentation asks
+//! for.
 
 use kubegc_testkit::{Cluster, Name};
 

@@ -1,4 +1,5 @@
-//! An operator with kube 3: a StatefulSet whose immutable fields change is deleted without its pods and created again.
+//! An operator with kube 3: a StatefulSet whose immutable fields change is deleted without its pods and
+//! created again.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! An operator with kube 5 in two replicas: the one that holds the Lease works, the other waits until it is not renewed.
+//! An operator with kube 5 in two replicas: the one that holds the Lease works, the other waits until it is
+//! not renewed.
 
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ fn resource(group: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind))
 }
 
-/// One replica's view of the Lease. As in client-go, a holder counts as lost when its record has not changed for the duration
-/// of the lease by the clock of this replica, whatever the times in it are.
+/// One replica's view of the Lease. As in client-go, a holder counts as lost when its record has not changed
+/// for the duration of the lease by the clock of this replica, whatever the times in it are.
 struct Candidate {
     name: &'static str,
     leases: Api<DynamicObject>,

@@ -1,4 +1,5 @@
-//! An operator with kube 1: server-side apply of what it owns, a status, Events, and a finalizer for what it cannot own.
+//! An operator with kube 1: server-side apply of what it owns, a status, Events, and a finalizer for what it
+//! cannot own.
 
 use std::{sync::Arc, time::Duration};
 

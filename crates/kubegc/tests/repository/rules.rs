@@ -1,4 +1,5 @@
-//! The rule numbers in the source of a crate and the rules of its `RULES.md` agree. Documentation comments link to the rules.
+//! The rule numbers in the source of a crate and the rules of its `RULES.md` agree. Documentation comments
+//! link to the rules.
 
 use std::{
     collections::BTreeSet,

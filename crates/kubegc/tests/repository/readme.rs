@@ -35,7 +35,7 @@ fn each_readme_and_the_guide_name_the_versions_that_the_manifest_has() {
     let rust = format!("Rust {} or newer", version("rust-version = "));
     let kube = version("kube = ").trim_end_matches(".0");
 
-    let guide = read("crates/kubegc/src/guide.rs");
+    let guide = read("crates/kubegc/guide/support.md");
     assert!(guide.contains(&rust), "the guide has another version of Rust");
     assert!(
         guide.contains(&format!("with the feature `kube` | kube {kube} |")),

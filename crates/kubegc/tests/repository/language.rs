@@ -1,0 +1,142 @@
+//! Comments, documentation and printed texts use the words of Kubernetes, in plain sentences.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// First words that make every module documentation sound alike.
+const TEMPLATES: &[&str] = &[
+    "Decides", "Lets", "Says", "What", "When", "Where", "Whether", "Which", "Who",
+];
+
+/// Phrases for which Kubernetes has a word.
+const PHRASES: &[(&str, &str)] = &[
+    ("brothers", "the other dependents"),
+    ("for ever", "until ..., or: is never removed"),
+    ("goes first", "is removed first"),
+    ("hang on", "depend on"),
+    ("hangs on", "depends on"),
+    ("held up by", "waits for"),
+    ("in hand", "in the queue, in progress"),
+    ("lets stand", "keeps"),
+    ("obody", "no controller, no client, no user"),
+    ("omebody", "a client, a user, another controller"),
+    ("passes over", "skips, ignores"),
+    ("read away", "removed from the dump"),
+    ("rests on", "depends on, is decided on"),
+    ("stands beside", "is next to, runs with"),
+    ("told apart", "distinguished"),
+    ("is told", "is passed, receives, reports"),
+    ("are told", "are passed, receive, report"),
+    ("was told", "received, was reported"),
+    ("untold", "unknown"),
+    ("what goes", "the removed objects"),
+    ("hoever", "the caller, the client, anyone who"),
+];
+
+/// The columns of a line of a comment, as in `rustfmt.toml`.
+const COLUMNS: usize = 110;
+
+#[test]
+fn module_documentation_is_plain() {
+    let mut problems = Vec::new();
+    let files = files(&["crates", "examples", "benches", "fuzz/fuzz_targets"], "rs");
+    assert!(files.len() > 500, "{} source files", files.len());
+    for path in files {
+        let text = read(&path);
+        if let Err(problem) = check_module_documentation(&text) {
+            problems.push(format!("{}: {problem}", path.display()));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn comments_keep_to_the_width_and_texts_to_the_words() {
+    let mut problems = Vec::new();
+    let sources = files(&["crates", "examples", "benches"], "rs").into_iter();
+    let sources = sources.filter(|path| !path.components().any(|part| part.as_os_str() == "tests"));
+    let texts = files(&["crates", "examples/expected"], "md").into_iter();
+    let texts = texts.chain(files(&["examples/expected"], "txt"));
+    for path in sources.chain(texts).chain([root().join("README.md")]) {
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        for (at, line) in read(&path).lines().enumerate() {
+            let mut problem = |text: String| problems.push(format!("{}:{}: {text}", path.display(), at + 1));
+            let is_comment = line.trim_start().starts_with("//");
+            let is_link_or_table = line.contains("://") || line.contains('|');
+            if is_source && is_comment && !is_link_or_table && line.chars().count() > COLUMNS {
+                problem(format!("a comment of more than {COLUMNS} columns"));
+            }
+            for (phrase, plain) in PHRASES.iter().filter(|(phrase, _)| has_phrase(line, phrase)) {
+                problem(format!("`{phrase}`; say: {plain}"));
+            }
+        }
+    }
+    report(&problems);
+}
+
+/// Whether a line has a phrase that ends with a word.
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    let ends_word = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric());
+    line.match_indices(phrase).any(|(at, _)| ends_word(&line[at + phrase.len()..]))
+}
+
+/// Checks that a file begins with a module documentation whose first paragraph is a plain statement, or a
+/// question that the file answers.
+fn check_module_documentation(text: &str) -> Result<(), &'static str> {
+    let paragraph = text.lines().map_while(|line| line.strip_prefix("//! "));
+    let paragraph = paragraph.collect::<Vec<_>>().join(" ");
+    let Some(first) = paragraph.split_whitespace().next() else {
+        return Err("the first line must be `//! ` and a sentence about the module");
+    };
+    if paragraph.contains('?') {
+        return Ok(());
+    }
+    if !paragraph.ends_with(['.', ':']) {
+        return Err("the first paragraph of the module documentation is not a sentence");
+    }
+    if TEMPLATES.contains(&first) {
+        return Err("the module documentation says what the module is or does, without a template");
+    }
+    Ok(())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files below some folders, without generated code and build directories.
+fn files(folders: &[&str], extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        for entry in entries {
+            let path = entry.expect("an entry can be read").path();
+            let name = path.file_name().unwrap_or_default();
+            if path.is_dir() {
+                if name != "target" && name != "generated" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|found| found == extension) && name != "language.rs" {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn report(problems: &[String]) {
+    assert!(
+        problems.is_empty(),
+        "{} problems:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}
