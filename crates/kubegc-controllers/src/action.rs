@@ -226,16 +226,6 @@ impl Read {
             resource_version: record.meta.resource_version.clone(),
         }
     }
-
-    /// No cluster-scoped object of this name exists.
-    #[must_use]
-    pub fn absent_from_cluster(resource: Resource, name: &Arc<str>) -> Self {
-        Self::Absent {
-            resource,
-            namespace: "".into(),
-            name: Arc::clone(name),
-        }
-    }
 }
 
 /// Upstream's handling of an error of a request.

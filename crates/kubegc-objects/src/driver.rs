@@ -145,7 +145,7 @@ impl fmt::Display for WaitingForSync {
 /// Runs a collector until `stop` is ready, then finishes the calls in flight and returns the collector.
 ///
 /// # Guarantees
-/// Each call is performed once and gets one response; a lost response is [`Answer::Unknown`]. A watch that
+/// Each call is performed once and gets one response; a lost response is [`Response::Unknown`]. A watch that
 /// ended is opened again at the last version, at once if it had delivered an event and after a second
 /// otherwise. A relist happens only if the version is too old, the resource was not found, or no version is
 /// known. Lists and watches that fail are retried after 1 s, 2 s, and so on up to 30 s, each resource on its

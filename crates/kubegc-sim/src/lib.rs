@@ -10,7 +10,6 @@
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
 //!   changes.
-//! - [`schedule`]: the order and the delay in which a watcher receives the changes of different resources.
 //! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and limited disks
 //!   ([`SimNode`]), and its faults.
 
@@ -23,7 +22,6 @@ mod go;
 pub mod object;
 pub mod rng;
 pub mod runtime;
-pub mod schedule;
 pub mod selector;
 pub mod shared;
 pub mod status;
@@ -31,8 +29,8 @@ mod types;
 
 pub use api_server::{
     Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner,
-    CrdRegistration, CrdStep, Event, EventType, ObjectList, PendingRemoval, RegistrationStep, Response,
-    ResponseBody, Settings, Subresource,
+    CrdRegistration, CrdStep, Event, EventType, ObjectList, RegistrationStep, Response, ResponseBody,
+    Settings, Subresource,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
@@ -40,7 +38,6 @@ pub use fields::{FieldSelector, Filter};
 pub use go::{json_kind, json_syntax_error};
 pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
-pub use schedule::Schedule;
 pub use selector::{Selector, label_selector};
 pub use shared::SharedApiServer;
 pub use status::{Cause, Details, Status};

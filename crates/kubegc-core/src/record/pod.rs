@@ -49,18 +49,6 @@ impl Pod {
         let phase = self.phase.known()?;
         Some(matches!(&**phase, "Succeeded" | "Failed"))
     }
-
-    /// Whether a volume of the pod, which has this name, uses the claim with this name; `None` where the
-    /// volumes were not read.
-    #[must_use]
-    pub fn references_claim(&self, pod_name: &str, claim_name: &str) -> Option<bool> {
-        let mut volumes = self.volumes.known()?.iter();
-        Some(volumes.any(|volume| {
-            volume
-                .claim_name(pod_name)
-                .is_some_and(|name| *name == *claim_name)
-        }))
-    }
 }
 
 /// An entry of `spec.volumes` of a Pod.

@@ -59,12 +59,6 @@ impl<T: Default> Slab<T> {
         self.values.shrink_to_fit();
         self.free.shrink_to_fit();
     }
-
-    pub(super) fn bytes(&self, of: impl Fn(&T) -> usize) -> usize {
-        self.values.capacity() * size_of::<T>()
-            + self.free.capacity() * 4
-            + self.values.iter().map(of).sum::<usize>()
-    }
 }
 
 impl Graph {

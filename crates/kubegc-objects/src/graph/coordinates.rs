@@ -237,18 +237,6 @@ impl CoordinateTable {
         self.names.shrink_to_fit();
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry32>()
-            + self.index.allocation_size()
-            + self.names.capacity_bytes()
-            + self
-                .text_of
-                .iter()
-                .map(|uid| uid.text().len() + 96)
-                .sum::<usize>()
-            + self.chains.len() * 64
-    }
-
     fn is(&self, at: u32, kind: GraphKind, name: &str) -> bool {
         let entry = &self.entries[at as usize];
         entry.kind() == kind.0 && self.names.bytes_at(entry.name) == name.as_bytes()

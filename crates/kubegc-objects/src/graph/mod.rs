@@ -327,18 +327,6 @@ impl Graph {
         self.dependent_sets.shrink_to_fit();
     }
 
-    /// Bytes that the graph allocated in its tables, estimated by capacity.
-    #[must_use]
-    pub fn allocated_bytes(&self) -> usize {
-        self.kinds.bytes()
-            + self.namespaces.bytes()
-            + self.coordinates.bytes()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.owner_lists.bytes(|list| size_of_val::<[Reference]>(list))
-            + self.dependent_sets.bytes(Dependents::bytes)
-            + self.free_nodes.capacity() * 4
-    }
-
     fn object_ref(&self, coordinates: Coordinates, namespace: Namespace) -> ObjectRef {
         let kind = self.coordinates.kind(coordinates);
         ObjectRef {

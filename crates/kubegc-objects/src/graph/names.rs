@@ -72,13 +72,6 @@ impl Kinds {
     pub(super) fn kind(&self, kind: GraphKind) -> &Arc<str> {
         &self.kinds[kind.0 as usize].1
     }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.kinds
-            .iter()
-            .map(|(version, kind)| version.len() + kind.len() + 64)
-            .sum::<usize>()
-    }
 }
 
 /// The namespaces of one graph.
@@ -127,10 +120,6 @@ impl Namespaces {
 
     pub(super) fn name(&self, namespace: Namespace) -> &Arc<str> {
         &self.names[namespace.0 as usize]
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.names.iter().map(|name| name.len() + 32).sum::<usize>()
     }
 }
 
@@ -192,9 +181,5 @@ impl NameBuffer {
 
     pub(super) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
-    }
-
-    pub(super) fn capacity_bytes(&self) -> usize {
-        self.bytes.capacity()
     }
 }

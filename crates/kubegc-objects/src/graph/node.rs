@@ -204,10 +204,6 @@ impl Dependents {
         self.index.shrink_to_fit(|&at| spread(items[at as usize]));
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.items.capacity() * size_of::<NodeId>() + self.index.allocation_size()
-    }
-
     fn position(&self, node: NodeId) -> Option<u32> {
         if self.items.len() <= SCAN_MAX {
             return self

@@ -40,7 +40,6 @@ pub use crd::{
     version_priority,
 };
 pub use hooks::{Admission, AdmissionHook};
-pub use removal::PendingRemoval;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;

@@ -1,4 +1,4 @@
-//! Final removal of objects, and the gap that the real server leaves before it.
+//! Final removal of objects.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -7,51 +7,35 @@ use kubegc_core::{KindId, Uid};
 use super::{ApiServer, crd, kinds::Special, service, update::Written};
 use crate::StoredObject;
 
-/// An object whose last finalizer a write removed: the response reports it as deleted, but it is not yet
-/// removed.
-#[must_use = "the object stays until the removal is finished"]
-#[non_exhaustive]
+/// An object whose last finalizer a write removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PendingRemoval {
+pub(super) struct PendingRemoval {
     /// Kind of the object.
-    pub kind: KindId,
+    pub(super) kind: KindId,
     /// Its namespace.
-    pub namespace: Arc<str>,
+    pub(super) namespace: Arc<str>,
     /// Its name.
-    pub name: Arc<str>,
+    pub(super) name: Arc<str>,
     /// Its uid, if it is a precondition of the removal.
-    pub uid: Option<Uid>,
+    pub(super) uid: Option<Uid>,
 }
 
 impl ApiServer {
-    /// Completes the removal that a write left pending, if any: see [`ApiServer::patch_leaving_removal`].
-    ///
-    /// Does nothing if the object was removed in the meantime. Returns whether an object was removed.
+    /// Removes the object whose last finalizer a write removed.
     ///
     /// # Upstream
     /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it
     /// expects no version, and after a PATCH no uid either, so it removes whichever object then has the name.
-    pub fn finish_removal(&mut self, removal: PendingRemoval) -> bool {
-        let PendingRemoval {
-            kind,
-            namespace,
-            name,
-            uid,
-        } = removal;
-        let Some(object) = self.object(kind, &namespace, &name).cloned() else {
-            return false;
-        };
-        if uid.is_some_and(|uid| uid != object.meta.uid) {
-            return false;
-        }
-        self.remove(kind, &object);
-        true
-    }
-
-    /// Immediately removes an object whose last finalizer a write removed.
     pub(super) fn finish(&mut self, written: &Written) {
-        if let Some(removal) = &written.removal {
-            self.finish_removal(removal.clone());
+        let Some(removal) = &written.removal else {
+            return;
+        };
+        let object = self
+            .object(removal.kind, &removal.namespace, &removal.name)
+            .cloned();
+        let is_meant = |object: &StoredObject| removal.uid.as_ref().is_none_or(|uid| *uid == object.meta.uid);
+        if let Some(object) = object.filter(|object| is_meant(object)) {
+            self.remove(removal.kind, &object);
         }
     }
 

@@ -254,35 +254,3 @@ fn json_patches_work_on_the_whole_object() {
     let answer = world.patch("Child", "d", JSON, &json!({}));
     assert_eq!(answer.code, 400);
 }
-
-#[test]
-fn a_removal_may_be_finished_later_and_others_are_served_in_between() {
-    let mut world = world();
-    world.put_json(
-        "Child",
-        json!({"metadata": {"name": "d", "finalizers": ["x.dev/a"], "ownerReferences": owners(&["a"])}}),
-    );
-    world.delete("Child", "d", &crate::world::policy("Background"));
-    let kind = world.kind("Child");
-    let body = br#"{"metadata":{"finalizers":null}}"#;
-    let (answer, removal) = world.server.patch_leaving_removal(kind, "ns", "d", MERGE, body);
-    assert!(answer.object().unwrap().meta.finalizers.is_empty());
-    assert_eq!(
-        world.finalizers("Child", "d"),
-        ["x.dev/a"],
-        "the object as it was stored is still there"
-    );
-    world.patch(
-        "Child",
-        "d",
-        MERGE,
-        &json!({"metadata": {"ownerReferences": null}}),
-    );
-    let before = world.server.revision();
-    let removal = removal.unwrap();
-    assert!(world.server.finish_removal(removal.clone()));
-    assert!(!world.server.finish_removal(removal));
-    let events: Vec<_> = world.server.events_since(kind, before).unwrap().collect();
-    assert_eq!(events.len(), 1);
-    assert!(events[0].object.meta.owner_references.is_empty());
-}

@@ -9,7 +9,7 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, 
 use serde_json::Value;
 
 use super::{
-    ApiServer, PendingRemoval, Response,
+    ApiServer, Response,
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 pub(super) use json::Operations;
@@ -46,34 +46,7 @@ impl ApiServer {
         body: &[u8],
     ) -> Response {
         self.try_patch(kind, namespace, name, Part::Whole, content_type, body)
-            .map(|(answer, removal)| self.removing(answer, removal))
             .into()
-    }
-
-    /// Patches an object in two steps with a gap between them, as the real server does.
-    ///
-    /// The server responds to a patch that removes the last finalizer of a terminating object before it
-    /// removes the object. Requests in the gap still find the object with its finalizer.
-    /// [`finish_removal`](Self::finish_removal) closes the gap; [`patch`](Self::patch) leaves none.
-    pub fn patch_leaving_removal(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        content_type: &str,
-        body: &[u8],
-    ) -> (Response, Option<PendingRemoval>) {
-        match self.try_patch(kind, namespace, name, Part::Whole, content_type, body) {
-            Ok((answer, removal)) => (answer, removal),
-            Err(refusal) => (refusal.into(), None),
-        }
-    }
-
-    fn removing(&mut self, answer: Response, removal: Option<PendingRemoval>) -> Response {
-        if let Some(removal) = removal {
-            self.finish_removal(removal);
-        }
-        answer
     }
 
     /// Patches a subresource. A `scale` is patched as the object that
@@ -92,7 +65,6 @@ impl ApiServer {
         }
         self.part(kind, subresource)
             .and_then(|part| self.try_patch(kind, namespace, name, part, content_type, body))
-            .map(|(answer, removal)| self.removing(answer, removal))
             .into()
     }
 
@@ -104,7 +76,7 @@ impl ApiServer {
         part: Part,
         content_type: &str,
         body: &[u8],
-    ) -> Result<(Response, Option<PendingRemoval>), Refusal> {
+    ) -> Result<Response, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
         let format = accepted(self.version, resource, content_type)?;
@@ -121,7 +93,8 @@ impl ApiServer {
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let written = self.replace(kind, &existing, object, part, Author::Writer)?;
-        Ok((Response::ok(written.object).with(warnings), written.removal))
+        self.finish(&written);
+        Ok(Response::ok(written.object).with(warnings))
     }
 
     /// Patches a value that is not a stored object.
