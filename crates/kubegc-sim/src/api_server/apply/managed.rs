@@ -128,8 +128,8 @@ impl Managers {
         }
     }
 
-    /// Changes the owned fields as the types have changed since they were written: what became atomic is owned
-    /// as a whole, and what became a map or list of parts is owned with the parts that the live object has.
+    /// Changes the owned fields as the types have changed since they were written: what became atomic is
+    /// owned as a whole, and what became a map or list of parts is owned with the parts that the live object has.
     /// Managers of other API versions are skipped.
     ///
     /// # Upstream
