@@ -1,5 +1,5 @@
-//! Time and peak memory of one large cascade in a process of its own: `-- namespace 100000`, `-- chain
-//! 1000000` or `-- deployment 1000000`.
+//! Time and peak memory of one large cascade in a process of its own: `-- namespace 100000`,
+//! `-- chain 1000000` or `-- deployment 1000000`.
 
 use std::{fs, io::BufReader, time::Instant};
 
