@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
     record::{Body, ObjectId, Record, Resource, Secret},
-    time::Date,
+    time::{Date, days_since_epoch, parse_date},
 };
 
 use crate::{
@@ -135,7 +135,7 @@ impl LegacyTokenCleaner {
         }
         let label = |key| record.meta.labels.get(key);
         if let Some(text) = label(LAST_USED) {
-            let Some(last_used) = Date::parse(text) else {
+            let Some(last_used) = parse_date(text) else {
                 return keep("InvalidLastUse", "its label of the last use is not a date");
             };
             let message = || format!("it was used on {last_used}");
@@ -149,7 +149,7 @@ impl LegacyTokenCleaner {
         if let Some(reason) = used_by_pod(cx.cache, id)? {
             return Ok(Decision::keep(id.clone(), reason));
         }
-        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| Date::parse(text)) else {
+        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| parse_date(text)) else {
             let today = cx.now.utc_date();
             let message = match label(LAST_USED) {
                 Some(day) => format!("it was last used on {day}"),
@@ -170,7 +170,7 @@ impl LegacyTokenCleaner {
             .on_error(OnError::Report);
             let decision = Decision::act(action);
             // Tomorrow's label is another one.
-            return Ok(match today.next().midnight() {
+            return Ok(match today.tomorrow().ok().and_then(Timestamp::start_of) {
                 Some(midnight) => decision.requeue_at(midnight),
                 None => decision,
             });
@@ -193,7 +193,7 @@ impl LegacyTokenCleaner {
 
     /// When a day has been over for a period.
     fn after_day(self, day: Date) -> Option<Timestamp> {
-        self.after(i128::from(day.next().days_since_epoch()) * NANOS_PER_DAY)
+        self.after((i128::from(days_since_epoch(day)) + 1) * NANOS_PER_DAY)
     }
 
     /// The time a period after this many nanoseconds since the epoch; `None` beyond what a [`Timestamp`] can
@@ -230,7 +230,7 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
             "NotTracked",
             "the tracking ConfigMap does not say since when",
         )),
-        Some(text) => match Date::parse(text) {
+        Some(text) => match parse_date(text) {
             Some(since) => Ok((record, since)),
             None => {
                 let message = format!("the tracking ConfigMap says since {text:?}, which is not a date");

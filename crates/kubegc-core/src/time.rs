@@ -2,6 +2,9 @@
 
 use std::{fmt, time::Duration};
 
+pub use jiff::civil::{Date, Weekday};
+use jiff::{civil::Time, tz::Offset};
+
 use crate::error::FieldError;
 
 /// Nanoseconds since the Unix epoch. Arithmetic saturates, so that no date causes a panic.
@@ -72,8 +75,18 @@ impl Timestamp {
     /// The day in UTC.
     #[must_use]
     pub fn utc_date(self) -> Date {
-        let days = self.0.div_euclid(NANOS_PER_DAY);
-        Date(i32::try_from(days).expect("64-bit nanoseconds are less than 110,000 days away from the epoch"))
+        jiff::Timestamp::from_nanosecond(self.0.into())
+            .map(|timestamp| Offset::UTC.to_datetime(timestamp).date())
+            .expect("64-bit nanoseconds are within the years of jiff")
+    }
+
+    /// The start of a day in UTC; `None` where it is outside the years of 64-bit nanoseconds.
+    #[must_use]
+    pub fn start_of(date: Date) -> Option<Self> {
+        let start = Offset::UTC
+            .to_timestamp(date.to_datetime(Time::midnight()))
+            .ok()?;
+        i64::try_from(start.as_nanosecond()).ok().map(Self)
     }
 
     /// Reads an RFC 3339 date, as in `metadata.deletionTimestamp`.
@@ -87,100 +100,22 @@ impl Timestamp {
     }
 }
 
-const NANOS_PER_DAY: i64 = 86_400_000_000_000;
-
 fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A day of the Gregorian calendar in the years 0 to 9999, in the form of labels: `2026-03-01`.
-///
-/// # Examples
-/// ```
-/// use kubegc_core::{Timestamp, time::Date};
-/// let leap_day = Date::parse("2028-02-29").expect("2028 has one");
-/// assert_eq!(leap_day.next().to_string(), "2028-03-01");
-/// assert_eq!(leap_day.midnight(), Timestamp::parse("2028-02-29T00:00:00Z").ok());
-/// assert_eq!(Date::parse("2026-02-29"), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Date(i32);
-
-impl Date {
-    /// The day with these numbers, if it exists in the years 0 to 9999.
-    #[must_use]
-    pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
-        let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let days_in_month = match month {
-            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-            4 | 6 | 9 | 11 => 30,
-            2 if is_leap => 29,
-            2 => 28,
-            _ => return None,
-        };
-        if year > 9999 || !(1..=days_in_month).contains(&day) {
-            return None;
-        }
-        // Years are counted from March, so that the leap day is the last of its year.
-        let (month, day) = (i32::from(month), i32::from(day));
-        let year = i32::from(year) - i32::from(month <= 2);
-        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-        Some(Self(365 * year + leap_days + day_of_year - DAYS_TO_EPOCH))
-    }
-
-    /// Reads `YYYY-MM-DD`; `None` for any other text.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_shaped = text.len() == 10
-            && text.bytes().enumerate().all(|(at, byte)| match at {
-                4 | 7 => byte == b'-',
-                _ => byte.is_ascii_digit(),
-            });
-        if !is_shaped {
-            return None;
-        }
-        let year = text.get(..4)?.parse().ok()?;
-        let month = text.get(5..7)?.parse().ok()?;
-        Self::new(year, month, text.get(8..)?.parse().ok()?)
-    }
-
-    /// Days since the first of January 1970.
-    #[must_use]
-    pub const fn days_since_epoch(self) -> i32 {
-        self.0
-    }
-
-    /// The next day.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
-    /// The start of the day in UTC; `None` where it is out of the range of [`Timestamp`].
-    #[must_use]
-    pub fn midnight(self) -> Option<Timestamp> {
-        i64::from(self.0).checked_mul(NANOS_PER_DAY).map(Timestamp)
-    }
+/// Reads a day of the years 0 to 9999 in the form of labels, `2026-03-01`; `None` for any other text.
+#[must_use]
+pub fn parse_date(text: &str) -> Option<Date> {
+    // jiff reads more forms, such as `20260301` and dates with a time.
+    let date: Date = text.parse().ok()?;
+    (text.len() == 10 && date.to_string() == text).then_some(date)
 }
 
-/// Days from the first of March of the year 0 to the epoch.
-const DAYS_TO_EPOCH: i32 = 719_468;
-
-impl fmt::Display for Date {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The calendar repeats every 400 years, which are 146,097 days.
-        let days = self.0 + DAYS_TO_EPOCH;
-        let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let year = 400 * era + year_of_era + i32::from(month <= 2);
-        write!(f, "{year:04}-{month:02}-{day:02}")
-    }
+/// Days from the first of January 1970 to a day.
+#[must_use]
+pub fn days_since_epoch(date: Date) -> i64 {
+    date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24
 }
 
 impl fmt::Display for Timestamp {
@@ -221,21 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn days_agree_with_the_calendar() {
-        let mut day = jiff::civil::date(0, 1, 1);
-        let mut previous = None;
-        loop {
-            let text = day.to_string();
-            let date = Date::parse(&text);
-            assert_eq!(date.map(|date| date.to_string()), Some(text));
-            if let Some(previous) = previous {
-                assert_eq!(date, Some(Date::next(previous)));
-            }
-            previous = date;
-            match day.tomorrow() {
-                Ok(next) => day = next,
-                Err(_) => break,
-            }
+    fn days_are_counted_from_the_epoch() {
+        for (text, days) in [
+            ("1970-01-01", 0),
+            ("1969-12-31", -1),
+            ("2000-03-01", 11_017),
+            ("9999-12-31", 2_932_896),
+        ] {
+            assert_eq!(parse_date(text).map(days_since_epoch), Some(days), "{text}");
+        }
+    }
+
+    #[test]
+    fn days_have_the_form_of_labels() {
+        for text in ["0000-01-01", "1970-01-01", "2028-02-29", "9999-12-31"] {
+            assert_eq!(
+                parse_date(text).map(|date| date.to_string()).as_deref(),
+                Some(text)
+            );
         }
         for bad in [
             "",
@@ -247,11 +185,13 @@ mod tests {
             "2026-04-00",
             "2026-4-1",
             "2026/04/01",
+            "20260401",
             "+026-04-01",
             "2026-04-010",
+            "2026-04-01T00:00:00",
             "2026-04-0\u{e9}",
         ] {
-            assert_eq!(Date::parse(bad), None, "{bad}");
+            assert_eq!(parse_date(bad), None, "{bad}");
         }
     }
 
@@ -269,10 +209,13 @@ mod tests {
         ] {
             assert_eq!(Timestamp(at).utc_date().to_string(), expected);
         }
-        let date = Date::parse("2026-03-01").expect("a date");
-        assert_eq!(date.midnight(), Some(Timestamp(midnight)));
-        assert_eq!(Date::parse("2262-04-12").and_then(Date::midnight), None);
-        assert_eq!(Date::parse("0001-01-01").and_then(Date::midnight), None);
+        for (text, expected) in [
+            ("2026-03-01", Some(Timestamp(midnight))),
+            ("2262-04-12", None),
+            ("0001-01-01", None),
+        ] {
+            assert_eq!(parse_date(text).and_then(Timestamp::start_of), expected, "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::{fmt, str::FromStr};
 
 use crate::error::FieldError;
 
-/// A Kubernetes release, 1.13.0 to 1.37.x: the range that kubegc supports.
+/// A Kubernetes release from 1.13.0 on. A release after 1.37 has the behaviour of the newest one that kubegc
+/// knows ([`warning`](Self::warning)).
 ///
 /// # Examples
 /// ```
@@ -27,7 +28,7 @@ pub struct KubernetesVersion {
 impl KubernetesVersion {
     /// The oldest minor release that kubegc supports.
     pub const MINOR_MIN: u16 = 13;
-    /// The newest minor release that kubegc supports.
+    /// The newest minor release that kubegc knows.
     pub const MINOR_MAX: u16 = 37;
     /// The newest release with recordings.
     pub const LATEST: Self = Self { minor: 36, patch: 0 };
@@ -35,17 +36,28 @@ impl KubernetesVersion {
     /// Builds release 1.`minor`.`patch`.
     ///
     /// # Errors
-    /// The minor release is outside 13 to 37.
+    /// The minor release is older than 13.
     pub fn new(minor: u16, patch: u16) -> Result<Self, FieldError> {
-        if (Self::MINOR_MIN..=Self::MINOR_MAX).contains(&minor) {
+        if minor >= Self::MINOR_MIN {
             Ok(Self { minor, patch })
         } else {
             Err(FieldError::invalid(
                 "version",
                 &format!("1.{minor}.{patch}"),
-                "kubegc knows 1.13 to 1.37",
+                "kubegc knows 1.13 and later",
             ))
         }
+    }
+
+    /// A warning for users if the release is newer than those that kubegc knows.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        (self.minor > Self::MINOR_MAX).then(|| {
+            format!(
+                "kubegc knows Kubernetes up to 1.{}: for {self}, behaviour of the newest known release is used",
+                Self::MINOR_MAX
+            )
+        })
     }
 
     /// The minor release: 20 for 1.20.2.
@@ -172,8 +184,6 @@ pub mod behavior {
     pub const PARTIAL_DISCOVERY_KEEPS_MONITORS: Behavior = Behavior::since(28, 0, "kubernetes #117992");
     /// Workers start after 30 s even if some kinds never sync, and no longer pause while monitors change.
     pub const STARTS_WITHOUT_FULL_SYNC: Behavior = Behavior::since(32, 0, "kubernetes #125796");
-    /// A change of the monitored kinds is attempted once per period, not in a loop every 100 ms.
-    pub const RESYNC_IS_ONE_ATTEMPT: Behavior = Behavior::since_about(35, "newest snapshot read");
     /// Deletes have a resourceVersion precondition; a conflict leads to a recheck of the references.
     pub const DELETES_EXPECT_RESOURCE_VERSION: Behavior = Behavior::since(34, 0, "kubernetes #132632");
     /// Zero timestamps are omitted from patches.
@@ -188,8 +198,6 @@ pub mod behavior {
     pub const NEGATIVE_GRACE_IS_ONE: Behavior = Behavior::since_about(22, "kubernetes #98866");
     /// A collection delete gives each item its own copy of the options.
     pub const COLLECTION_OPTIONS_ARE_COPIED: Behavior = Behavior::since_about(28, "after 1.20");
-    /// Pods are removed from terminating namespaces before all other content.
-    pub const NAMESPACE_PODS_GO_FIRST: Behavior = Behavior::since(33, 0, "OrderedNamespaceDeletion");
 }
 
 #[cfg(test)]
@@ -204,7 +212,7 @@ mod tests {
             ("v1.29.3+k3s1", Some((29, 3))),
             ("1.28.5-gke.1200", Some((28, 5))),
             ("1.12", None),
-            ("1.38.0", None),
+            ("v1.38.0-alpha.2", Some((38, 0))),
             ("2.20", None),
             ("1", None),
             ("1.20.2.1", None),
@@ -216,6 +224,20 @@ mod tests {
                 .map(|version| (version.minor(), version.patch()));
             assert_eq!(got, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_release_after_the_newest_known_one_has_its_behavior_and_a_warning() {
+        let version = |minor| KubernetesVersion::new(minor, 0).expect("it is not too old");
+        assert_eq!(version(KubernetesVersion::MINOR_MAX).warning(), None);
+        let later = version(40);
+        assert!(later.has(behavior::DELETE_NOT_FOUND_IS_ABSENCE));
+        assert_eq!(
+            later.warning().as_deref(),
+            Some(
+                "kubegc knows Kubernetes up to 1.37: for 1.40.0, behaviour of the newest known release is used"
+            )
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub mod behavior {
     /// The error of an insufficient run contains the attempted and found bytes.
     pub const REPORTS_ATTEMPTED_BYTES: Behavior = Behavior::since_about(23, "between 1.20 and 1.28");
     /// The error of an insufficient run describes the disk.
-    pub const DISK_IS_TOLD: Behavior = Behavior::since_about(34, "kubernetes #132578");
+    pub const REPORTS_DISK_USAGE: Behavior = Behavior::since(35, 0, "kubernetes #132578");
     /// Pull records are pruned after the space step.
     pub const PULL_RECORDS_ARE_PRUNED: Behavior = Behavior::since(35, 0, "KEP-2535, beta");
     /// Images mounted as volumes are in use.

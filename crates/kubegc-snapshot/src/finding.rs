@@ -100,6 +100,8 @@ pub enum Problem {
     InferredKind,
     /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
     PassedOver,
+    /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is used.
+    NewerVersion,
 }
 
 impl Problem {
@@ -130,6 +132,7 @@ impl Problem {
             Self::DuplicateKey => "DuplicateKey",
             Self::InferredKind => "InferredKind",
             Self::PassedOver => "PassedOver",
+            Self::NewerVersion => "NewerVersion",
         }
     }
 }

@@ -51,12 +51,21 @@ pub(crate) fn settle(
     let kinds = declaration::resolve(declarations, &catalog, &inferred)?;
     let Ingest {
         mut store,
-        findings,
+        mut findings,
         spoils,
         version: detected,
         ..
     } = settling.ingest;
     store.seal();
+    if let Some(warning) = version.warning() {
+        findings.add(Problem::NewerVersion, || Finding {
+            problem: Problem::NewerVersion,
+            place: None,
+            object: None,
+            field: "".into(),
+            detail: warning.into(),
+        });
+    }
     let (spoiled, all_spoiled) = spoils.settle();
     let (findings, finding_counts) = findings.settle();
     Ok(Snapshot {

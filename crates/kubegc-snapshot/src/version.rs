@@ -40,7 +40,7 @@ pub enum VersionSource {
 pub struct DetectedVersion {
     /// Its source.
     pub source: VersionSource,
-    /// The release, or the nearest one that kubegc knows.
+    /// The release, or the oldest one that kubegc knows.
     pub version: KubernetesVersion,
     /// The text as the dump has it, such as `v1.28.3-gke.100`.
     pub text: Arc<str>,
@@ -61,7 +61,7 @@ impl fmt::Display for DetectedVersion {
 impl DetectedVersion {
     /// Reads a version; `None` if the text is none.
     pub(crate) fn read(text: &str, source: VersionSource, place: &Place) -> Option<Self> {
-        let version = text.parse().ok().or_else(|| nearest(text))?;
+        let version = text.parse().ok().or_else(|| oldest(text))?;
         Some(Self {
             source,
             version,
@@ -79,16 +79,15 @@ impl DetectedVersion {
     }
 }
 
-/// The nearest known release of one that is not known.
-fn nearest(text: &str) -> Option<KubernetesVersion> {
+/// The oldest known release, for a text that names an older one.
+fn oldest(text: &str) -> Option<KubernetesVersion> {
     let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
     if parts.next() != Some("1") {
         return None;
     }
     let minor: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
     let minor: u16 = minor.parse().ok()?;
-    let known = minor.clamp(KubernetesVersion::MINOR_MIN, KubernetesVersion::MINOR_MAX);
-    KubernetesVersion::new(known, 0).ok()
+    KubernetesVersion::new(minor.max(KubernetesVersion::MINOR_MIN), 0).ok()
 }
 
 /// The version in a document without a kind, if it is one of the known documents about versions.

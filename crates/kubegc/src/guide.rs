@@ -512,7 +512,7 @@ pub mod migrating {
 pub mod versions {
     //! How behaviour follows a Kubernetes version.
     //!
-    //! A [`KubernetesVersion`](crate::core::KubernetesVersion) is a release between 1.13 and 1.37. Each thing that changed in between is a named
+    //! A [`KubernetesVersion`](crate::core::KubernetesVersion) is a release from 1.13 on. Each thing that changed in between is a named
     //! [`Behavior`](crate::core::Behavior) with its first release and the change that brought it; planners read flags, never version numbers
     //! ([`Semantics`](crate::objects::settings::Semantics)).
     //!
@@ -536,15 +536,18 @@ pub mod support {
     //!
     //! # Kubernetes
     //!
-    //! [`KubernetesVersion`](crate::core::KubernetesVersion) accepts the releases 1.13 to 1.37. Another
-    //! release is an error, because its behavior is not known:
+    //! [`KubernetesVersion`](crate::core::KubernetesVersion) knows the releases 1.13 to 1.37. A later
+    //! release has the behavior of the newest known one, and a warning; an older one is an error:
     //!
     //! ```
     //! use kubegc::core::KubernetesVersion;
     //!
     //! assert_eq!((KubernetesVersion::MINOR_MIN, KubernetesVersion::MINOR_MAX), (13, 37));
-    //! let error = "1.38.0".parse::<KubernetesVersion>().unwrap_err();
-    //! assert!(error.to_string().contains("kubegc knows 1.13 to 1.37"));
+    //! let later: KubernetesVersion = "1.40.0".parse()?;
+    //! assert!(later.warning().is_some_and(|text| text.contains("behaviour of the newest known release is used")));
+    //! let error = "1.12.0".parse::<KubernetesVersion>().unwrap_err();
+    //! assert!(error.to_string().contains("kubegc knows 1.13 and later"));
+    //! # Ok::<(), kubegc::core::FieldError>(())
     //! ```
     //!
     //! Recordings of the real programs exist for some of these releases. In the others, kubegc follows

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use super::{ApiResource, DefaultDeletion, Verbs};
 use crate::{KubernetesVersion, identity::split_api_version};
-use table::{Answers, Kind, SERVED};
+use table::{Kind, SERVED, VerbSet};
 
 /// The resources of one release, in the table's order.
 ///
@@ -194,18 +194,18 @@ fn verbs(kind: &Kind, minor: u16) -> Verbs {
         list: false,
         watch: false,
     };
-    match kind.answers {
-        Answers::All => Verbs::ALL,
-        Answers::CollectionSince(first) => Verbs {
+    match kind.verbs {
+        VerbSet::All => Verbs::ALL,
+        VerbSet::CollectionSince(first) => Verbs {
             delete_collection: minor >= first,
             ..Verbs::ALL
         },
-        Answers::AllButCollection => Verbs {
+        VerbSet::AllButCollection => Verbs {
             delete_collection: false,
             ..Verbs::ALL
         },
-        Answers::Reads => Verbs { list: true, ..none },
-        Answers::CreateOnly | Answers::Nothing => none,
+        VerbSet::Reads => Verbs { list: true, ..none },
+        VerbSet::CreateOnly | VerbSet::Nothing => none,
     }
 }
 
@@ -213,7 +213,7 @@ fn verbs(kind: &Kind, minor: u16) -> Verbs {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::*;
+    use super::{table::NEWEST, *};
     use crate::{Catalog, Scope};
 
     fn release(minor: u16) -> KubernetesVersion {
@@ -359,6 +359,14 @@ mod tests {
     }
 
     #[test]
+    fn a_release_after_the_newest_known_one_serves_the_same_kinds() {
+        assert_eq!(
+            resources(release(40)),
+            resources(release(KubernetesVersion::MINOR_MAX))
+        );
+    }
+
+    #[test]
     fn rows_name_a_range_of_known_releases() {
         for (api_version, kinds) in SERVED {
             for kind in *kinds {
@@ -369,7 +377,7 @@ mod tests {
                 );
                 assert!(kind.first <= kind.last, "{api_version} {}", kind.kind);
                 assert!(
-                    kind.last <= KubernetesVersion::MINOR_MAX,
+                    kind.last == NEWEST || kind.last <= KubernetesVersion::MINOR_MAX,
                     "{api_version} {}",
                     kind.kind
                 );

@@ -67,9 +67,9 @@ pub enum Error {
 pub enum Wording {
     /// The text of 1.20.
     Wanted,
-    /// The text of 1.28 to 1.33.
+    /// The text of 1.28 to 1.34.
     Attempted,
-    /// The text from 1.34.
+    /// The text from 1.35.
     Disk {
         /// Usage of the file system.
         usage_percent: i64,

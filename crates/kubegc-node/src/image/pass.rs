@@ -404,7 +404,7 @@ impl<'a> Pass<'a> {
     fn wording(&self) -> Wording {
         let version = self.policy.semantics.version;
         match self.usage {
-            Some(usage) if version.has(behavior::DISK_IS_TOLD) => Wording::Disk {
+            Some(usage) if version.has(behavior::REPORTS_DISK_USAGE) => Wording::Disk {
                 usage_percent: usage.percent,
                 capacity_bytes: usage.capacity_bytes,
             },

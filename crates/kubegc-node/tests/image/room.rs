@@ -222,8 +222,8 @@ fn n3_35_n3_36_versions_word_a_shortfall_differently() {
         ("1.28.0", attempted),
         ("1.29.0", attempted),
         ("1.30.0", attempted),
-        ("1.33.9", attempted),
-        ("1.34.0", disk),
+        ("1.34.9", attempted),
+        ("1.35.0", disk),
         ("1.36.0", disk),
     ] {
         let node = Inventory {

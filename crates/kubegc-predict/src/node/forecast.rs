@@ -249,7 +249,10 @@ fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
             "unknown pods await the first comparison",
             behavior::UNKNOWN_PODS_AWAIT_SYNC,
         ),
-        ("a shortfall is told in terms of the disk", behavior::DISK_IS_TOLD),
+        (
+            "a shortfall is reported as usage of the disk",
+            behavior::REPORTS_DISK_USAGE,
+        ),
         (
             "the check after reclaiming asks for the minimum reclaim",
             behavior::RECHECK_ENFORCES_MINIMUM_RECLAIM,

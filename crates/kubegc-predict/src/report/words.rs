@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use kubegc_core::{Timestamp, printable};
+use kubegc_core::{Timestamp, printable, time::Weekday};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -49,18 +49,16 @@ pub(super) fn moment(at: Timestamp) -> String {
 
 /// The day in UTC: `Tuesday, 2026-10-20`.
 pub(super) fn day(at: Timestamp) -> String {
-    const DAYS: [&str; 7] = [
-        "Thursday",
-        "Friday",
-        "Saturday",
-        "Sunday",
-        "Monday",
-        "Tuesday",
-        "Wednesday",
-    ];
     let date = at.utc_date();
-    // The first day of all was a Thursday.
-    let weekday = DAYS[date.days_since_epoch().rem_euclid(7) as usize];
+    let weekday = match date.weekday() {
+        Weekday::Monday => "Monday",
+        Weekday::Tuesday => "Tuesday",
+        Weekday::Wednesday => "Wednesday",
+        Weekday::Thursday => "Thursday",
+        Weekday::Friday => "Friday",
+        Weekday::Saturday => "Saturday",
+        Weekday::Sunday => "Sunday",
+    };
     format!("{weekday}, {date}")
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    DeleteOptions, KindId, PropagationPolicy, Scope,
+    Behavior, DeleteOptions, KindId, PropagationPolicy, Scope,
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
@@ -22,15 +22,13 @@ use crate::{
     status::{self, Cause, Refusal},
 };
 
+/// An object whose namespace no longer exists can be updated.
+const UPDATES_NEED_NO_NAMESPACE: Behavior = Behavior::since(37, 0, "kubernetes #140661");
+
 /// The namespaces that the server never deletes.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
-    /// Writes a namespace through its `finalize` subresource: the only way to change `spec.finalizers`.
-    pub fn finalize_namespace(&mut self, kind: KindId, name: &str, object: StoredObject) -> Response {
-        self.try_update(kind, "", name, object, Part::Finalize).into()
-    }
-
     /// Removes one finalizer from the `spec.finalizers` of a namespace, as the namespace controller finally
     /// does with `kubernetes`.
     pub fn remove_namespace_finalizer(&mut self, kind: KindId, name: &str, finalizer: &str) -> Response {
@@ -150,16 +148,9 @@ fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
 /// `NamespaceLifecycle` in `apiserver/pkg/admission/plugin/namespace/lifecycle`, 1.20.2.
 pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
     let resource = server.resource(kind);
-    if resource.scope != Scope::Namespaced || server.shape.namespaces.is_none() {
-        return Ok(());
-    }
     let name = &*object.meta.namespace;
-    let Some(namespace) = server.namespace_object(name) else {
-        return if server.settings.namespaces_must_exist && !name.is_empty() {
-            Err(status::namespace_not_found(name))
-        } else {
-            Ok(())
-        };
+    let Some(namespace) = existing_namespace(server, kind, name)? else {
+        return Ok(());
     };
     if !is_terminating(namespace) {
         return Ok(());
@@ -171,6 +162,31 @@ pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredOb
     };
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
     Err(status::forbidden(resource, &object.meta.name, &why, vec![cause]))
+}
+
+/// Refuses an update of an object whose namespace does not exist, in releases that do so.
+pub(super) fn refuse_update(server: &ApiServer, kind: KindId, namespace: &str) -> Result<(), Refusal> {
+    if server.version.has(UPDATES_NEED_NO_NAMESPACE) {
+        return Ok(());
+    }
+    existing_namespace(server, kind, namespace).map(drop)
+}
+
+/// The namespace of an object; `None` if the kind or the server has none, or it needs not exist.
+fn existing_namespace<'a>(
+    server: &'a ApiServer,
+    kind: KindId,
+    name: &str,
+) -> Result<Option<&'a StoredObject>, Refusal> {
+    if server.resource(kind).scope != Scope::Namespaced || server.shape.namespaces.is_none() {
+        return Ok(None);
+    }
+    match server.namespace_object(name) {
+        None if server.settings.namespaces_must_exist && !name.is_empty() => {
+            Err(status::namespace_not_found(name))
+        }
+        namespace => Ok(namespace),
+    }
 }
 
 /// Whether the phase, or, where only metadata is known, the deletion timestamp says so.

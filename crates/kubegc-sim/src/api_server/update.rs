@@ -8,8 +8,8 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, PendingRemoval, Response, Special, apply::set_managers, crd,
-    create::drop_ignored_metadata, hooks, namespace, subresource, validate,
+    ApiServer, EventType, Response, Special, apply::set_managers, crd, create::drop_ignored_metadata, hooks,
+    namespace, removal::PendingRemoval, subresource, validate,
 };
 use crate::{
     Body, StoredObject,
@@ -242,6 +242,7 @@ impl ApiServer {
             part,
             old: Some(existing),
         };
+        namespace::refuse_update(self, kind, &existing.meta.namespace)?;
         self.mutate(request, &mut new)?;
         self.prepare(kind, existing, &mut new, part);
         if self.schema(kind).is_some() {

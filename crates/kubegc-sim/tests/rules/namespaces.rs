@@ -167,6 +167,28 @@ fn s_36_nothing_is_created_in_a_namespace_that_ends_or_is_missing() {
     assert_eq!(answer.code, 201);
 }
 
+#[test]
+fn an_object_whose_namespace_no_longer_exists_can_be_updated_from_1_37_on() {
+    for (version, expected) in [("1.20.2", 404), ("1.36", 404), ("1.37", 200)] {
+        let mut world = world_of(version);
+        world.put("Secret", "left", &[]);
+        let namespace = world.kind("Namespace");
+        world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
+        let removed = world
+            .server
+            .remove_namespace_finalizer(namespace, "ns", "kubernetes");
+        assert_eq!(removed.code, 200);
+        let label = json!({"metadata": {"labels": {"a": "b"}}});
+        let answer = world.patch("Secret", "left", MERGE, &label);
+        assert_eq!(answer.code, expected, "{version}");
+        if expected == 404 {
+            assert_eq!(message(&answer), "namespaces \"ns\" not found");
+        }
+        let deleted = world.delete("Secret", "left", &DeleteOptionsSpec::default());
+        assert_eq!(deleted.code, 200, "{version}: a delete needs no namespace");
+    }
+}
+
 fn secrets(labels: &[(&str, Value)]) -> World {
     let mut world = world();
     for (name, finalizers) in labels {

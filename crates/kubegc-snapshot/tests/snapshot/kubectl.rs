@@ -360,16 +360,11 @@ fn the_version_of_the_cluster_is_detected() {
             "Client Version: v1.31.0\nServer Version: v1.30.1\n".to_owned(),
             Some((VersionSource::ApiServer, "v1.30.1", 30, 1)),
         ),
-        // The nearest one that is known.
         (
             server.replace("v1.28.3", "v1.99.3"),
-            Some((
-                VersionSource::ApiServer,
-                "v1.99.3-gke.100",
-                KubernetesVersion::MINOR_MAX,
-                0,
-            )),
+            Some((VersionSource::ApiServer, "v1.99.3-gke.100", 99, 3)),
         ),
+        // The oldest one that is known.
         (
             server.replace("v1.28.3", "v1.9.3"),
             Some((

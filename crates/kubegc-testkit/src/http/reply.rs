@@ -5,9 +5,13 @@ use http::{
     HeaderMap, HeaderValue,
     header::{CONTENT_TYPE, RETRY_AFTER, WARNING},
 };
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{NodeCall, Watch, problem::Refusal};
+use super::{
+    NodeCall, Watch,
+    problem::{self, Refusal},
+};
 
 /// A response before it is converted to HTTP.
 #[derive(Clone, Debug)]
@@ -33,6 +37,10 @@ impl From<Reply> for Outcome {
 }
 
 pub(super) const JSON: &str = "application/json";
+/// A path that nothing is served at gets a JSON Status, not a plain text. Its body is assumed to be that of an
+/// unknown resource of a built-in group.
+const UNKNOWN_PATHS_GET_A_STATUS: Behavior = Behavior::since(38, 0, "kubernetes #138219");
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 impl Reply {
@@ -79,9 +87,13 @@ impl Reply {
         self
     }
 
-    /// The path is none that anything is served at.
-    pub(super) fn page_not_found() -> Self {
-        Self::plain(404, "404 page not found\n")
+    /// The response to a path that nothing is served at.
+    pub(super) fn page_not_found(version: KubernetesVersion) -> Self {
+        if version.has(UNKNOWN_PATHS_GET_A_STATUS) {
+            problem::not_found().into()
+        } else {
+            Self::plain(404, "404 page not found\n")
+        }
     }
 
     pub(super) fn into_http(self) -> http::Response<Bytes> {

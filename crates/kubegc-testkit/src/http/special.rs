@@ -46,7 +46,7 @@ pub(super) fn answer(
             Err(problem::method_not_allowed())
         }
         Some(reply) => Ok(reply),
-        None => Ok(Reply::page_not_found()),
+        None => Ok(Reply::page_not_found(server.version())),
     }
 }
 

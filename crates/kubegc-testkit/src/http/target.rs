@@ -32,7 +32,7 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<T
         Err(Box::new(if discovery::is_builtin(server, &call.group) {
             problem::not_found().into()
         } else {
-            Reply::page_not_found()
+            Reply::page_not_found(server.version())
         }))
     };
     let served = call.kind.filter(|kind| server.serves(*kind));

@@ -5,7 +5,7 @@ use http::Method;
 use kubegc_testkit::http::{Verb, read_call};
 use serde_json::{Value, json};
 
-use crate::world::{request, widgets, world};
+use crate::world::{at_version, request, widgets, world};
 
 /// Method, URL, verb, group, version, resource (with subresource), namespace, name.
 type Read<'a> = (
@@ -460,8 +460,27 @@ fn what_is_not_there_is_answered_as_upstream_answers_it() {
 }
 
 #[test]
+fn an_unknown_path_gets_a_json_status_from_1_38_on() {
+    for (version, message) in [
+        ("1.37", None),
+        ("1.38", Some("the server could not find the requested resource")),
+    ] {
+        for url in [
+            "/nowhere",
+            "/apis/unheard.example.com",
+            "/apis/unheard.example.com/v1/things",
+        ] {
+            let reply = at_version(version).ask(&request(Method::GET, url, &[], ""));
+            let status: Option<Value> = serde_json::from_str(&reply.text).ok();
+            let got = status.as_ref().and_then(|status| status["message"].as_str());
+            assert_eq!((reply.code, got), (404, message), "{version} {url}");
+        }
+    }
+}
+
+#[test]
 fn health_version_and_schema_are_answered() {
-    let mut world = crate::world::at_version("1.20.2");
+    let mut world = at_version("1.20.2");
     for path in ["/healthz", "/livez", "/readyz?verbose"] {
         let reply = world.get(path);
         assert_eq!((reply.code, &*reply.text), (200, "ok"));

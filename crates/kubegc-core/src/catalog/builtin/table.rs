@@ -7,8 +7,8 @@
 //! prefers the first that has the resource. Subresources are not listed. Resources that cannot be collected
 //! are, because references to them can be resolved.
 
-use crate::{KubernetesVersion, Scope};
-use Answers::{AllButCollection, CollectionSince, CreateOnly, Nothing, Reads};
+use crate::Scope;
+use VerbSet::{AllButCollection, CollectionSince, CreateOnly, Nothing, Reads};
 
 /// One kind in one version.
 pub(super) struct Kind {
@@ -23,12 +23,12 @@ pub(super) struct Kind {
     /// Last minor release that serves it by default.
     pub(super) last: u16,
     /// The verbs that the resource supports.
-    pub(super) answers: Answers,
+    pub(super) verbs: VerbSet,
 }
 
 /// The verbs that a resource supports, as far as collection depends on them.
 #[derive(Clone, Copy)]
-pub(super) enum Answers {
+pub(super) enum VerbSet {
     /// All of them.
     All,
     /// All, `deletecollection` only since a minor release.
@@ -49,8 +49,8 @@ impl Kind {
         self.first <= minor && minor <= self.last
     }
 
-    const fn answers(mut self, answers: Answers) -> Self {
-        self.answers = answers;
+    const fn verbs(mut self, verbs: VerbSet) -> Self {
+        self.verbs = verbs;
         self
     }
 }
@@ -62,7 +62,7 @@ const fn kind(kind: &'static str, resource: &'static str, scope: Scope, first: u
         scope,
         first,
         last,
-        answers: Answers::All,
+        verbs: VerbSet::All,
     }
 }
 
@@ -74,20 +74,20 @@ const fn namespaced(name: &'static str, resource: &'static str, first: u16, last
     kind(name, resource, Scope::Namespaced, first, last)
 }
 
-/// The newest release that kubegc supports.
-const NEWEST: u16 = KubernetesVersion::MINOR_MAX;
+/// For kinds that the newest known release serves: later releases are assumed to serve them too.
+pub(super) const NEWEST: u16 = u16::MAX;
 
 /// Every version of every group with its kinds.
 #[rustfmt::skip] // one line a kind
 pub(super) const SERVED: &[(&str, &[Kind])] = &[
     ("v1", &[
-        namespaced("Binding", "bindings", 13, NEWEST).answers(CreateOnly),
-        cluster("ComponentStatus", "componentstatuses", 13, NEWEST).answers(Reads),
+        namespaced("Binding", "bindings", 13, NEWEST).verbs(CreateOnly),
+        cluster("ComponentStatus", "componentstatuses", 13, NEWEST).verbs(Reads),
         namespaced("ConfigMap", "configmaps", 13, NEWEST),
         namespaced("Endpoints", "endpoints", 13, NEWEST),
         namespaced("Event", "events", 13, NEWEST),
         namespaced("LimitRange", "limitranges", 13, NEWEST),
-        cluster("Namespace", "namespaces", 13, NEWEST).answers(AllButCollection),
+        cluster("Namespace", "namespaces", 13, NEWEST).verbs(AllButCollection),
         cluster("Node", "nodes", 13, NEWEST),
         cluster("PersistentVolume", "persistentvolumes", 13, NEWEST),
         namespaced("PersistentVolumeClaim", "persistentvolumeclaims", 13, NEWEST),
@@ -96,7 +96,7 @@ pub(super) const SERVED: &[(&str, &[Kind])] = &[
         namespaced("ReplicationController", "replicationcontrollers", 13, NEWEST),
         namespaced("ResourceQuota", "resourcequotas", 13, NEWEST),
         namespaced("Secret", "secrets", 13, NEWEST),
-        namespaced("Service", "services", 13, NEWEST).answers(CollectionSince(23)),
+        namespaced("Service", "services", 13, NEWEST).verbs(CollectionSince(23)),
         namespaced("ServiceAccount", "serviceaccounts", 13, NEWEST),
     ]),
     ("admissionregistration.k8s.io/v1", &[
@@ -143,23 +143,23 @@ pub(super) const SERVED: &[(&str, &[Kind])] = &[
         namespaced("StatefulSet", "statefulsets", 13, 15),
     ]),
     ("authentication.k8s.io/v1", &[
-        cluster("SelfSubjectReview", "selfsubjectreviews", 28, NEWEST).answers(CreateOnly),
-        cluster("TokenReview", "tokenreviews", 13, NEWEST).answers(CreateOnly),
+        cluster("SelfSubjectReview", "selfsubjectreviews", 28, NEWEST).verbs(CreateOnly),
+        cluster("TokenReview", "tokenreviews", 13, NEWEST).verbs(CreateOnly),
     ]),
     ("authentication.k8s.io/v1beta1", &[
-        cluster("TokenReview", "tokenreviews", 13, 21).answers(CreateOnly),
+        cluster("TokenReview", "tokenreviews", 13, 21).verbs(CreateOnly),
     ]),
     ("authorization.k8s.io/v1", &[
-        namespaced("LocalSubjectAccessReview", "localsubjectaccessreviews", 13, NEWEST).answers(CreateOnly),
-        cluster("SelfSubjectAccessReview", "selfsubjectaccessreviews", 13, NEWEST).answers(CreateOnly),
-        cluster("SelfSubjectRulesReview", "selfsubjectrulesreviews", 13, NEWEST).answers(CreateOnly),
-        cluster("SubjectAccessReview", "subjectaccessreviews", 13, NEWEST).answers(CreateOnly),
+        namespaced("LocalSubjectAccessReview", "localsubjectaccessreviews", 13, NEWEST).verbs(CreateOnly),
+        cluster("SelfSubjectAccessReview", "selfsubjectaccessreviews", 13, NEWEST).verbs(CreateOnly),
+        cluster("SelfSubjectRulesReview", "selfsubjectrulesreviews", 13, NEWEST).verbs(CreateOnly),
+        cluster("SubjectAccessReview", "subjectaccessreviews", 13, NEWEST).verbs(CreateOnly),
     ]),
     ("authorization.k8s.io/v1beta1", &[
-        namespaced("LocalSubjectAccessReview", "localsubjectaccessreviews", 13, 21).answers(CreateOnly),
-        cluster("SelfSubjectAccessReview", "selfsubjectaccessreviews", 13, 21).answers(CreateOnly),
-        cluster("SelfSubjectRulesReview", "selfsubjectrulesreviews", 13, 21).answers(CreateOnly),
-        cluster("SubjectAccessReview", "subjectaccessreviews", 13, 21).answers(CreateOnly),
+        namespaced("LocalSubjectAccessReview", "localsubjectaccessreviews", 13, 21).verbs(CreateOnly),
+        cluster("SelfSubjectAccessReview", "selfsubjectaccessreviews", 13, 21).verbs(CreateOnly),
+        cluster("SelfSubjectRulesReview", "selfsubjectrulesreviews", 13, 21).verbs(CreateOnly),
+        cluster("SubjectAccessReview", "subjectaccessreviews", 13, 21).verbs(CreateOnly),
     ]),
     ("autoscaling/v2", &[
         namespaced("HorizontalPodAutoscaler", "horizontalpodautoscalers", 23, NEWEST),
@@ -213,7 +213,7 @@ pub(super) const SERVED: &[(&str, &[Kind])] = &[
         namespaced("NetworkPolicy", "networkpolicies", 13, 15),
         cluster("PodSecurityPolicy", "podsecuritypolicies", 13, 15),
         namespaced("ReplicaSet", "replicasets", 13, 15),
-        namespaced("ReplicationControllerDummy", "replicationcontrollers", 13, 15).answers(Nothing),
+        namespaced("ReplicationControllerDummy", "replicationcontrollers", 13, 15).verbs(Nothing),
     ]),
     ("flowcontrol.apiserver.k8s.io/v1", &[
         cluster("FlowSchema", "flowschemas", 29, NEWEST),
