@@ -121,7 +121,10 @@ impl TaintEviction {
             least = least.into_iter().chain(toleration.toleration_seconds).min();
         }
         let Some(seconds) = least else {
-            return keep("Tolerated", "it tolerates the taints of its node without a time limit");
+            return keep(
+                "Tolerated",
+                "it tolerates the taints of its node without a time limit",
+            );
         };
         let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let seen_at = taints

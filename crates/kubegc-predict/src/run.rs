@@ -423,8 +423,8 @@ fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlist
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {
-            // An object that blocks its own deletion waits without end, as for a dependent that is missing
-            // from the dump.
+            // An object that blocks its own deletion waits without end, as for a dependent that is
+            // missing from the dump.
             meta.deletion_timestamp = Some(Timestamp::EPOCH);
             meta.deletion_grace_period_seconds = Some(0);
             meta.finalizers = vec![FINALIZER_FOREGROUND.into()];

@@ -100,7 +100,8 @@ pub enum Problem {
     InferredKind,
     /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
     PassedOver,
-    /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is used.
+    /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
+    /// used.
     NewerVersion,
 }
 
@@ -169,6 +170,9 @@ impl Problem {
             Self::DuplicateKey => "keys that occur several times in a JSON object; the last one is used",
             Self::InferredKind => "kinds that nothing defines, inferred from their objects",
             Self::PassedOver => "files skipped that are no dumps",
+            Self::NewerVersion => {
+                "releases that are newer than the known ones; behaviour of the newest known one is used"
+            }
         }
     }
 }

@@ -427,7 +427,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A write that the recording never shows cannot be delayed without end: the run would never become silent.
+    /// A write that the recording never shows cannot be delayed without end: the run would never become
+    /// silent.
     fn rule_out_unrecorded_writes(&self) -> Result<(), Failure> {
         let world = &self.world;
         if world.calls.is_empty() {

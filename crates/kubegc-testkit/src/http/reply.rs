@@ -37,8 +37,8 @@ impl From<Reply> for Outcome {
 }
 
 pub(super) const JSON: &str = "application/json";
-/// A path that nothing is served at gets a JSON Status, not a plain text. Its body is assumed to be that of an
-/// unknown resource of a built-in group.
+/// A path that nothing is served at gets a JSON Status, not a plain text. Its body is assumed to be that of
+/// an unknown resource of a built-in group.
 const UNKNOWN_PATHS_GET_A_STATUS: Behavior = Behavior::since(38, 0, "kubernetes #138219");
 
 const PLAIN: &str = "text/plain; charset=utf-8";

@@ -32,7 +32,10 @@ fn states(cluster: &Cluster) -> States {
         let owners = owners.into_iter().map(|owner| owner.uid).collect();
         let is_terminating = object.metadata.deletion_timestamp.is_some();
         let finalizers = object.metadata.finalizers.unwrap_or_default();
-        (object.metadata.name.unwrap(), (is_terminating, finalizers, owners))
+        (
+            object.metadata.name.unwrap(),
+            (is_terminating, finalizers, owners),
+        )
     };
     objects.map(state).collect()
 }
@@ -63,13 +66,23 @@ async fn compare(shapes: &[Shape], policy: &str) {
         let mut references: Vec<OwnerReference> = Vec::new();
         for (at, blocks) in owners.iter().filter(|_| number > 0) {
             let object = &objects[at.index(number)];
-            let reference = if *blocks { blocking_owner(object) } else { owner(object) };
+            let reference = if *blocks {
+                blocking_owner(object)
+            } else {
+                owner(object)
+            };
             if references.iter().all(|known| known.uid != reference.uid) {
                 references.push(reference);
             }
         }
         let finalizers: &[&str] = if *is_held { &["example.com/hold"] } else { &[] };
-        objects.push(create(&api, &config_map(&format!("object-{number}"), &references, finalizers)).await);
+        objects.push(
+            create(
+                &api,
+                &config_map(&format!("object-{number}"), &references, finalizers),
+            )
+            .await,
+        );
     }
     cluster.settle().await.unwrap();
     let before = states(&cluster);
@@ -85,13 +98,24 @@ async fn compare(shapes: &[Shape], policy: &str) {
     let snapshot = reader.finish().unwrap();
     let dumped = kubegc_predict::Cluster::new(cluster.version(), snapshot, Assumptions::default());
     let (sent, options) = match policy {
-        "Background" => (PropagationPolicy::Background, kubegc_core::PropagationPolicy::Background),
-        "Foreground" => (PropagationPolicy::Foreground, kubegc_core::PropagationPolicy::Foreground),
+        "Background" => (
+            PropagationPolicy::Background,
+            kubegc_core::PropagationPolicy::Background,
+        ),
+        "Foreground" => (
+            PropagationPolicy::Foreground,
+            kubegc_core::PropagationPolicy::Foreground,
+        ),
         _ => (PropagationPolicy::Orphan, kubegc_core::PropagationPolicy::Orphan),
     };
     let name = "default/ConfigMap/object-0".parse().unwrap();
-    let forecast = dumped.predict(&[Intent::delete(name, DeleteOptions::policy(options))]).unwrap();
-    assert!(forecast.counts().get("undetermined").is_none(), "the dump is complete");
+    let forecast = dumped
+        .predict(&[Intent::delete(name, DeleteOptions::policy(options))])
+        .unwrap();
+    assert!(
+        forecast.counts().get("undetermined").is_none(),
+        "the dump is complete"
+    );
 
     let how = DeleteParams {
         propagation_policy: Some(sent),

@@ -79,7 +79,8 @@ fn comments_keep_to_the_width_and_texts_to_the_words() {
 /// Whether a line has a phrase that ends with a word.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let ends_word = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric());
-    line.match_indices(phrase).any(|(at, _)| ends_word(&line[at + phrase.len()..]))
+    line.match_indices(phrase)
+        .any(|(at, _)| ends_word(&line[at + phrase.len()..]))
 }
 
 /// Checks that a file begins with a module documentation whose first paragraph is a plain statement, or a
