@@ -327,8 +327,9 @@ pub(crate) fn nothing_selected(cluster: &Cluster, intents: &[Intent]) -> Finding
                 elsewhere.insert(format!("-n {}", object.meta.namespace));
             }
             if namespace.as_ref().is_none_or(|one| *one == object.meta.namespace) {
-                for (label, value) in object.meta.labels {
-                    known.entry(label).or_default().insert(value);
+                for (label, value) in &object.meta.labels {
+                    let values = known.entry(Arc::clone(label)).or_default();
+                    values.insert(Arc::clone(value));
                 }
             }
         }
