@@ -216,7 +216,7 @@ impl ObjectMeta {
 /// changed.finalizers.push("example.com/hold".into());
 /// assert!(observed.finalizers.is_empty());
 /// ```
-#[derive(Clone, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SharedMeta(Arc<ObjectMeta>);
 
 impl Deref for SharedMeta {
@@ -230,12 +230,6 @@ impl Deref for SharedMeta {
 impl DerefMut for SharedMeta {
     fn deref_mut(&mut self) -> &mut ObjectMeta {
         Arc::make_mut(&mut self.0)
-    }
-}
-
-impl PartialEq for SharedMeta {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
