@@ -52,6 +52,7 @@ fn main() {
     let mut fates = 0;
     let mut sum = 0.0;
     for _ in 0..runs {
+        #[expect(clippy::disallowed_methods, reason = "a measurement")]
         let began = Instant::now();
         let forecast = cluster.predict(&intents).expect("a forecast");
         let seconds = began.elapsed().as_secs_f64();

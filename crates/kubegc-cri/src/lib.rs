@@ -142,7 +142,8 @@
 //! // Before 1.29, the planner itself looks after it.
 //! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });
 //! loop {
-//!     // Above the high threshold, those least recently used go. When an image was used is known from the first pass on.
+//!     // Above the high threshold, the least recently used images are removed. Their use is known from the first
+//!     // run on.
 //!     let report = node.collect_images().await;
 //!     println!("{:#?} {:?}", report.performed, report.error());
 //!     clock.sleep_until(clock.now().saturating_add(Duration::from_secs(300))).await;

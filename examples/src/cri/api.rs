@@ -25,8 +25,8 @@ pub(super) async fn pods(
         return Err(format!("{node:?} is no name of a node").into());
     }
     let client = kubegc_kube::client().await?;
-    // Of a node that is not there the API server lists no pods, and everything here would seem to be
-    // nobody's.
+    // The API server lists no pods of a node that does not exist, and every container would seem to have no
+    // pod.
     ask(&client, &format!("/api/v1/nodes/{node}")).await?;
     let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
     Ok(WithRunning::new(ApiPods { client, path }, runtime))

@@ -37,11 +37,11 @@ pub struct NodeArguments {
     /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that answers.
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<Endpoint>,
-    /// Who says which pods there should be: `nobody`, so that nothing goes because its pod is gone;
-    /// `ready-sandboxes`, so that pods whose sandboxes have all ended are gone; `file:PATH`, all pods of the
-    /// node as `kubectl get pods -o json` prints them; `manifests:FOLDER`, static pods; `api:NODE`, the API
-    /// server of the kubeconfig (with the feature `kube`).
-    #[arg(long, value_name = "SOURCE", default_value = "nobody")]
+    /// The source of the pods of the node. `unknown`: nothing is removed for the reason that its pod no longer
+    /// exists. `ready-sandboxes`: the pods with a ready sandbox. `file:PATH`: all pods of the node, as `kubectl
+    /// get pods -o json` prints them. `manifests:FOLDER`: static pods. `api:NODE`: the API server of the
+    /// kubeconfig (with the feature `kube`).
+    #[arg(long, value_name = "SOURCE", default_value = "unknown")]
     pods: PodsFrom,
     /// The name of the node, which static pods have behind theirs.
     #[arg(long, value_name = "NAME")]
@@ -68,10 +68,10 @@ pub struct NodeArguments {
     no_logs: bool,
 }
 
-/// Who says which pods there should be.
+/// The source of the pods of the node.
 #[derive(Clone)]
 enum PodsFrom {
-    Nobody,
+    Unknown,
     ReadySandboxes,
     File(PathBuf),
     Manifests(PathBuf),
@@ -84,7 +84,7 @@ impl FromStr for PodsFrom {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            None if text == "nobody" => Ok(Self::Nobody),
+            None if text == "unknown" => Ok(Self::Unknown),
             None if text == "ready-sandboxes" => Ok(Self::ReadySandboxes),
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("manifests", folder)) => Ok(Self::Manifests(folder.into())),
@@ -92,16 +92,16 @@ impl FromStr for PodsFrom {
             Some(("api", node)) => Ok(Self::Api(node.to_owned())),
             #[cfg(not(feature = "kube"))]
             Some(("api", _)) => Err("this needs the feature `kube` of the examples".to_owned()),
-            _ => Err("expected nobody, ready-sandboxes, file:PATH, manifests:FOLDER or api:NODE".to_owned()),
+            _ => Err("expected unknown, ready-sandboxes, file:PATH, manifests:FOLDER or api:NODE".to_owned()),
         }
     }
 }
 
-/// A source that knows nothing.
-struct Nobody;
+/// A source that knows no pods.
+struct UnknownPods;
 
 #[async_trait]
-impl PodSource for Nobody {
+impl PodSource for UnknownPods {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         Ok(Pods::default())
     }
@@ -114,7 +114,7 @@ pub struct OpenNode {
     pub about: String,
     /// The runtime.
     pub runtime: Arc<KeepImages<CriRuntime>>,
-    /// Who says which pods there should be.
+    /// The source of the pods of the node.
     pub pods: Box<dyn PodSource>,
     /// The logs, unless they are to be left alone.
     pub logs: Option<HostLogs>,
@@ -176,7 +176,7 @@ impl NodeArguments {
     ) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
         let shared = || Arc::clone(runtime) as Arc<dyn Runtime>;
         Ok(match &self.pods {
-            PodsFrom::Nobody => Box::new(Nobody),
+            PodsFrom::Unknown => Box::new(UnknownPods),
             PodsFrom::ReadySandboxes => Box::new(ReadySandboxes::new(shared())),
             PodsFrom::File(path) => Box::new(PodsFile::new(path, shared())),
             PodsFrom::Manifests(folder) => {

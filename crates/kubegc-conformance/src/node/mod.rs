@@ -1,5 +1,4 @@
-//! Replays what was recorded of a kubelet's garbage collection: passes over containers, rounds over images,
-//! and single answers.
+//! Replays recordings of a kubelet's garbage collection: containers, images, and single functions.
 
 mod answers;
 mod containers;

@@ -90,8 +90,10 @@ impl Table {
                 self.added.remove(key);
             }
         }
+        let removed = self.base.as_deref().map_or(0, |list| list.removed);
         let changes = self.changed.len().saturating_add(self.added.len());
-        if changes > self.base().len().saturating_add(CHANGES_MIN) {
+        let is_mostly_removed = removed > (self.base().len() / 2).saturating_add(CHANGES_MIN);
+        if is_mostly_removed || changes > self.base().len().saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.records().cloned().collect();
             self.replace(all);
         }
@@ -106,6 +108,7 @@ impl Table {
         });
         let list = List {
             objects: objects.collect(),
+            removed: 0,
             by_name: OnceLock::new(),
         };
         self.base = Some(Arc::new(list));
@@ -168,6 +171,8 @@ impl Listed {
 struct List {
     /// By namespace and name, each once.
     objects: Vec<Listed>,
+    /// The number of objects without a record.
+    removed: usize,
     /// Positions by name, built on first use.
     by_name: OnceLock<HashTable<u32>>,
 }
@@ -176,7 +181,13 @@ impl List {
     /// Replaces or removes an object.
     fn put(&mut self, at: usize, new: Option<Record>) {
         if let Some(listed) = self.objects.get_mut(at) {
+            let (was, is) = (listed.record.is_some(), new.is_some());
             listed.record = new;
+            match (was, is) {
+                (true, false) => self.removed = self.removed.saturating_add(1),
+                (false, true) => self.removed = self.removed.saturating_sub(1),
+                _ => {}
+            }
         }
     }
 
@@ -205,7 +216,8 @@ impl List {
     }
 }
 
-/// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
+/// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects, or if
+/// this many and half of its objects were removed.
 const CHANGES_MIN: usize = 1_000;
 
 /// The objects of the list that still exist, in their present state, in order.

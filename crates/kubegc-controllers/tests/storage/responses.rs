@@ -377,7 +377,7 @@ fn what_a_write_answers_is_the_base_of_the_next() {
     let responses = [
         None,
         Some(gone()),
-        Some(Response::Written(Some(written.into()))),
+        Some(Response::Written(Some(written))),
         Some(found(dynamic("Delete", RELEASED))),
         Some(Response::Operation(Operated::Failed { message })),
     ];

@@ -56,7 +56,13 @@ impl Objects {
         let found = self
             .0
             .find_entry(hash(namespace, name), is_named(namespace, name));
-        found.map(OccupiedEntry::remove).is_ok()
+        let is_found = found.map(OccupiedEntry::remove).is_ok();
+        // The deletion of most objects leaves no large table behind.
+        if self.0.len() < self.0.capacity() / 8 {
+            self.0
+                .shrink_to(self.0.len() * 2, |known| hash(&known.namespace, &known.name));
+        }
+        is_found
     }
 
     /// All objects, in the order of their names.

@@ -100,6 +100,12 @@ impl Table {
             .ok()?;
         let (object, _) = entry.remove();
         self.len -= 1;
+        // A deleted namespace leaves no large table behind.
+        if names.0.len() < names.0.capacity() / 8 {
+            names
+                .0
+                .shrink_to(names.0.len() * 2, |object| hash(&object.meta.name));
+        }
         if names.0.is_empty() {
             self.namespaces.remove(namespace);
         }
