@@ -545,7 +545,8 @@ async fn the_version_is_that_of_the_server() {
         ("v1.20.2", Some("1.20.2")),
         ("v1.33.1+k3s1", Some("1.33.1")),
         ("v2.0.0", None),
-        ("v1.99.0", None),
+        ("v1.99.0", Some("1.99.0")),
+        ("v1.12.0", None),
     ] {
         let info = json!({"major": "1", "minor": "20+", "gitVersion": version, "gitCommit": "", "gitTreeState": "",
             "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});

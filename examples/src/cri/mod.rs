@@ -37,10 +37,10 @@ pub struct NodeArguments {
     /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that answers.
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<Endpoint>,
-    /// The source of the pods of the node. `unknown`: nothing is removed for the reason that its pod no longer
-    /// exists. `ready-sandboxes`: the pods with a ready sandbox. `file:PATH`: all pods of the node, as `kubectl
-    /// get pods -o json` prints them. `manifests:FOLDER`: static pods. `api:NODE`: the API server of the
-    /// kubeconfig (with the feature `kube`).
+    /// The source of the pods of the node. `unknown`: nothing is removed for the reason that its pod no
+    /// longer exists. `ready-sandboxes`: the pods with a ready sandbox. `file:PATH`: all pods of the node, as
+    /// `kubectl get pods -o json` prints them. `manifests:FOLDER`: static pods. `api:NODE`: the API server of
+    /// the kubeconfig (with the feature `kube`).
     #[arg(long, value_name = "SOURCE", default_value = "unknown")]
     pods: PodsFrom,
     /// The name of the node, which static pods have behind theirs.

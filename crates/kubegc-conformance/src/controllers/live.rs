@@ -46,8 +46,7 @@ pub(super) enum Order {
     Exact,
     /// The order of the actions on each object.
     WithinObject,
-    /// The order of the actions on each resource, where nothing else comes between them. Pods are apart where
-    /// `pods_first`.
+    /// The order of the actions on each resource, without others in between. `pods_first`: Pods are separate.
     Namespace { pods_first: bool },
 }
 
@@ -189,9 +188,7 @@ impl<'c> Live<'c> {
         Ok(record)
     }
 
-    /// Begins a step of the case.
-    ///
-    /// Without `inject` the faults of the step before stay.
+    /// Begins a step of the case. Without `inject`, the faults of the previous step stay.
     pub(super) fn begin(&mut self, now: &Value, inject: Option<&Value>) -> Result<(), Failure> {
         let now = now.as_str().unwrap_or(NOON);
         self.server.now = Timestamp::parse(now).map_err(Failure::unreadable)?;
@@ -549,8 +546,7 @@ impl<'c> Live<'c> {
         order.sort(&mut got);
         let texts = |lines: &[Line]| lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
         crate::failure::equal_lines("actions", &texts(&expected), &texts(&got))?;
-        // An API server sets the creation time of every object, so an object without one was not read in
-        // full; in recordings it is zero.
+        // An object without a creation time was not read completely; in recordings it is zero.
         let is_fact = |missing: &&String| !missing.contains("metadata.creationTimestamp");
         let unknown: Vec<String> = self.unknown.iter().filter(is_fact).cloned().collect();
         crate::failure::equal_lines("facts that are not known", &[], &unknown)?;
@@ -725,8 +721,7 @@ fn plugin_line(verb: &str) -> Line {
     }
 }
 
-/// The line of a recorded write, event or call of a plugin; `None` for other actions. The server must answer
-/// as recorded.
+/// The line of a recorded write, event or call of a plugin; `None` for other actions. Responses must be equal.
 fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
     let call = &recorded.call;
     if let Some(event) = &recorded.event {
@@ -782,8 +777,7 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
     Ok(line)
 }
 
-/// An object, or a list by name. The versions in a list depend on the random order in which upstream iterates
-/// over resources.
+/// An object, or a list by name. Versions in a list depend on the random order of upstream's resources.
 fn shown(answer: &Value) -> String {
     let Value::Array(objects) = answer else {
         return plain(answer).to_string();

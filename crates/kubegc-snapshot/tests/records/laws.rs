@@ -16,7 +16,7 @@ use kubegc_core::{
         VolumeAnnotations, VolumeAttachment, VolumeSource,
     },
 };
-use kubegc_sim::{ApiServer, Manifest};
+use kubegc_sim::{ApiServer, Manifest, Settings};
 use kubegc_snapshot::JsonDocuments;
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -739,7 +739,9 @@ proptest! {
 
     #[test]
     fn all_forms_of_a_patch_do_the_same((document, changes, is_status) in changed()) {
-        let mut server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
+        let settings = Settings { namespaces_must_exist: false, ..Settings::default() };
+        let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
+        let mut server = server.with_settings(settings);
         let manifest = Manifest::read(document).expect("an object");
         let kind = server.catalog().mapping("v1", "PersistentVolumeClaim").expect("built in");
         server.insert(kind, manifest.object).expect("stored");
