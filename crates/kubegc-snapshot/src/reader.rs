@@ -39,7 +39,7 @@ pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 /// let mut reader = Reader::new(KubernetesVersion::LATEST);
 /// reader.read("dump.json", &dump[..])?;
 /// let snapshot = reader.finish()?;
-/// assert_eq!(snapshot.objects().next().map(|object| object.meta.name), Some("a".into()));
+/// assert_eq!(snapshot.objects().next().map(|object| object.meta.name.clone()), Some("a".into()));
 ///
 /// let mut reader = Reader::new(KubernetesVersion::LATEST);
 /// let error = reader.read("dump.json", &dump[..dump.len() - 10]).expect_err("it is cut off");
