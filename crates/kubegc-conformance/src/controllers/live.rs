@@ -721,7 +721,8 @@ fn plugin_line(verb: &str) -> Line {
     }
 }
 
-/// The line of a recorded write, event or call of a plugin; `None` for other actions. Responses must be equal.
+/// The line of a recorded write, event or call of a plugin, if the responses are equal; `None` for other
+/// actions.
 fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
     let call = &recorded.call;
     if let Some(event) = &recorded.event {
