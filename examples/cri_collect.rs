@@ -5,9 +5,8 @@
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_collect -- --pods manifests:/etc/kubernetes/manifests --node-name edge-7 --records images.json
 //! ```
 //!
-//! What is listed is what may go: whatever else turns out to be garbage meanwhile waits for the next time.
-//! How long images have been unused is known only where it is remembered: with `--records`, from one run to
-//! the next.
+//! Only listed objects are removed. Other garbage that appears meanwhile waits for the next run. With
+//! `--records`, the last use of images is stored from one run to the next; otherwise it is unknown.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::{

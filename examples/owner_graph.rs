@@ -5,7 +5,7 @@
 //!
 //! Without `--object` or `--uid` the whole graph is drawn; without a path, that of the bundled cluster. An
 //! owner that no file contains is drawn with `virtual="true"`. Prints `expected/owner_graph.txt` with the
-//! arguments that stand there.
+//! arguments in its first line.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::PathBuf;

@@ -39,8 +39,8 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What happened on one day: how full the disk was at most, what was removed, what was pulled again, in
-/// images and bytes.
+/// One day: the highest usage of the disk, and the images that were removed and pulled again, with their
+/// bytes.
 #[derive(Clone, Copy, Default)]
 struct Day {
     used_percent: f64,

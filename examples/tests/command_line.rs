@@ -8,8 +8,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// The example `predict`, which `cargo test` builds unless it is told to build one test only. Without a dump
-/// it reads the bundled one.
+/// The example `predict`. `cargo test` builds it, except with `--test`. Without a dump it reads the bundled
+/// one.
 fn predict() -> PathBuf {
     let tests = env::current_exe().expect("a test has a path");
     let target = tests.parent().and_then(Path::parent);

@@ -3,8 +3,8 @@
 
 use std::{env, fs, path::Path};
 
-/// The side of the calls that bindings are for. Messages stand beside the client's; the server's are found
-/// there.
+/// The side of the calls that bindings are for. The module of the client has the messages; the one of the
+/// server uses them.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Client,

@@ -20,7 +20,7 @@ fn list(version: &str, names: &[&str], continues: &str) -> Value {
     json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
 }
 
-/// What a proxy says, or a server that no longer serves the version, is no proof: dependents of the object
+/// A 404 of a proxy, or of a server that no longer serves the version, is no proof: dependents of the object
 /// would be deleted for it.
 #[tokio::test(start_paused = true)]
 async fn a_404_that_does_not_name_the_object_proves_nothing() {

@@ -55,8 +55,8 @@ pub struct NodeArguments {
     /// A setting to change, such as imageGCHighThresholdPercent=70.
     #[arg(long, value_name = "SETTING=VALUE")]
     change: Vec<Change>,
-    /// What is remembered of images: since when they are there, and when they were last used. Without it,
-    /// nothing is.
+    /// A file with the records of images between runs: first detection and last use. Without it, every image
+    /// looks new.
     #[arg(long, value_name = "PATH")]
     records: Option<PathBuf>,
     /// An image that has to stay, by tag, digest or id. The sandbox image that the runtime names is kept
@@ -120,7 +120,7 @@ pub struct OpenNode {
     pub logs: Option<HostLogs>,
     /// The settings.
     pub policy: Policy,
-    /// What is remembered of images.
+    /// The records of images.
     pub memory: Memory,
     /// The image of sandboxes, as the runtime names it.
     pub sandbox_image: Option<Arc<str>>,

@@ -721,8 +721,8 @@ fn plugin_line(verb: &str) -> Line {
     }
 }
 
-/// The line of a recorded write, event or call of a plugin, if the responses are equal; `None` for other
-/// actions.
+/// The line of a recorded write, event or call of a plugin; `None` for other actions. A response that
+/// differs from the recorded one is an error.
 fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
     let call = &recorded.call;
     if let Some(event) = &recorded.event {

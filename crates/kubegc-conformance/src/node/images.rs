@@ -157,8 +157,8 @@ struct Group {
     failed: BTreeSet<String>,
 }
 
-/// What was tried of each group of the eviction order, up to the last that was touched. Fails where a group
-/// was left before the next.
+/// The images that were tried in each group of the eviction order, up to the last group with any. An error
+/// if a group was not completed before the next one.
 fn touched(case: &ImageCase, outcome: &RoundOutcome) -> Result<Vec<Group>, Failure> {
     let mut groups = vec![Group::default(); outcome.eviction_order.len()];
     let mut last = None;

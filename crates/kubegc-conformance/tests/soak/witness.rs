@@ -206,8 +206,8 @@ impl Witness {
     }
 
     /// No request can depend on the state of another object. Where an owner waits when it is read and no
-    /// longer waits a moment later, because somebody deleted it once more with another policy while a
-    /// finalizer holds it, its dependents go: upstream's race, and nobody can close it.
+    /// longer waits a moment later, because a client deleted it once more with another policy while a
+    /// finalizer holds it, its dependents are deleted: upstream has this race, too.
     fn has_been_read_as_waiting(&self, key: &Key, reference: &OwnerReference, since: u64) -> bool {
         let Ok(owner) = owner_key(key, reference) else {
             return false;

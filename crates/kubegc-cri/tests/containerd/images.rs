@@ -182,8 +182,8 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     );
 }
 
-/// Removes all unused images as a kubelet does that is configured with the image of sandboxes; the names of
-/// what went, in order.
+/// Removes all unused images, as a kubelet that is configured with the image of sandboxes does. Returns the
+/// names of the removed images, in order.
 async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_run: bool) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());

@@ -1,4 +1,4 @@
-//! Runs each test in namespaces of its own: what it mounts and starts is seen by nobody else, and ends with
+//! Runs each test in namespaces of its own: its mounts and processes are invisible to others, and end with
 //! it, however it ends.
 //!
 //! The test starts its own program once more, for itself alone, as a child of the first process of a new

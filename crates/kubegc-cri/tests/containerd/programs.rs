@@ -1,7 +1,7 @@
 //! Finds containerd and its programs, or reports loudly that they are missing.
 //!
-//! What the tests say of containerd was recorded of 1.6. Whoever names a folder decides on the version; of
-//! what merely lies in the path, only 1.6 is taken.
+//! The tests expect the behaviour of containerd 1.6. A folder that the environment names may have any
+//! version; of the programs in the path, only 1.6 is used.
 
 use std::{
     env,
@@ -126,8 +126,8 @@ fn is_static(program: &[u8]) -> bool {
         && segments().is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&INTERPRETER))
 }
 
-/// Written past the capture of passing tests, so that whoever runs them sees it. Where nobody listens, nobody
-/// is told.
+/// Prints a notice past the capture of passing tests, so that it is always visible. A closed stderr is
+/// ignored.
 pub(crate) fn notify(notice: &str) {
     let _unheard = std::io::stderr().write_all(notice.as_bytes());
 }

@@ -108,8 +108,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
     );
 }
 
-/// A folder that nobody may enter, but who may enter everything. It is opened again at the end, so that it
-/// can be removed.
+/// A folder that only root may enter. Its permissions are restored at the end, so that it can be removed.
 struct Closed(PathBuf);
 
 impl Closed {
@@ -130,8 +129,7 @@ impl Drop for Closed {
     }
 }
 
-/// What is made of the system's answer, a test beside `ConnectError` says whoever runs it; here the system is
-/// asked.
+/// A unit test of `ConnectError` covers the mapping of the system's error; this test causes the error.
 #[tokio::test]
 async fn a_socket_without_permission_is_an_error() {
     use std::io::Write as _;
@@ -141,7 +139,7 @@ async fn a_socket_without_permission_is_an_error() {
     let _closed = Closed::new(folder.path());
     if fs::read_dir(folder.path()).is_ok() {
         let notice = "\nNOT RUN: a_socket_without_permission_is_an_error: permissions do not bind whoever runs this test\n";
-        // Written past the capture of passing tests. Where nobody listens, nobody is told.
+        // Written past the capture of passing tests. A closed stderr is ignored.
         let _unheard = std::io::stderr().write_all(notice.as_bytes());
         return;
     }

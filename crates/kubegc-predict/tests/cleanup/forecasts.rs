@@ -88,8 +88,8 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
 
 #[test]
 fn a_chain_through_all_mechanisms() {
-    // The job's time is up; its pod goes; nobody uses the claim any more, which is being deleted; its volume
-    // is released, and deleted.
+    // The job's TTL has expired; its pod is deleted; no pod uses the terminating claim any more; its volume
+    // is released and deleted.
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     finished_job(&mut fixture, "import", -100, 600);

@@ -51,8 +51,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// What is left of a fixture, and the kinds that are declared to be whole: those of which no object is
-/// missing.
+/// A fixture after losses, and the kinds that are declared complete: those of which no object is missing.
 fn dumped(fixture: &Fixture, losses: &[Loss]) -> (Fixture, Vec<&'static str>) {
     let mut left = Fixture::default();
     let mut incomplete = BTreeSet::new();

@@ -97,8 +97,8 @@ proptest! {
             let unseen = [partial.pending(), &some].iter().any(|forecast| {
                 forecast.findings.iter().any(|finding| matches!(finding, Finding::UnseenDependents { .. }))
             });
-            // Unseen dependents can hold up what goes; and an owner that waits for them is not there for its
-            // dependents, while one that only its other finalizers hold is.
+            // Unseen dependents can block a deletion. An owner that waits for them counts as absent for its
+            // dependents; one that waits for other finalizers only does not.
             let is_held_up = before == "deleted" && after == "terminating";
             let below_stuck = || {
                 let ancestors = ancestors(&objects, number);

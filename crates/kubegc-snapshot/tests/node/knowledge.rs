@@ -224,7 +224,7 @@ fn what_runs_lives_whatever_the_pods_say() {
         ..PodState::LIVING
     };
     // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have
-    // it; of u2 only a dead container is left; nobody knows whether u4 runs.
+    // it; of u2 only a dead container is left; whether u4 runs is unknown.
     let node = read(NodeReader::new().pods_are_whole(), &documents);
     let expected = [
         (Uid::new("u1"), ending),
