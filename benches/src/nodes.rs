@@ -11,7 +11,7 @@ use kubegc::{
     },
     node::{
         Inventory,
-        image::{Answer, Pass, Policy, Step, Task},
+        image::{Pass, Policy, Response, Step, Task},
     },
 };
 
@@ -96,11 +96,11 @@ pub fn images(count: usize, policy: Policy) -> Inventory {
         let records = std::mem::take(&mut inventory.image_records);
         let mut pass = Pass::new(policy, Task::Detect, records, inventory.images_watched_since, now);
         assert_eq!(pass.next(None), Step::List);
-        let answer = Answer::Listed {
+        let response = Response::Listed {
             inventory: &inventory,
             at: now,
         };
-        assert_eq!(pass.next(Some(answer)), Step::Done);
+        assert_eq!(pass.next(Some(response)), Step::Done);
         let records = pass.finish().summary.records;
         inventory.image_records = records;
     }

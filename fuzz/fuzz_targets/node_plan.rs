@@ -13,7 +13,7 @@ use kubegc_fuzz::Choices;
 use kubegc_node::{
     GoDuration, Inventory, Semantics,
     container::{self, Limits, Occasion},
-    image::{self, Answer, Arithmetic, Pass, Step, Task, Thresholds},
+    image::{self, Response, Arithmetic, Pass, Step, Task, Thresholds},
     sandbox,
 };
 use libfuzzer_sys::fuzz_target;
@@ -187,19 +187,19 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     // The same, step by step, with removals that fail now and then.
     let records = inventory.image_records.clone();
     let mut pass = Pass::new(policy, task, records, inventory.images_watched_since, now);
-    let mut answer = None;
+    let mut response = None;
     let mut steps = 0;
     loop {
-        answer = match pass.next(answer) {
-            Step::List => Some(Answer::Listed {
+        response = match pass.next(response) {
+            Step::List => Some(Response::Listed {
                 inventory: &inventory,
                 at: now,
             }),
-            Step::Measure => Some(Answer::Measured(inventory.image_file_system.clone())),
+            Step::Measure => Some(Response::Measured(inventory.image_file_system.clone())),
             Step::Remove(_) if choices.flag() => {
-                Some(Answer::Removed(Err(kubegc_core::RuntimeError::NotFound)))
+                Some(Response::Removed(Err(kubegc_core::RuntimeError::NotFound)))
             }
-            Step::Remove(_) => Some(Answer::Removed(Ok(()))),
+            Step::Remove(_) => Some(Response::Removed(Ok(()))),
             Step::Done => break,
         };
         steps += 1;

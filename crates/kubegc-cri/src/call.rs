@@ -59,16 +59,16 @@ where
     let sent = send(request);
     let span = tracing::debug_span!("cri", method = method.name, about);
     async {
-        let answer = match tokio::time::timeout(timeout, sent).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
+        let response = match tokio::time::timeout(timeout, sent).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(Failure::from(&status)),
             Err(_) => Err(Failure::deadline("")),
         };
-        match &answer {
+        match &response {
             Ok(_) => tracing::debug!("answered"),
             Err(failure) => tracing::debug!(%failure, "failed"),
         }
-        answer
+        response
     }
     .instrument(span)
     .await

@@ -197,7 +197,7 @@ async fn version(
     .into_iter()
     .find(|(_, value)| value.is_empty());
     if let Some((field, _)) = empty {
-        return Err(ConnectError::HalfAnswer { path, field, version });
+        return Err(ConnectError::IncompleteResponse { path, field, version });
     }
     // cri-dockerd reports Docker's version here, such as 1.41.0; a version with the prefix `v` is one of
     // CRI's.
@@ -215,11 +215,11 @@ async fn serves_images(
     timeout: Duration,
 ) -> Result<(), ConnectError> {
     let method = Method::reads("ImageFsInfo");
-    let answer = call(method, "", timeout, ImageFsInfoRequest {}, |request| async move {
+    let response = call(method, "", timeout, ImageFsInfoRequest {}, |request| async move {
         client.image_fs_info(request).await
     })
     .await;
-    match answer {
+    match response {
         Err(failure) if failure.lost || failure.code == Code::Unimplemented => Err(failed(
             endpoint,
             "runtime.v1.ImageService",

@@ -50,7 +50,7 @@ pub enum ConnectError {
         message: String,
     },
     /// There was no response in time.
-    #[error("{}: no answer within {waited:?}: see whether the runtime hangs, or wait longer", path.display())]
+    #[error("{}: no response within {waited:?}: see whether the runtime is blocked, or wait longer", path.display())]
     Timeout {
         /// The path.
         path: PathBuf,
@@ -79,8 +79,8 @@ pub enum ConnectError {
         version: RuntimeVersion,
     },
     /// The runtime's response to `Version` lacks a required field.
-    #[error("{}: half an answer: Version does not tell {field} ({version:?})", path.display())]
-    HalfAnswer {
+    #[error("{}: an incomplete response: Version lacks {field} ({version:?})", path.display())]
+    IncompleteResponse {
         /// The path.
         path: PathBuf,
         /// The field that is empty.

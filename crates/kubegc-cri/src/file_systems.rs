@@ -26,7 +26,7 @@ use crate::{
 /// A collector frees space on the first of [`images`](Self::images). Eviction uses both lists: if writable
 /// layers are on a disk separate from images, that disk's usage counts too, and space freed on one does not
 /// show on the other. See [`kubegc_node::eviction`]:
-/// [`FileSystems::told_by`](kubegc_node::eviction::FileSystems::told_by) takes the first mount point of each
+/// [`FileSystems::of_mount_points`](kubegc_node::eviction::FileSystems::of_mount_points) takes the first mount point of each
 /// list, and [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) the measurement
 /// there.
 #[non_exhaustive]
@@ -59,16 +59,16 @@ impl CriRuntime {
     /// # Errors
     /// The runtime reports an error, or measuring one of the file systems takes longer than a call may: its
     /// server may be unavailable. File systems are measured one by one, for all clones together. While one
-    /// hangs beyond that time, every further call fails at once.
+    /// is blocked beyond that time, every further call fails at once.
     ///
     /// # Upstream
     /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known
     /// device, leaves capacity and free bytes out too.
     pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
-        let told = self.usages().await?;
+        let usages = self.usages().await?;
         Ok(FileSystems {
-            images: self.measured(told.image_filesystems).await?,
-            containers: self.measured(told.container_filesystems).await?,
+            images: self.measured(usages.image_filesystems).await?,
+            containers: self.measured(usages.container_filesystems).await?,
         })
     }
 
@@ -82,13 +82,13 @@ impl CriRuntime {
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
         let (message, timeout) = (ImageFsInfoRequest {}, self.request_timeout);
-        let answer = self
+        let response = self
             .images
             .read(METHOD, "", timeout, message, |mut link, request| async move {
                 link.images.image_fs_info(request).await
             });
-        match answer.await {
-            Ok((told, _)) => Ok(told),
+        match response.await {
+            Ok((usages, _)) => Ok(usages),
             Err(failure) => Err(failure.of(METHOD)),
         }
     }
@@ -123,7 +123,7 @@ impl CriRuntime {
     }
 }
 
-/// Serializes measurements of file systems, so that at most one thread hangs.
+/// Serializes measurements of file systems, so that at most one thread is blocked.
 #[derive(Debug)]
 pub(crate) struct Measuring {
     turn: Arc<Semaphore>,
@@ -145,7 +145,7 @@ impl Default for Measuring {
 
 impl Measuring {
     /// Measures, on a thread that may block. Waits for a measurement in progress, but no longer than it may
-    /// take. A thread that hangs keeps the slot until it ends.
+    /// take. A thread that is blocked keeps the slot until it ends.
     async fn run<T: Send + 'static>(
         &self,
         mountpoint: &Arc<str>,
@@ -162,7 +162,7 @@ impl Measuring {
             let hanging = now()
                 .as_ref()
                 .map_or_else(Arc::default, |(hanging, _)| Arc::clone(hanging));
-            let what = format!("statvfs {mountpoint}: not begun, as statvfs {hanging} hangs: ");
+            let what = format!("statvfs {mountpoint}: not begun, as statvfs {hanging} is blocked: ");
             return Err(Failure::deadline(&what).of(METHOD));
         };
         *now() = Some((Arc::clone(mountpoint), Instant::now()));
@@ -227,13 +227,13 @@ fn below(_host_root: &Path, _folder: &str) -> Result<StatVfs, String> {
 }
 
 /// Repeats a call that signals interrupt, and a few times more if a file is being renamed meanwhile.
-fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn patiently<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut renamed = 0;
     loop {
-        match ask() {
+        match read() {
             Err(io::Errno::INTR) => {}
             Err(io::Errno::AGAIN) if renamed < 16 => renamed += 1,
-            answer => return answer,
+            response => return response,
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(given_up, Err(late("statvfs /nfs: ")));
         for _ in 0..3 {
             let refused = measuring.run(&"/disk".into(), Duration::ZERO, || true).await;
-            let why = "statvfs /disk: not begun, as statvfs /nfs hangs: ";
+            let why = "statvfs /disk: not begun, as statvfs /nfs is blocked: ";
             assert_eq!(refused, Err(late(why)));
         }
         // A caller with a longer timeout waits for its slot.

@@ -10,7 +10,7 @@
 //! | capacity, free bytes, inodes | the file system itself, at the folder that the runtime names ([`CriRuntime::file_systems`]) |
 //! | pod logs and the links to them | [`HostLogs`], which is a [`kubegc_core::LogDirectory`] |
 //! | which pods there should be | not the runtime: a [`kubegc_core::PodSource`], such as [`ReadySandboxes`](kubegc_node::driver::ReadySandboxes) |
-//! | the image of sandboxes, for releases before 1.29 | [`CriRuntime::status`], where the runtime tells |
+//! | the image of sandboxes, for releases before 1.29 | [`CriRuntime::status`], where the runtime reports it |
 //! | the time | [`TokioClock`] |
 //!
 //! # Safety rules
@@ -37,13 +37,13 @@
 //! A failure to connect to a runtime is a [`ConnectError`]. A failed call is a [`kubegc_core::RuntimeError`],
 //! whose text is the one that the kubelet logs (`rpc error: code = Unavailable desc = ...`):
 //!
-//! | answer | reading | writing | was the write carried out? |
+//! | response | reading | writing | was the write carried out? |
 //! |---|---|---|---|
 //! | `NotFound` | `NotFound` | success: what is gone need not be stopped or removed | it need not be |
 //! | `Unimplemented` | `NotSupported` | `NotSupported` | no: who does not have the method does not begin with it |
 //! | none: the socket cannot be opened, or the connection of the listing is gone | `Refused` | `Refused` | no: it was not sent |
 //! | any other code | `Refused` | `Unknown` | perhaps: a runtime may come to an error half-way, and passes on what others answered it |
-//! | no answer: the connection broke, or the deadline passed | `Refused` | `Unknown` | perhaps |
+//! | no response: the connection broke, or the deadline passed | `Refused` | `Unknown` | perhaps |
 //!
 //! # Upstream
 //!

@@ -40,9 +40,9 @@ impl CriRuntime {
         T: Listed,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let answer = socket.read(method, "", self.request_timeout, message, send).await;
-        let (answer, connection) = answer.map_err(|failure| failure.of(method))?;
-        let facts = read::listing(method.name, entries(answer), read)?;
+        let response = socket.read(method, "", self.request_timeout, message, send).await;
+        let (response, connection) = response.map_err(|failure| failure.of(method))?;
+        let facts = read::listing(method.name, entries(response), read)?;
         note(listed, connection);
         Ok(facts)
     }
@@ -69,8 +69,8 @@ impl CriRuntime {
         if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
             return Err(socket.gone().of(method));
         }
-        let answer = call(method, id, timeout, message, |request| send(link, request)).await;
-        match answer.map_err(|failure| failure.of(method)) {
+        let response = call(method, id, timeout, message, |request| send(link, request)).await;
+        match response.map_err(|failure| failure.of(method)) {
             Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
@@ -118,7 +118,7 @@ impl Runtime for CriRuntime {
             Method::reads("ListContainers"),
             ListContainersRequest {},
             |mut link, request| async move { link.runtime.list_containers(request).await },
-            |answer| answer.containers,
+            |response| response.containers,
             read::container,
         )
         .await
@@ -130,7 +130,7 @@ impl Runtime for CriRuntime {
             Method::reads("ListPodSandbox"),
             ListPodSandboxRequest {},
             |mut link, request| async move { link.runtime.list_pod_sandbox(request).await },
-            |answer| answer.items,
+            |response| response.items,
             read::sandbox,
         )
         .await
@@ -142,7 +142,7 @@ impl Runtime for CriRuntime {
             Method::reads("ListImages"),
             ListImagesRequest {},
             |mut link, request| async move { link.images.list_images(request).await },
-            |answer| answer.images,
+            |response| response.images,
             read::image,
         )
         .await
@@ -158,7 +158,7 @@ impl Runtime for CriRuntime {
             container_id: id.to_owned(),
             verbose: false,
         };
-        let (answer, _) = self
+        let (response, _) = self
             .runtime
             .read(
                 method,
@@ -169,7 +169,7 @@ impl Runtime for CriRuntime {
             )
             .await
             .map_err(|failure| failure.of(method))?;
-        Ok(answer.status.map(read::status))
+        Ok(response.status.map(read::status))
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
@@ -178,7 +178,7 @@ impl Runtime for CriRuntime {
             image: Some(image_spec(reference, "")),
             verbose: false,
         };
-        let answer = self
+        let response = self
             .images
             .read(
                 method,
@@ -189,8 +189,10 @@ impl Runtime for CriRuntime {
             )
             .await
             .map_err(|failure| failure.of(method));
-        match answer {
-            Ok((answer, _)) => read::image_id(reference, answer.image).map_err(|flaw| flaw.of(method.name)),
+        match response {
+            Ok((response, _)) => {
+                read::image_id(reference, response.image).map_err(|flaw| flaw.of(method.name))
+            }
             Err(RuntimeError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }

@@ -108,8 +108,8 @@ impl Socket {
         let last = self.link();
         let over = |link: Link, timeout, message| {
             let number = link.number;
-            let answer = call(method, about, timeout, message, |request| send(link, request));
-            async move { Ok((answer.await?, number)) }
+            let response = call(method, about, timeout, message, |request| send(link, request));
+            async move { Ok((response.await?, number)) }
         };
         match over(last.clone(), timeout, message.clone()).await {
             Err(Failure {
@@ -119,7 +119,7 @@ impl Socket {
                 let left = timeout.saturating_sub(began.elapsed());
                 over(self.link_after(&last), left, message).await
             }
-            answer => answer,
+            response => response,
         }
     }
 

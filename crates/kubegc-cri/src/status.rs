@@ -55,7 +55,7 @@ impl CriRuntime {
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads("Status");
         let message = StatusRequest { verbose: true };
-        let (answer, _) = self
+        let (response, _) = self
             .runtime
             .read(
                 method,
@@ -66,12 +66,13 @@ impl CriRuntime {
             )
             .await
             .map_err(|failure| failure.of(method))?;
-        read(answer).ok_or_else(|| RuntimeError::refused("Status: half an answer: status is missing"))
+        read(response)
+            .ok_or_else(|| RuntimeError::refused("Status: an incomplete response: status is missing"))
     }
 }
 
-fn read(answer: StatusResponse) -> Option<RuntimeStatus> {
-    let conditions = answer.status?.conditions.into_iter().map(|told| Condition {
+fn read(response: StatusResponse) -> Option<RuntimeStatus> {
+    let conditions = response.status?.conditions.into_iter().map(|told| Condition {
         kind: told.r#type.into(),
         status: told.status,
         reason: told.reason.into(),
@@ -79,7 +80,10 @@ fn read(answer: StatusResponse) -> Option<RuntimeStatus> {
     });
     Some(RuntimeStatus {
         conditions: conditions.collect(),
-        sandbox_image: answer.info.get("config").and_then(|config| sandbox_image(config)),
+        sandbox_image: response
+            .info
+            .get("config")
+            .and_then(|config| sandbox_image(config)),
     })
 }
 

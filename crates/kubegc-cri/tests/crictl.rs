@@ -90,7 +90,7 @@ impl Unset {
     }
 
     /// `crictl imagefsinfo`.
-    pub(crate) fn imagefsinfo(self, answer: &cri::ImageFsInfoResponse) -> Value {
+    pub(crate) fn imagefsinfo(self, response: &cri::ImageFsInfoResponse) -> Value {
         let value = |number: &cri::UInt64Value| json!({ "value": number.value.to_string() });
         let one = |usage: &cri::FilesystemUsage| {
             let mut one = json!({ "timestamp": usage.timestamp.to_string() });
@@ -105,8 +105,8 @@ impl Unset {
         };
         let list = |usages: &[cri::FilesystemUsage]| usages.iter().map(one).collect::<Vec<_>>();
         json!({ "status": {
-            "imageFilesystems": list(&answer.image_filesystems),
-            "containerFilesystems": list(&answer.container_filesystems),
+            "imageFilesystems": list(&response.image_filesystems),
+            "containerFilesystems": list(&response.container_filesystems),
         }})
     }
 

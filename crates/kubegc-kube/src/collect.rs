@@ -47,7 +47,7 @@ const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
 /// use kubegc_kube::GarbageCollector;
 /// let client = kubegc_kube::client().await?;
 /// let summary = GarbageCollector::new(client).dry_run(true).run(std::future::pending()).await?;
-/// print!("{}", summary.dry_run.expect("asked for"));
+/// print!("{}", summary.dry_run.expect("a dry run"));
 /// # Ok(())
 /// # }
 /// ```
@@ -198,8 +198,8 @@ impl GarbageCollector {
         if self.dry_run {
             summary.terms = 1;
             let (patience, store) = (self.dry_run_patience, store.dry());
-            let told = |report: &Report| tell(&mut summary, report, "would be written");
-            let report = dry_run::run(store, &clock, settings, patience, stop, told).await?;
+            let log_report = |report: &Report| log(&mut summary, report, "would be written");
+            let report = dry_run::run(store, &clock, settings, patience, stop, log_report).await?;
             summary.unsynced.clone_from(&report.unsynced);
             summary.dry_run = Some(report);
             return Ok(summary);
@@ -245,7 +245,7 @@ impl GarbageCollector {
         let (warn, warnings) = mpsc::channel(WAITING_MAX);
         let events = self.events;
         let report = move |report: Report| {
-            tell(summary, &report, "written");
+            log(summary, &report, "written");
             if let (Report::Warning(warning), true) = (report, events)
                 && warn.try_send(Event::from(&*warning)).is_err()
             {
@@ -269,12 +269,12 @@ fn unsynced(collector: &Collector) -> Vec<String> {
 }
 
 /// Traces and counts a collector's report.
-fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
+fn log(summary: &mut Summary, report: &Report, done: &'static str) {
     match report {
         Report::Performed { request, response } => {
-            let (operation, answer) = (operation_name(&request.operation), response_name(response));
+            let (operation, outcome) = (operation_name(&request.operation), response_name(response));
             summary.calls = summary.calls.saturating_add(1);
-            counter!(names::CALLS, "request" => operation, "reason" => request.reason.name(), "answer" => answer)
+            counter!(names::CALLS, "request" => operation, "reason" => request.reason.name(), "outcome" => outcome)
                 .increment(1);
             if request.operation.is_write() {
                 let applied = matches!(response, Response::Applied(_));
@@ -284,9 +284,9 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
                     &mut summary.writes_failed
                 };
                 *count = count.saturating_add(1);
-                trace_write(request, answer, if applied { done } else { "not written" });
+                trace_write(request, outcome, if applied { done } else { "not written" });
             } else {
-                tracing::debug!(object = %request.target, request = operation, answer, reason = request.reason.name(), "{}", request.reason);
+                tracing::debug!(object = %request.target, request = operation, outcome, reason = request.reason.name(), "{}", request.reason);
             }
         }
         Report::Concluded { object, conclusion } => {
@@ -334,7 +334,7 @@ fn tell(summary: &mut Summary, report: &Report, done: &'static str) {
         }
         Report::DiscoveryFailed(error) => {
             names::sync_error();
-            tracing::warn!(%error, "the served kinds cannot be asked for");
+            tracing::warn!(%error, "the served kinds cannot be read");
         }
         _ => {}
     }
@@ -348,12 +348,12 @@ pub(crate) const fn is_logged(failures: u32) -> bool {
     failures == 1 || failures.is_multiple_of(FAILURES_PER_WARNING)
 }
 
-fn trace_write(request: &Request, answer: &'static str, done: &'static str) {
+fn trace_write(request: &Request, outcome: &'static str, done: &'static str) {
     let owners = request.reason.owners().iter();
     let owners: Vec<String> = owners
         .map(|owner| format!("{}: {}", owner.reference, owner.state))
         .collect();
-    tracing::info!(object = %request.target, request = operation_name(&request.operation), answer, reason = request.reason.name(), owners = owners.join("; "), "{done}: {}", request.reason);
+    tracing::info!(object = %request.target, request = operation_name(&request.operation), outcome, reason = request.reason.name(), owners = owners.join("; "), "{done}: {}", request.reason);
 }
 
 const fn operation_name(operation: &Operation) -> &'static str {

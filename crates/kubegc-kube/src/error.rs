@@ -9,7 +9,7 @@ use kubegc_objects::collector::Misuse;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server did not respond to `GET /version`.
-    #[error("the API server did not answer GET /version")]
+    #[error("the API server sends no response to GET /version")]
     Version {
         /// Why.
         source: StoreError,
@@ -23,7 +23,7 @@ pub enum Error {
         source: FieldError,
     },
     /// Discovery failed.
-    #[error("the served kinds cannot be asked for")]
+    #[error("the served kinds cannot be read")]
     Discovery {
         /// Why.
         source: StoreError,

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::store::{
     JSON,
-    http::{Ask, send},
+    http::{HttpRequest, send},
     url,
 };
 
@@ -145,14 +145,14 @@ pub(crate) async fn publish_during<T>(
 async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), StoreError> {
     let events = ApiResource::new("v1", "Event", "events", Scope::Namespaced);
     let url = url::collection(&events, Some(event.namespace()))?;
-    let ask = Ask {
+    let request = HttpRequest {
         method: Method::POST,
         url: &url,
         accept: JSON,
         content: Some((JSON, event.document(now).to_string().into_bytes())),
         about: None,
     };
-    send(client, ask).await.map(drop)
+    send(client, request).await.map(drop)
 }
 
 /// Limits the published events of each object: a burst, then one at intervals.

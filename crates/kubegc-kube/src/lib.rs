@@ -18,7 +18,7 @@
 //!
 //! Responses are mapped to [`kubegc_core::StoreError`]:
 //!
-//! | answer | class | was the write carried out? |
+//! | response | class | was the write carried out? |
 //! |---|---|---|
 //! | 404 with a `Status` that names the object; any 404 at a collection | `NotFound` | no |
 //! | any other 404 at an object: a proxy's, or of a version that is no longer served. It proves no absence | `Refused` | no |
@@ -28,7 +28,7 @@
 //! | 422 | `Invalid` | no |
 //! | 400, 401, 403, 405, 429 and every other 4xx | `Refused`, with `Retry-After` or `details.retryAfterSeconds` | no |
 //! | 408, 5xx, redirects | `Unknown` | perhaps |
-//! | no answer: the connection broke, or 60 s passed | `Unknown` | perhaps |
+//! | no response: the connection broke, or 60 s passed | `Unknown` | perhaps |
 //! | a success that cannot be read | `Unknown` | perhaps |
 //! | not sent: an object of a namespaced kind without a namespace, or the reverse | `NotFound` | no |
 //! | not sent: a name that is no part of a path, such as the empty one | `Refused` | no |
@@ -85,7 +85,7 @@
 //! | identity | one ServiceAccount per controller (`--use-service-account-credentials`) | that of the client |
 //! | lost leadership | the process exits | tasks in flight are finished, others do not begin; everything is listed again when it is regained |
 //! | Events | similar ones are aggregated, equal ones counted | each is published, up to 25 in a row per object and one in five minutes then |
-//! | cloud provider, volume plugins | built in, or of the CSI driver | [`outside`](ControllerManager::outside); without it, what needs their answer is kept |
+//! | cloud provider, volume plugins | built in, or of the CSI driver | [`outside`](ControllerManager::outside); without it, what needs their response is kept |
 //! | flags of controllers | `--terminated-pod-gc-threshold` and others | upstream's defaults; other values with [`controller`](ControllerManager::controller) |
 
 mod collect;
@@ -144,13 +144,13 @@ pub async fn client() -> Result<Client, Error> {
 pub async fn version(client: &Client) -> Result<KubernetesVersion, Error> {
     use store::{
         JSON,
-        http::{Ask, send},
+        http::{HttpRequest, send},
         unreadable,
         url::Url,
     };
     let url = Url::path("/version");
-    let answer = send(client, Ask::get(&url, JSON)).await;
-    let info = answer.and_then(|body| {
+    let response = send(client, HttpRequest::get(&url, JSON)).await;
+    let info = response.and_then(|body| {
         serde_json::from_slice::<k8s_openapi::apimachinery::pkg::version::Info>(&body).map_err(unreadable)
     });
     let info = info.map_err(|source| Error::Version { source })?;

@@ -6,8 +6,8 @@
 //! | metric | labels | as upstream's |
 //! |---|---|---|
 //! | `garbagecollector_controller_resources_sync_error_total` | | in part: discovery failed; what upstream counts beside it happens inside the collector |
-//! | `rest_client_requests_total` | `code` (`<error>` without an answer), `method` | yes, without `host`, which a client does not expose |
-//! | `kubegc_collector_calls_total` | `request`, `reason`, `answer` | ours: the collector's own calls by what they were for |
+//! | `rest_client_requests_total` | `code` (`<error>` without a response), `method` | yes, without `host`, which a client does not expose |
+//! | `kubegc_collector_calls_total` | `request`, `reason`, `outcome` | ours: the collector's own calls by what they were for |
 //! | `kubegc_collector_attempts_total` | `conclusion` | ours: how the attempts of both worker queues ended |
 //! | `kubegc_collector_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
 //! | `kubegc_collector_warnings_total` | `result` | ours: warning Events `published`, `dropped` by the limit, or `failed` |
@@ -17,7 +17,7 @@
 //! | `workqueue_retries_total` | `name` | yes, but `name` is the controller's, which often differs from its queue's |
 //! | `pod_gc_collector_force_delete_pods_total`, `pod_gc_collector_force_delete_pod_errors_total` | `namespace`, `reason` | in part: a pod whose status cannot be written is not counted |
 //! | `taint_eviction_controller_pod_deletions_total` | | yes |
-//! | `kubegc_controllers_requests_total` | `controller`, `request`, `answer` | ours: the controllers' writes |
+//! | `kubegc_controllers_requests_total` | `controller`, `request`, `outcome` | ours: the controllers' writes |
 //! | `kubegc_controllers_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
 //! | `kubegc_controllers_events_total` | `result` | ours: Events `published`, `dropped` by the limit, or `failed` |
 //!
@@ -63,7 +63,7 @@ pub fn describe() {
     describe_counter!(
         CALLS,
         Unit::Count,
-        "Calls of the collector by request, reason and answer."
+        "Calls of the collector by request, reason and outcome."
     );
     describe_counter!(
         ATTEMPTS,
@@ -107,7 +107,7 @@ pub fn describe() {
         ),
         (
             CONTROLLER_REQUESTS,
-            "Writes of controllers by controller, request and answer.",
+            "Writes of controllers by controller, request and outcome.",
         ),
         (
             CONTROLLER_WATCH_ERRORS,

@@ -77,7 +77,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
         let left_out =
             |(group, name): &(String, String)| **group == *resource.group && **name == *resource.resource;
         if failed.contains_key(&resource.api_version()) {
-            live.unlisted(resource, "its group version could not be asked for its resources");
+            live.unlisted(resource, "its group version has resources that could not be read");
         } else if settings.ignores(resource) {
             live.unlisted(resource, "the garbage collector ignores it");
         } else if options.left_out.iter().any(left_out) {

@@ -1,9 +1,10 @@
 //! The kubelet's garbage collection as pure planners: which dead containers, sandboxes, log files and images
 //! are removed, which are kept, and why.
 //!
-//! Each planner takes one [`Inventory`] of the node ([`pod_directory`]: its own facts) and a time. It returns
-//! actions in the order in which to perform them, a reason for everything that is kept, and findings about
-//! inconsistent facts. The rules are listed, with links to upstream, in [`rules`].
+//! Each planner takes one [`Inventory`] of the node and a time. It returns actions in the order in which to
+//! perform them, a reason for everything that is kept, and findings about inconsistent facts. The rules are
+//! listed, with links to upstream, in [`rules`]. The directories of pods that no longer exist
+//! ([`cleanupOrphanedPodDirs`][volumes]) are not covered: no dump and no runtime lists them.
 //!
 //! | planner | subject | upstream |
 //! |---|---|---|
@@ -11,7 +12,6 @@
 //! | [`sandbox::Policy`] | sandboxes | [`evictSandboxes`][gc] |
 //! | [`log::Policy`] | log directories and links of containers | [`evictPodLogsDirectories`][gc] |
 //! | [`image::Policy`] | images | [`image_gc_manager.go`][images] |
-//! | [`pod_directory::Settings`] | directories of pods that no longer exist | [`cleanupOrphanedPodDirs`][volumes] |
 //! | [`eviction`] | reclaim before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
 //!
 //! [gc]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go
@@ -39,7 +39,6 @@ pub mod inventory;
 pub mod log;
 pub mod order;
 pub mod pod;
-pub mod pod_directory;
 pub mod policy;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}

@@ -26,7 +26,7 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    pod::{PodGone, content_removable},
+    pod::{PodEnd, content_removable},
     semantics::behavior,
 };
 
@@ -105,7 +105,7 @@ pub enum Action {
         /// Its name.
         entry: Arc<str>,
         /// The reason why its content can be removed.
-        gone: PodGone,
+        gone: PodEnd,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
     ResolveLink {

@@ -11,7 +11,7 @@ use crate::semantics::{Semantics, behavior};
 /// The reason why the remains of a pod can be removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PodGone {
+pub enum PodEnd {
     /// It was evicted.
     Evicted,
     /// It is deleted, and none of its containers run.
@@ -22,7 +22,7 @@ pub enum PodGone {
     Unknown,
 }
 
-impl PodGone {
+impl PodEnd {
     /// The reason's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -30,7 +30,7 @@ impl PodGone {
             Self::Evicted => "evicted",
             Self::Deleted => "deleted and terminated",
             Self::Terminated => "terminated",
-            Self::Unknown => "no longer known",
+            Self::Unknown => "unknown to the kubelet",
         }
     }
 }
@@ -38,7 +38,7 @@ impl PodGone {
 /// Returns whether the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the pod
 /// workers, `IsPodDeleted` before them.
 #[must_use]
-pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
+pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodEnd> {
     content_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
@@ -47,14 +47,14 @@ pub(crate) fn content_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
-) -> Option<PodGone> {
+) -> Option<PodEnd> {
     match state {
-        Some(PodState { evicted: true, .. }) => Some(PodGone::Evicted),
+        Some(PodState { evicted: true, .. }) => Some(PodEnd::Evicted),
         Some(PodState {
             deleted: true,
             terminated: true,
             ..
-        }) => Some(PodGone::Deleted),
+        }) => Some(PodEnd::Deleted),
         Some(_) => None,
         None => unknown_removable(pods, semantics),
     }
@@ -63,7 +63,7 @@ pub(crate) fn content_removable_at(
 /// Returns whether the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of the
 /// pod workers, `IsPodTerminated` before them.
 #[must_use]
-pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodGone> {
+pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodEnd> {
     runtime_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
@@ -72,9 +72,9 @@ pub(crate) fn runtime_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
-) -> Option<PodGone> {
+) -> Option<PodEnd> {
     match state {
-        Some(PodState { terminated: true, .. }) => Some(PodGone::Terminated),
+        Some(PodState { terminated: true, .. }) => Some(PodEnd::Terminated),
         Some(_) => None,
         None => unknown_removable(pods, semantics),
     }
@@ -82,10 +82,10 @@ pub(crate) fn runtime_removable_at(
 
 /// An unknown pod is garbage after running and desired pods were compared. Kubelets before the pod workers do
 /// not wait for that; here they wait at least for the sources, without which no pod is known.
-fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<PodGone> {
+fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<PodEnd> {
     let known =
         pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
-    known.then_some(PodGone::Unknown)
+    known.then_some(PodEnd::Unknown)
 }
 
 #[cfg(test)]
@@ -100,16 +100,10 @@ mod tests {
         let now = Semantics::default();
         for (evicted, deleted, terminated, content, runtime) in [
             (false, false, false, None, None),
-            (false, false, true, None, Some(PodGone::Terminated)),
+            (false, false, true, None, Some(PodEnd::Terminated)),
             (false, true, false, None, None),
-            (
-                false,
-                true,
-                true,
-                Some(PodGone::Deleted),
-                Some(PodGone::Terminated),
-            ),
-            (true, false, false, Some(PodGone::Evicted), None),
+            (false, true, true, Some(PodEnd::Deleted), Some(PodEnd::Terminated)),
+            (true, false, false, Some(PodEnd::Evicted), None),
         ] {
             let state = PodState {
                 evicted,

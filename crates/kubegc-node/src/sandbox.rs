@@ -31,7 +31,7 @@ use kubegc_core::{
 use crate::{
     Inventory, Order, Semantics,
     container::Occasion,
-    pod::{PodGone, content_removable, runtime_removable},
+    pod::{PodEnd, content_removable, runtime_removable},
 };
 
 /// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
@@ -103,7 +103,7 @@ impl PlannedAction for Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
     /// The remains of its pod can be removed, and no container belongs to it.
-    PodGone(PodGone),
+    PodEnded(PodEnd),
     /// Its pod has a newer one, and no container belongs to it.
     Superseded,
 }
@@ -244,7 +244,7 @@ impl Policy {
                 (false, SandboxState::NotReady, 0) => {
                     plan.actions.push(Action::Remove {
                         sandbox: Arc::clone(sandbox),
-                        reason: gone.map_or(RemovedBecause::Superseded, RemovedBecause::PodGone),
+                        reason: gone.map_or(RemovedBecause::Superseded, RemovedBecause::PodEnded),
                     });
                     continue;
                 }
@@ -275,7 +275,7 @@ impl RemovedBecause {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::PodGone(_) => "PodGone",
+            Self::PodEnded(_) => "PodEnded",
             Self::Superseded => "Superseded",
         }
     }
@@ -284,8 +284,8 @@ impl RemovedBecause {
 impl fmt::Display for RemovedBecause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodGone(gone) => write!(f, "its pod is {}, and nothing stands in it", gone.as_str()),
-            Self::Superseded => f.write_str("its pod has a newer one, and nothing stands in it"),
+            Self::PodEnded(gone) => write!(f, "its pod is {}, and it has no containers", gone.as_str()),
+            Self::Superseded => f.write_str("its pod has a newer one, and it has no containers"),
         }
     }
 }

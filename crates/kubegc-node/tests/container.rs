@@ -332,11 +332,11 @@ fn n2_17_to_n2_19_failures_change_nothing_else() {
         ),
     ] {
         let mut pass = Pass::new(plan.clone());
-        let (mut seen, mut answer) = (Vec::new(), None);
+        let (mut seen, mut response) = (Vec::new(), None);
         loop {
-            let step = pass.next(answer.take());
-            assert_eq!(step, pass.next(None), "without an answer the step stays");
-            answer = match step {
+            let step = pass.next(response.take());
+            assert_eq!(step, pass.next(None), "without a response the step stays");
+            response = match step {
                 Step::Stop {
                     container,
                     grace_seconds,
@@ -585,7 +585,7 @@ fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
             let plan = policy.plan(&node, at(100));
             let goes: &[&str] = if whole { &["x1", "x2", "x3"] } else { &["x1", "x2"] };
             assert_eq!(removed(&plan), goes, "{name}, {occasion:?}");
-            let because = if whole { "PodGone" } else { "UnitLimit" };
+            let because = if whole { "PodEnded" } else { "UnitLimit" };
             assert!(why(&plan).iter().all(|why| *why == because), "{name}");
         }
     }
@@ -597,7 +597,7 @@ fn n2_21_the_reasons_for_removable_pods() {
         (Some(EVICTED), Periodic, "its pod is evicted"),
         (Some(PodState::GONE), Forced, "its pod is deleted and terminated"),
         (Some(PodState::COMPLETED), Forced, "its pod is terminated"),
-        (None, Periodic, "its pod is no longer known"),
+        (None, Periodic, "its pod is unknown to the kubelet"),
     ] {
         let mut node = units(&[("x", &[1])]);
         node.pods.known = state.into_iter().map(|state| ("x".into(), state)).collect();
@@ -629,7 +629,7 @@ fn n2_27_the_minimum_age_protects_in_every_step_and_the_protected_are_not_counte
     node.pods.known.remove(&"gone".into());
     let plan = policy(limits).plan(&node, at(100));
     assert_eq!(removed(&plan), ["gone10", "x20", "x30"]);
-    assert_eq!(why(&plan), ["PodGone", "UnitLimit", "NodeLimit"]);
+    assert_eq!(why(&plan), ["PodEnded", "UnitLimit", "NodeLimit"]);
     assert_eq!(stays(&plan), ["gone60", "x70", "x80", "y40", "z45", "z90"]);
     assert_eq!(plan.next_at, Some(at(110)), "the first of the young comes of age");
 }

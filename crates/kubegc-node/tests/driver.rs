@@ -46,7 +46,7 @@ use crate::{
 
 /// The responses of a simulated node, which are immediate.
 fn now<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().expect("a simulated node answers at once")
+    future.now_or_never().expect("a simulated node responds at once")
 }
 
 fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a SimClock) -> World<'a> {

@@ -6,9 +6,9 @@ use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, Timestamp, node_
 use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
-        Answer, EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
-        Observations, Origin, Pass, Pressure, Reason, Resource, Signal, Step, Subject, Thresholds, Verdict,
-        pod_grace_seconds, reclaim_functions,
+        EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
+        Observations, Origin, Pass, Pressure, Reason, Resource, Response, Signal, Step, Subject, Thresholds,
+        Verdict, pod_grace_seconds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
@@ -206,7 +206,7 @@ fn n4_2_devices_and_mount_points_determine_the_layout() {
         ((None, Some("sdb")), (None, None), None, None),
         ((Some("sda"), None), (None, None), None, None),
     ] {
-        let facts = FileSystems::told_by(devices.0, devices.1, mounts.0, mounts.1);
+        let facts = FileSystems::of_mount_points(devices.0, devices.1, mounts.0, mounts.1);
         assert_eq!(facts.images_are_dedicated.ok(), images, "{devices:?}");
         assert_eq!(facts.containers_are_apart, containers, "{mounts:?}");
     }

@@ -14,7 +14,7 @@ use kubegc_core::{
 use kubegc_node::{
     Event, EventKind, Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Answer, Arithmetic, Error, Pass, Policy, Reason, Record, Records, Step, Subject, Task,
+        Action, Arithmetic, Error, Pass, Policy, Reason, Record, Records, Response, Step, Subject, Task,
         Thresholds,
     },
     semantics::gate,
@@ -95,26 +95,26 @@ fn pass(
 ) -> (Vec<String>, PlanOf<Policy>) {
     let since = node.images_watched_since;
     let mut pass = Pass::new(policy, task, node.image_records.clone(), since, now);
-    let (mut steps, mut answer) = (Vec::new(), None);
+    let (mut steps, mut response) = (Vec::new(), None);
     loop {
-        let step = pass.next(answer.take());
-        assert_eq!(step, pass.next(None), "without an answer the step stays");
-        answer = match step {
+        let step = pass.next(response.take());
+        assert_eq!(step, pass.next(None), "without a response the step stays");
+        response = match step {
             Step::List => {
                 steps.push("list".to_owned());
-                Some(Answer::Listed {
+                Some(Response::Listed {
                     inventory: node,
                     at: now,
                 })
             }
             Step::Measure => {
                 steps.push("measure".to_owned());
-                Some(Answer::Measured(node.image_file_system.clone()))
+                Some(Response::Measured(node.image_file_system.clone()))
             }
             Step::Remove(Action::Remove { image, .. }) => {
                 steps.push(image.id.to_string());
                 let refused = RuntimeError::refused(format!("{} is busy", image.id));
-                Some(Answer::Removed(if fails.contains(&&*image.id) {
+                Some(Response::Removed(if fails.contains(&&*image.id) {
                     Err(refused)
                 } else {
                     Ok(())

@@ -8,7 +8,6 @@ mod image;
 mod laws;
 mod log;
 mod pausing;
-mod pod_directory;
 mod policy;
 mod sandbox;
 mod schedule;

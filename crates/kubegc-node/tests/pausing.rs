@@ -45,9 +45,9 @@ impl<R> Pausing<R> {
         R: Sync,
     {
         Pause(false).await;
-        let answer = work.await;
+        let response = work.await;
         Pause(false).await;
-        answer
+        response
     }
 }
 

@@ -218,13 +218,16 @@ fn reasons_of_removal() {
     for (state, text) in [
         (
             Some(PodState::GONE),
-            "its pod is deleted and terminated, and nothing stands in it",
+            "its pod is deleted and terminated, and it has no containers",
         ),
         (
             Some(PodState::LIVING),
-            "its pod has a newer one, and nothing stands in it",
+            "its pod has a newer one, and it has no containers",
         ),
-        (None, "its pod is no longer known, and nothing stands in it"),
+        (
+            None,
+            "its pod is unknown to the kubelet, and it has no containers",
+        ),
     ] {
         let plan = policy().plan(
             &node(state, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]),
@@ -237,7 +240,7 @@ fn reasons_of_removal() {
             if state == Some(PodState::LIVING) {
                 "Superseded"
             } else {
-                "PodGone"
+                "PodEnded"
             }
         );
     }

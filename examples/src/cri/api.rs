@@ -10,7 +10,7 @@ use kubegc::{
     snapshot::read_all_pods,
 };
 
-/// How long an answer may take.
+/// How long a response may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The pods of a node in the cluster of the kubeconfig, and what runs here beside them: a pod that was
@@ -50,7 +50,7 @@ async fn ask(client: &Client, path: &str) -> Result<String, RuntimeError> {
     let failed = |error: &dyn Display| RuntimeError::refused(format!("GET {path}: {error}"));
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| failed(&error))?;
-    let answer = tokio::time::timeout(DEADLINE, client.request_text(request)).await;
-    let answer = answer.map_err(|_| failed(&"no answer in time"))?;
-    answer.map_err(|error| failed(&error))
+    let response = tokio::time::timeout(DEADLINE, client.request_text(request)).await;
+    let response = response.map_err(|_| failed(&"no response in time"))?;
+    response.map_err(|error| failed(&error))
 }

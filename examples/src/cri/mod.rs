@@ -34,7 +34,7 @@ const LINKS: &str = "/var/log/containers";
 /// Which node, and what it goes by.
 #[derive(Args)]
 pub struct NodeArguments {
-    /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that answers.
+    /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that responds.
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<Endpoint>,
     /// The source of the pods of the node. `unknown`: nothing is removed for the reason that its pod no
@@ -110,7 +110,7 @@ impl PodSource for UnknownPods {
 /// A node with all that a driver needs of it.
 #[non_exhaustive]
 pub struct OpenNode {
-    /// Which runtime answers, and in which version.
+    /// Which runtime responds, and in which version.
     pub about: String,
     /// The runtime.
     pub runtime: Arc<KeepImages<CriRuntime>>,
@@ -239,7 +239,7 @@ impl OpenNode {
     }
 }
 
-/// Runs to the end, and waits for nothing then: a file system that does not answer must not keep a tool from
+/// Runs to the end, and waits for nothing then: a file system that does not response must not keep a tool from
 /// ending.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {

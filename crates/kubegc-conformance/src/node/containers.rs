@@ -215,7 +215,7 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
         let name = container.name.as_deref().unwrap_or_default();
         let unit = format!("{}/{name}", container.pod.uid);
         let (phase, unit) = match action.reason() {
-            RemovedBecause::PodGone(_) => ("pod_removed", unit),
+            RemovedBecause::PodEnded(_) => ("pod_removed", unit),
             RemovedBecause::UnitLimit { .. } => ("per_unit", unit),
             RemovedBecause::EvenShare { .. } => ("even_share", unit),
             RemovedBecause::NodeLimit { .. } => ("global", String::new()),

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Answer, Arithmetic, Error, Pass, Policy, Records, RemovedBecause, Step, Summary, Task,
+        Action, Arithmetic, Error, Pass, Policy, Records, RemovedBecause, Response, Step, Summary, Task,
         Thresholds,
     },
 };
@@ -85,16 +85,16 @@ fn perform(
         pass = pass.undated();
     }
     let mut outcome = RoundOutcome::default();
-    let mut answer = None;
+    let mut response = None;
     // Ends: a pass lists once, measures once, and removes each image at most twice.
     loop {
-        answer = match pass.next(answer) {
-            Step::List => Some(Answer::Listed {
+        response = match pass.next(response) {
+            Step::List => Some(Response::Listed {
                 inventory: &inventory,
                 at: Timestamp::from_nanos(round.detect_now.unwrap_or(round.now)),
             }),
-            Step::Measure => Some(Answer::Measured(inventory.image_file_system.clone())),
-            Step::Remove(action) => Some(Answer::Removed(remove(round, &action, &mut outcome))),
+            Step::Measure => Some(Response::Measured(inventory.image_file_system.clone())),
+            Step::Remove(action) => Some(Response::Removed(remove(round, &action, &mut outcome))),
             Step::Done => break,
         };
     }

@@ -32,7 +32,7 @@ impl Flaw {
 
     /// The error of the call that returned the entry.
     pub(crate) fn of(&self, operation: &'static str) -> RuntimeError {
-        RuntimeError::refused(format!("{operation}: half an answer: {self}"))
+        RuntimeError::refused(format!("{operation}: an incomplete response: {self}"))
     }
 }
 

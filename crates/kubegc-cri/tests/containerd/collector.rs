@@ -19,7 +19,7 @@ use crate::daemon::SOCKET;
 /// A connection of the client under test.
 pub(crate) async fn client() -> CriRuntime {
     let connected = CriRuntime::connect(&Endpoint::unix(SOCKET), Options::default()).await;
-    connected.expect("the daemon answers")
+    connected.expect("the daemon responds")
 }
 
 /// Settings of the newest version that differ from the defaults in what the test says.

@@ -90,7 +90,7 @@ impl<'h> Killed<'h> {
                 let answered = tokio::time::timeout(Duration::from_millis(2), call.as_mut()).await;
                 self.daemon.kill();
                 return match answered {
-                    Ok(answer) => answer,
+                    Ok(response) => response,
                     Err(_) => call.await,
                 };
             }
@@ -222,7 +222,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
         }
 
         host.daemon.start_again();
-        host.answers().await;
+        host.wait_until_ready().await;
         let now = host.left().await;
         let went: BTreeSet<String> = left.iter().filter(|one| !now.contains(one)).cloned().collect();
         assert!(
@@ -233,7 +233,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
             went.is_subset(&planned),
             "{moment:?}: {went:?} went, {planned:?} was planned"
         );
-        // What was told as done is done; of what was under way the answer may be lost.
+        // What was told as done is done; of what was under way the response may be lost.
         let done = planned
             .iter()
             .filter(|one| told.contains(&format!("container {}", one.replace(" exited", ""))));
@@ -311,7 +311,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
         records = node.records().clone();
 
         host.daemon.start_again();
-        host.answers().await;
+        host.wait_until_ready().await;
         let now = host.image_names().await;
         assert!(now.iter().all(|name| left.contains(name)), "{left:?} {now:?}");
         assert!(
@@ -341,7 +341,7 @@ pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
     let runtime = client().await;
     host.daemon.kill_all();
     host.daemon.start_again();
-    host.answers().await;
+    host.wait_until_ready().await;
     assert_eq!(host.left().await, ["web/app#0 exited", "web/app#1 exited"]);
     assert_eq!(host.sandboxes_left().await, ["web#0 not ready"]);
 

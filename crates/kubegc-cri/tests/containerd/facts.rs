@@ -37,7 +37,7 @@ pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
     let job = host.ended(&sandbox, "job", 0, JOB).await;
     let runtime = client().await;
     let image_of = async |id: &str| {
-        let listed = runtime.containers().await.expect("it answers");
+        let listed = runtime.containers().await.expect("it responds");
         let container = listed
             .iter()
             .find(|container| *container.id == *id)
@@ -83,7 +83,7 @@ pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     let pause = runtime
         .image_id(PAUSE)
         .await
-        .expect("it answers")
+        .expect("it responds")
         .expect("it is there");
     for id in [app.as_str(), GONE] {
         for _ in 0..2 {
@@ -93,7 +93,7 @@ pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     let status = runtime
         .container_status(&app)
         .await
-        .expect("it answers")
+        .expect("it responds")
         .expect("it says something");
     assert_eq!(
         (status.state, status.image_volumes.len()),
@@ -134,14 +134,14 @@ pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) 
     }])
     .await;
     let runtime = client().await;
-    let answers = [
+    let responses = [
         runtime.stop_container("", 0).await,
         runtime.remove_container("").await,
         runtime.stop_sandbox("").await,
         runtime.remove_sandbox("").await,
         runtime.remove_image("", "").await,
     ];
-    assert!(answers.iter().all(Result::is_err), "{answers:?}");
+    assert!(responses.iter().all(Result::is_err), "{responses:?}");
     assert_eq!(host.left().await, ["web/app#0 created"]);
     assert_eq!(host.sandboxes_left().await, ["web#0 ready"]);
     assert_eq!(host.image_names().await, [PAUSE, WEB]);
@@ -151,15 +151,15 @@ pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) 
         let request = cri::RemoveImageRequest {
             image: Some(cri::ImageSpec::default()),
         };
-        let answer: Result<cri::RemoveImageResponse, _> = host.raw.images("RemoveImage", request).await;
-        answer.map_err(|status| status.message().to_owned())
+        let response: Result<cri::RemoveImageResponse, _> = host.raw.images("RemoveImage", request).await;
+        response.map_err(|status| status.message().to_owned())
     };
     let of_two = remove_any().await.expect_err("which of two is not told");
     assert!(of_two.ends_with("ambiguous digest string"), "{of_two}");
     let web = runtime
         .image_id(WEB)
         .await
-        .expect("it answers")
+        .expect("it responds")
         .expect("it is there");
     assert_eq!(runtime.remove_image(&web, "").await, Ok(()));
     assert_eq!(remove_any().await, Ok(cri::RemoveImageResponse {}));

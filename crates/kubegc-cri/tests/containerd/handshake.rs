@@ -24,7 +24,7 @@ pub(crate) async fn the_runtime_says_what_it_is(host: &Host) {
         "as it says on its command line"
     );
 
-    let status = runtime.status().await.expect("it answers");
+    let status = runtime.status().await.expect("it responds");
     assert!(status.is_ready());
     // No plugin for networks is configured; nothing here needs one.
     let network = status
@@ -46,7 +46,7 @@ pub(crate) async fn the_runtime_says_what_it_is(host: &Host) {
 /// Capacity and free bytes come from the disk, used bytes from the runtime.
 pub(crate) async fn the_disk_is_measured(host: &Host) {
     let runtime = client().await;
-    let file_systems = runtime.file_systems().await.expect("it answers");
+    let file_systems = runtime.file_systems().await.expect("it responds");
     assert_eq!(file_systems.containers, [], "1.6 does not tell them apart");
     let [images] = &*file_systems.images else {
         panic!("one file system: {file_systems:?}");
@@ -64,14 +64,14 @@ pub(crate) async fn the_disk_is_measured(host: &Host) {
 
     let megabytes = 12 << 20;
     fs::write(format!("{ROOT}/others-data"), vec![1; megabytes]).expect("there is room");
-    let after = runtime.image_file_system().await.expect("it answers");
+    let after = runtime.image_file_system().await.expect("it responds");
     let less = before.available_bytes.expect("measured") - after.available_bytes.expect("measured");
     // The runtime writes and frees some of its own meanwhile.
     assert!(less.abs_diff(megabytes as u64) < 1 << 20, "{before:?} {after:?}");
 
     // What the runtime itself uses, it counts every second.
     let used = async || {
-        let now = runtime.image_file_system().await.expect("it answers");
+        let now = runtime.image_file_system().await.expect("it responds");
         now.used_bytes.filter(|&used| used > 0)
     };
     let used_before = until("use is counted", used).await;

@@ -62,12 +62,12 @@ pub(crate) fn pod(name: &str) -> PodIdentity {
     }
 }
 
-/// Asks until there is an answer: 1500 times at most, with 20 ms in between. That is half a minute, and as
+/// Asks until there is a response: 1500 times at most, with 20 ms in between. That is half a minute, and as
 /// long as the asking itself takes.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1500 {
-        if let Some(answer) = ask().await {
-            return answer;
+        if let Some(response) = ask().await {
+            return response;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -75,14 +75,14 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
 }
 
 impl Host {
-    /// A daemon that answers, with the image of sandboxes and nothing else.
+    /// A daemon that responds, with the image of sandboxes and nothing else.
     pub(crate) async fn start(programs: Programs, cgroup: String) -> Self {
         let host = Self {
             daemon: Daemon::start(programs),
             raw: Raw::new(),
             cgroup,
         };
-        host.answers().await;
+        host.wait_until_ready().await;
         host.import(&[ImageSpec {
             names: &[PAUSE],
             filling_bytes: 0,
@@ -91,9 +91,9 @@ impl Host {
         host
     }
 
-    /// Waits until the daemon answers.
-    pub(crate) async fn answers(&self) {
-        until("containerd answers", async || {
+    /// Waits until the daemon responds.
+    pub(crate) async fn wait_until_ready(&self) {
+        until("containerd responds", async || {
             let status: Result<cri::StatusResponse, _> = self
                 .raw
                 .runtime("Status", cri::StatusRequest { verbose: false })
@@ -164,9 +164,9 @@ impl Host {
             config: Some(config.clone()),
             runtime_handler: String::new(),
         };
-        let answer: Result<RunPodSandboxResponse, _> = self.raw.runtime("RunPodSandbox", request).await;
+        let response: Result<RunPodSandboxResponse, _> = self.raw.runtime("RunPodSandbox", request).await;
         Sandbox {
-            id: answer.expect("a sandbox can be started").pod_sandbox_id,
+            id: response.expect("a sandbox can be started").pod_sandbox_id,
             pod: pod.clone(),
             config,
         }
@@ -207,8 +207,8 @@ impl Host {
             }),
             sandbox_config: Some(sandbox.config.clone()),
         };
-        let answer: Result<CreateContainerResponse, _> = self.raw.runtime("CreateContainer", request).await;
-        answer.expect("a container can be made").container_id
+        let response: Result<CreateContainerResponse, _> = self.raw.runtime("CreateContainer", request).await;
+        response.expect("a container can be made").container_id
     }
 
     /// Makes a container, starts it, and links its log as a kubelet does.
@@ -224,8 +224,8 @@ impl Host {
         let request = StartContainerRequest {
             container_id: id.clone(),
         };
-        let answer: Result<StartContainerResponse, _> = self.raw.runtime("StartContainer", request).await;
-        answer.expect("a container can be started");
+        let response: Result<StartContainerResponse, _> = self.raw.runtime("StartContainer", request).await;
+        response.expect("a container can be started");
         let log = Path::new(&sandbox.config.log_directory).join(format!("{name}/{attempt}.log"));
         symlink(log, self.link(sandbox, name, &id)).expect("a folder of our own");
         id
@@ -253,9 +253,9 @@ impl Host {
         let request = cri::StopPodSandboxRequest {
             pod_sandbox_id: sandbox.id.clone(),
         };
-        let answer: Result<cri::StopPodSandboxResponse, _> =
+        let response: Result<cri::StopPodSandboxResponse, _> =
             self.raw.runtime("StopPodSandbox", request).await;
-        answer.expect("a sandbox can be stopped");
+        response.expect("a sandbox can be stopped");
     }
 
     /// The state that a container is listed in.

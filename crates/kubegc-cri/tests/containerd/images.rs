@@ -50,7 +50,7 @@ async fn quiet(runtime: &CriRuntime) -> FileSystem {
     let mut before = None;
     until("the disk is quiet", async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = runtime.image_file_system().await.expect("it answers");
+        let now = runtime.image_file_system().await.expect("it responds");
         let same = before.replace(now.available_bytes) == Some(now.available_bytes);
         same.then_some(now)
     })
@@ -161,7 +161,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     // What the runtime freed shows on the disk itself, and there is nothing to do any more.
     let filled = capacity / 5 - wanted.cast_unsigned();
     until("the disk is emptier", async || {
-        let now = runtime.image_file_system().await.expect("it answers");
+        let now = runtime.image_file_system().await.expect("it responds");
         now.available_bytes
             .filter(|&now| now >= filled + freed.cast_unsigned())
     })
@@ -222,7 +222,7 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
     host.ended(&sandbox, "dead", 0, DEAD).await;
 
     let runtime = client().await;
-    let listed = runtime.images().await.expect("it answers");
+    let listed = runtime.images().await.expect("it responds");
     assert!(
         listed.iter().all(|image| !image.pinned),
         "1.6 pins nothing: {listed:?}"

@@ -30,7 +30,7 @@ async fn printed(host: &Host, unset: Unset, inspects: bool) -> Vec<(&'static str
     let containers = host.raw.containers().await;
     let usage: Result<cri::ImageFsInfoResponse, _> =
         host.raw.images("ImageFsInfo", cri::ImageFsInfoRequest {}).await;
-    let usage = usage.expect("the daemon answers");
+    let usage = usage.expect("the daemon responds");
     let mut documents = vec![
         ("ps.json", unset.ps(&containers)),
         ("pods.json", unset.pods(&host.raw.sandboxes().await)),
@@ -43,10 +43,10 @@ async fn printed(host: &Host, unset: Unset, inspects: bool) -> Vec<(&'static str
             container_id: container.id,
             verbose: false,
         };
-        let answer: Result<cri::ContainerStatusResponse, _> =
+        let response: Result<cri::ContainerStatusResponse, _> =
             host.raw.runtime("ContainerStatus", request).await;
-        let status = answer
-            .expect("the daemon answers")
+        let status = response
+            .expect("the daemon responds")
             .status
             .expect("it says something");
         documents.push(("inspect.json", unset.inspect(&status)));

@@ -56,27 +56,27 @@ impl Raw {
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
         let path = PathAndQuery::try_from(format!("/runtime.v1.{service}/{method}"));
         let path = path.expect("names of methods make a path");
-        let answer = client.unary(Request::new(request), path, ProstCodec::<Q, A>::default());
-        Ok(answer.await?.into_inner())
+        let response = client.unary(Request::new(request), path, ProstCodec::<Q, A>::default());
+        Ok(response.await?.into_inner())
     }
 
     pub(crate) async fn containers(&self) -> Vec<cri::Container> {
-        let answer: Result<cri::ListContainersResponse, _> = self
+        let response: Result<cri::ListContainersResponse, _> = self
             .runtime("ListContainers", cri::ListContainersRequest {})
             .await;
-        answer.expect("the daemon answers").containers
+        response.expect("the daemon responds").containers
     }
 
     pub(crate) async fn sandboxes(&self) -> Vec<cri::PodSandbox> {
-        let answer: Result<cri::ListPodSandboxResponse, _> = self
+        let response: Result<cri::ListPodSandboxResponse, _> = self
             .runtime("ListPodSandbox", cri::ListPodSandboxRequest {})
             .await;
-        answer.expect("the daemon answers").items
+        response.expect("the daemon responds").items
     }
 
     pub(crate) async fn listed_images(&self) -> Vec<cri::Image> {
-        let answer: Result<cri::ListImagesResponse, _> =
+        let response: Result<cri::ListImagesResponse, _> =
             self.images("ListImages", cri::ListImagesRequest {}).await;
-        answer.expect("the daemon answers").images
+        response.expect("the daemon responds").images
     }
 }

@@ -68,7 +68,7 @@ async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
     );
     assert_eq!(runtime.image_id("other:1").await, Ok(None));
     // The image without an id answers to the empty reference.
-    let half = "ImageStatus: half an answer: image : id is missing";
+    let half = "ImageStatus: an incomplete response: image : id is missing";
     assert_eq!(runtime.image_id("").await, Err(RuntimeError::refused(half)));
     server.script([Rule::always("ImageStatus", Act::Vanish)]);
     assert_eq!(runtime.image_id("pause:3.9").await, Ok(None));
@@ -80,7 +80,9 @@ async fn health_and_the_sandbox_image_are_reported() {
     let runtime = server.connect().await;
     assert_eq!(
         runtime.status().await,
-        Err(RuntimeError::refused("Status: half an answer: status is missing"))
+        Err(RuntimeError::refused(
+            "Status: an incomplete response: status is missing"
+        ))
     );
     let condition = |kind: &str, status| wire::RuntimeCondition {
         r#type: kind.to_owned(),

@@ -167,7 +167,7 @@ async fn whoever_listens_and_says_nothing_is_given_up_after_the_connect_timeout(
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: no answer within 7s: see whether the runtime hangs, or wait longer",
+            "{}: no response within 7s: see whether the runtime is blocked, or wait longer",
             path.display()
         )
     );
@@ -277,7 +277,7 @@ async fn a_runtime_that_tells_half_of_its_version_is_refused() {
             ..Tables::default()
         }));
         let error = failure(&server.endpoint(), Options::default()).await;
-        let ConnectError::HalfAnswer {
+        let ConnectError::IncompleteResponse {
             path,
             field: told,
             version,
@@ -289,7 +289,7 @@ async fn a_runtime_that_tells_half_of_its_version_is_refused() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{}: half an answer: Version does not tell {field} ({version:?})",
+                "{}: an incomplete response: Version lacks {field} ({version:?})",
                 server.path().display()
             )
         );

@@ -15,7 +15,7 @@ use crate::{
 /// What a late call says.
 const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
 
-/// A runtime that answers nothing after the handshake, and a client.
+/// A runtime that responds nothing after the handshake, and a client.
 async fn silent(request_timeout: Duration) -> (Server<Told>, CriRuntime) {
     let tables = Tables {
         containers: vec![container("c")],

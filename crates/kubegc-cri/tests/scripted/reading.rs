@@ -288,14 +288,14 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 id: String::new(),
                 ..container("")
             },
-            "ListContainers: half an answer: container web (?): id is missing",
+            "ListContainers: an incomplete response: container web (?): id is missing",
         ),
         (
             wire::Container {
                 pod_sandbox_id: String::new(),
                 ..container("0123456789abcdef")
             },
-            "ListContainers: half an answer: container web (0123456789abc): pod_sandbox_id is missing",
+            "ListContainers: an incomplete response: container web (0123456789abc): pod_sandbox_id is missing",
         ),
         (
             wire::Container {
@@ -303,14 +303,14 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 metadata: None,
                 ..container("c1")
             },
-            "ListContainers: half an answer: container c1: image_ref is missing",
+            "ListContainers: an incomplete response: container c1: image_ref is missing",
         ),
         (
             wire::Container {
                 created_at: 8,
                 ..whole()
             },
-            "ListContainers: half an answer: container web (whole): id is listed twice, differently",
+            "ListContainers: an incomplete response: container web (whole): id is listed twice, differently",
         ),
     ] {
         let server = listing(vec![whole(), broken], Vec::new(), Vec::new());
@@ -322,21 +322,21 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 id: String::new(),
                 ..sandbox("")
             },
-            "ListPodSandbox: half an answer: sandbox web-0 (?): id is missing",
+            "ListPodSandbox: an incomplete response: sandbox web-0 (?): id is missing",
         ),
         (
             wire::PodSandbox {
                 metadata: None,
                 ..sandbox("s1")
             },
-            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, and no label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and no label names the pod",
         ),
         (
             wire::PodSandbox {
                 metadata: Some(wire::PodSandboxMetadata::default()),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, and no label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and no label names the pod",
         ),
         (
             wire::PodSandbox {
@@ -344,21 +344,21 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 labels: pod_labels("uid-0"),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: half an answer: sandbox s1: metadata.uid is missing, though a label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, though a label names the pod",
         ),
         (
             wire::PodSandbox {
                 labels: pod_labels("uid-1"),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: half an answer: sandbox web-0 (s1): metadata.uid is not the uid that the label names",
+            "ListPodSandbox: an incomplete response: sandbox web-0 (s1): metadata.uid is not the uid that the label names",
         ),
         (
             wire::PodSandbox {
                 state: 1,
                 ..sandbox("whole")
             },
-            "ListPodSandbox: half an answer: sandbox web-0 (whole): id is listed twice, differently",
+            "ListPodSandbox: an incomplete response: sandbox web-0 (whole): id is listed twice, differently",
         ),
     ] {
         let server = listing(Vec::new(), vec![sandbox("whole"), broken], Vec::new());
@@ -370,15 +370,18 @@ async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
                 repo_tags: vec!["web:1".to_owned()],
                 ..image("")
             },
-            "ListImages: half an answer: image web:1: id is missing",
+            "ListImages: an incomplete response: image web:1: id is missing",
         ),
-        (image(""), "ListImages: half an answer: image ?: id is missing"),
+        (
+            image(""),
+            "ListImages: an incomplete response: image ?: id is missing",
+        ),
         (
             wire::Image {
                 pinned: true,
                 ..image("sha256:whole")
             },
-            "ListImages: half an answer: image whole: id is listed twice, differently",
+            "ListImages: an incomplete response: image whole: id is listed twice, differently",
         ),
     ] {
         let server = listing(Vec::new(), Vec::new(), vec![image("sha256:whole"), broken]);

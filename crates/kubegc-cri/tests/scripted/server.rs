@@ -1,4 +1,4 @@
-//! A runtime behind a real socket: a backend that answers, and a script of what goes wrong in front of it.
+//! A runtime behind a real socket: a backend that responds, and a script of what goes wrong in front of it.
 
 use std::{
     fmt::Debug,
@@ -24,7 +24,7 @@ use crate::{
     wire,
 };
 
-/// Whoever answers, as long as the script lets it.
+/// The server, as long as the script lets it.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync + 'static {
     async fn version(&self) -> Result<wire::VersionResponse, Status>;
@@ -49,7 +49,7 @@ pub(crate) enum Act {
     Fail(Code, &'static str),
     /// It is not carried out, and the connection is cut.
     Cut,
-    /// It is carried out, and the connection is cut before the answer.
+    /// It is carried out, and the connection is cut before the response.
     CutAfter,
     /// What it asks to be removed is removed by somebody else just before, so that it is not found.
     Vanish,
@@ -158,7 +158,7 @@ impl<B> Clone for Front<B> {
 }
 
 impl<B> Front<B> {
-    async fn answer<Q: Debug, A>(
+    async fn respond<Q: Debug, A>(
         &self,
         method: &'static str,
         request: &Request<Q>,
@@ -196,9 +196,9 @@ impl<B> Front<B> {
     }
 }
 
-/// Answers of the two services. Each method: its name, its message, its answer, and who gives it.
+/// Responses of the two services. Each method: its name, its messages, and the expression of the response.
 macro_rules! serve {
-    ($service:path { $($method:ident $name:literal $request:ident $response:ident: |$backend:ident, $message:ident| $answer:expr;)* }) => {
+    ($service:path { $($method:ident $name:literal $request:ident $response:ident: |$backend:ident, $message:ident| $value:expr;)* }) => {
         #[async_trait]
         impl<B: Backend> $service for Front<B> {
             $(
@@ -207,8 +207,8 @@ macro_rules! serve {
                     request: Request<wire::$request>,
                 ) -> Result<Response<wire::$response>, Status> {
                     let ($backend, $message) = (&self.backend, request.get_ref().clone());
-                    let answer = async move { let _ = &$message; Ok($answer) };
-                    self.answer($name, &request, answer).await
+                    let response = async move { let _ = &$message; Ok($value) };
+                    self.respond($name, &request, response).await
                 }
             )*
         }

@@ -1,4 +1,4 @@
-//! A backend that answers from tables of wire messages, whatever they say.
+//! A backend that responds from tables of wire messages, whatever they say.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ pub(crate) struct Tables {
     pub(crate) status: wire::StatusResponse,
     pub(crate) sandboxes: Vec<wire::PodSandbox>,
     pub(crate) containers: Vec<wire::Container>,
-    /// By container id; `None` is an answer without a status.
+    /// By container id; `None` is a response without a status.
     pub(crate) statuses: BTreeMap<String, Option<wire::ContainerStatus>>,
     pub(crate) images: Vec<wire::Image>,
     pub(crate) file_systems: wire::ImageFsInfoResponse,

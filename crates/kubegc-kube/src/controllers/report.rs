@@ -140,11 +140,11 @@ impl Reporter {
         let (controller, request) = (performed.controller, &performed.request);
         let is_event = matches!(request, Request::Event(_));
         if !is_event {
-            let answer = performed.result.as_ref().err().map_or("applied", error_name);
+            let outcome = performed.result.as_ref().err().map_or("applied", error_name);
             let labels = [
                 ("controller", controller),
                 ("request", request_name(request)),
-                ("answer", answer),
+                ("outcome", outcome),
             ];
             counter!(names::CONTROLLER_REQUESTS, &labels).increment(1);
             if !self.is_dry_run {

@@ -18,7 +18,7 @@ use self::{
 };
 use crate::store::{
     JSON,
-    http::{Ask, send},
+    http::{HttpRequest, send},
     unreadable,
     url::Url,
 };
@@ -58,11 +58,11 @@ enum Root {
 
 async fn root(client: &Client, path: &str) -> Result<Root, StoreError> {
     let url = Url::path(path);
-    let body = match send(client, Ask::get(&url, AGGREGATED)).await {
+    let body = match send(client, HttpRequest::get(&url, AGGREGATED)).await {
         Ok(body) => body,
         // Older servers know no such media type, and some refuse instead of passing it over.
         Err(StoreError::Refused { code: 406, .. } | StoreError::UnsupportedMediaType) => {
-            send(client, Ask::get(&url, JSON)).await?
+            send(client, HttpRequest::get(&url, JSON)).await?
         }
         Err(StoreError::NotFound | StoreError::Refused { code: 403, .. }) => return Ok(Root::Absent),
         Err(error) => return Err(error),
@@ -83,24 +83,24 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, StoreError> {
 /// Requests the resources of each group version.
 async fn classic(client: &Client, list: Groups) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut asked = Vec::new();
+    let mut versions = Vec::new();
     for group in list.groups {
         for version in &group.versions {
-            asked.push((group.name.clone(), version.version.clone(), group.preferred()));
+            versions.push((group.name.clone(), version.version.clone(), group.preferred()));
         }
     }
-    let asked = asked.into_iter().filter(|(_, version, _)| !version.is_empty());
-    let answers = stream::iter(asked.map(|(group, version, preferred)| async move {
+    let versions = versions.into_iter().filter(|(_, version, _)| !version.is_empty());
+    let responses = stream::iter(versions.map(|(group, version, preferred)| async move {
         let path = if group.is_empty() {
             format!("/api/{version}")
         } else {
             format!("/apis/{group}/{version}")
         };
-        let answer = send(client, Ask::get(&Url::path(&path), JSON)).await;
-        let resources = answer.and_then(|body| read::<ResourceList>(&body));
+        let response = send(client, HttpRequest::get(&Url::path(&path), JSON)).await;
+        let resources = response.and_then(|body| read::<ResourceList>(&body));
         if let Err(error) = &resources {
             let api_version = join_api_version(&group, &version);
-            tracing::warn!(api_version, %error, "a group version cannot be asked for its resources");
+            tracing::warn!(api_version, %error, "a group version has resources that cannot be read");
         }
         let resources = resources
             .map(ResourceList::resources)
@@ -111,8 +111,8 @@ async fn classic(client: &Client, list: Groups) -> Vec<Group> {
         (group, Version { version, resources }, preferred)
     }));
     // In their order, which decides which version is preferred.
-    let mut answers = answers.buffered(GROUPS_AT_A_TIME);
-    while let Some((name, version, preferred)) = answers.next().await {
+    let mut responses = responses.buffered(GROUPS_AT_A_TIME);
+    while let Some((name, version, preferred)) = responses.next().await {
         match groups.last_mut() {
             Some(group) if group.name == name => group.versions.push(version),
             _ => groups.push(Group {

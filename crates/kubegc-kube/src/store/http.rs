@@ -24,7 +24,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// One request.
-pub(crate) struct Ask<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a Url,
     pub(crate) accept: &'a str,
@@ -33,7 +33,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) about: Option<&'a str>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> HttpRequest<'a> {
     pub(crate) fn get(url: &'a Url, accept: &'a str) -> Self {
         Self {
             method: Method::GET,
@@ -52,19 +52,19 @@ impl<'a> Ask<'a> {
 }
 
 /// Sends a request and reads its whole response.
-pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreError> {
-    let span = tracing::debug_span!("call", method = %ask.method, url = ask.url.as_str());
+pub(crate) async fn send(client: &Client, request: HttpRequest<'_>) -> Result<Bytes, StoreError> {
+    let span = tracing::debug_span!("request", method = %request.method, url = request.url.as_str());
     async {
-        let (method, about) = (ask.method.clone(), ask.about);
+        let (method, about) = (request.method.clone(), request.about);
         let whole = async {
-            let (parts, body) = open(client, ask, false).await?.into_parts();
+            let (parts, body) = open(client, request, false).await?.into_parts();
             let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
             let body = body.map_err(|error| unknown(&*error))?.to_bytes();
             match (judge(parts.status, &parts.headers, &body), about) {
                 (Err(StoreError::NotFound), Some(name)) if !proves_absence(&body, name) => {
                     Err(StoreError::Refused {
                         code: 404,
-                        message: "the answer does not say that this object does not exist".to_owned(),
+                        message: "the response does not say that this object does not exist".to_owned(),
                         retry_after: None,
                     })
                 }
@@ -72,17 +72,17 @@ pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreEr
                 (Ok(()), _) => Ok(body),
             }
         };
-        let answer = tokio::time::timeout(TIMEOUT, whole).await.unwrap_or_else(|_| {
+        let response = tokio::time::timeout(TIMEOUT, whole).await.unwrap_or_else(|_| {
             crate::metrics::request("<error>", &method);
             Err(StoreError::Unknown {
-                message: format!("no answer within {} s", TIMEOUT.as_secs()),
+                message: format!("no response within {} s", TIMEOUT.as_secs()),
             })
         });
-        match &answer {
-            Ok(_) => tracing::debug!("answered"),
+        match &response {
+            Ok(_) => tracing::debug!("responded"),
             Err(error) => tracing::debug!(%error, "failed"),
         }
-        answer
+        response
     }
     .instrument(span)
     .await
@@ -91,37 +91,37 @@ pub(crate) async fn send(client: &Client, ask: Ask<'_>) -> Result<Bytes, StoreEr
 /// Sends a request and returns its response as a stream, with an unchecked status.
 pub(crate) async fn open(
     client: &Client,
-    ask: Ask<'_>,
+    request: HttpRequest<'_>,
     plain: bool,
 ) -> Result<http::Response<Body>, StoreError> {
-    let method = ask.method.clone();
-    let mut request = Request::builder()
-        .method(ask.method)
-        .uri(ask.url.as_str())
-        .header(header::ACCEPT, ask.accept)
+    let method = request.method.clone();
+    let mut head = Request::builder()
+        .method(request.method)
+        .uri(request.url.as_str())
+        .header(header::ACCEPT, request.accept)
         .header(header::USER_AGENT, USER_AGENT);
     if plain {
         // A watch is read line by line as it comes.
-        request = request.header(header::ACCEPT_ENCODING, "identity");
+        head = head.header(header::ACCEPT_ENCODING, "identity");
     }
-    let body = match ask.content {
+    let body = match request.content {
         Some((media_type, content)) => {
-            request = request.header(header::CONTENT_TYPE, media_type);
+            head = head.header(header::CONTENT_TYPE, media_type);
             Body::from(content)
         }
         None => Body::empty(),
     };
-    let request = request.body(body).map_err(|error| StoreError::Refused {
+    let built = head.body(body).map_err(|error| StoreError::Refused {
         code: 400,
-        message: format!("{} cannot be sent: {error}", ask.url.as_str()),
+        message: format!("{} cannot be sent: {error}", request.url.as_str()),
         retry_after: None,
     })?;
-    let answer = client.send(request).await;
-    match &answer {
-        Ok(answer) => crate::metrics::request(answer.status().as_str(), &method),
+    let response = client.send(built).await;
+    match &response {
+        Ok(response) => crate::metrics::request(response.status().as_str(), &method),
         Err(_) => crate::metrics::request("<error>", &method),
     }
-    answer.map_err(|error| match &error {
+    response.map_err(|error| match &error {
         kube::Error::Api(status) => of_status(status),
         _ => unknown(&error),
     })

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::{
-    http::{Ask, judge, open, send},
+    http::{HttpRequest, judge, open, send},
     url::Url,
     watch::Watch,
 };
@@ -140,7 +140,7 @@ impl KubeStore {
         body: Vec<u8>,
     ) -> Result<ObjectMeta, StoreError> {
         let url = self.write_url(url);
-        let ask = Ask {
+        let request = HttpRequest {
             method,
             url: &url,
             accept: META,
@@ -148,8 +148,8 @@ impl KubeStore {
             about: Some(name),
         };
         // The write was performed; an unreadable response leaves its outcome unknown.
-        let answer = send(&self.client, ask).await?;
-        wire::object(&answer).map_err(unreadable)
+        let response = send(&self.client, request).await?;
+        wire::object(&response).map_err(unreadable)
     }
 
     async fn list_meta(
@@ -186,8 +186,8 @@ impl KubeStore {
                 Some(token) => url.clone().query("limit", PAGE_OBJECTS).query("continue", token),
                 None => freshness.first_page(url.clone()),
             };
-            match send(&self.client, Ask::get(&next, accept)).await {
-                Ok(answer) => match page(&answer, token.is_none())? {
+            match send(&self.client, HttpRequest::get(&next, accept)).await {
+                Ok(response) => match page(&response, token.is_none())? {
                     Some(more) if token.as_ref() == Some(&more) => {
                         return Err(unreadable("the list repeats an earlier continue token"));
                     }
@@ -221,14 +221,14 @@ impl KubeStore {
         if !since.is_empty() {
             url = url.query("resourceVersion", since.as_str());
         }
-        let opening = open(&self.client, Ask::get(&url, accept), true);
-        let answer = tokio::time::timeout(http::TIMEOUT, opening).await;
-        let answer = answer.unwrap_or_else(|_| {
+        let opening = open(&self.client, HttpRequest::get(&url, accept), true);
+        let response = tokio::time::timeout(http::TIMEOUT, opening).await;
+        let response = response.unwrap_or_else(|_| {
             Err(StoreError::Unknown {
                 message: "the watch was not opened in time".to_owned(),
             })
         })?;
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = response.into_parts();
         if parts.status.is_success() {
             return Ok((body, seconds));
         }
@@ -243,7 +243,7 @@ impl KubeStore {
 
 pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
     StoreError::Unknown {
-        message: format!("the answer cannot be read: {problem}"),
+        message: format!("the response cannot be read: {problem}"),
     }
 }
 
@@ -368,8 +368,8 @@ impl ObjectStore for KubeStore {
 
     async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, None)?;
-        let answer = send(&self.client, Ask::get(&url, META).about(address.name)).await?;
-        let meta = wire::object(&answer).map_err(unreadable)?;
+        let response = send(&self.client, HttpRequest::get(&url, META).about(address.name)).await?;
+        let meta = wire::object(&response).map_err(unreadable)?;
         if *meta.name != *address.name || *meta.namespace != *address.namespace {
             return Err(unreadable(format_args!(
                 "it is about {}/{}",
@@ -416,19 +416,19 @@ impl ObjectStore for KubeStore {
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         let url = url::object(address, None)?;
-        let ask = Ask {
+        let request = HttpRequest {
             method: Method::DELETE,
             url: &url,
             accept: META,
             content: Some((JSON, delete_body(options, self.dry)?)),
             about: Some(address.name),
         };
-        let answer = send(&self.client, ask).await?;
-        let status: wire::WireStatus = serde_json::from_slice(&answer).map_err(unreadable)?;
+        let response = send(&self.client, request).await?;
+        let status: wire::WireStatus = serde_json::from_slice(&response).map_err(unreadable)?;
         if status.kind.as_deref() == Some("Status") {
             return Ok(Deleted::Gone);
         }
-        wire::object(&answer).map(deleted).map_err(unreadable)
+        wire::object(&response).map(deleted).map_err(unreadable)
     }
 
     async fn patch(
@@ -455,7 +455,7 @@ impl ObjectStore for KubeStore {
         finalizers: &[Arc<str>],
     ) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, None)?;
-        let whole = send(&self.client, Ask::get(&url, JSON).about(address.name)).await?;
+        let whole = send(&self.client, HttpRequest::get(&url, JSON).about(address.name)).await?;
         let mut whole: Value = serde_json::from_slice(&whole).map_err(unreadable)?;
         let Some(meta) = whole.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Err(unreadable("the object has no metadata"));
@@ -480,7 +480,7 @@ impl ObjectStore for KubeStore {
 
     async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
         let url = url::object(address, None)?;
-        let whole = send(&self.client, Ask::get(&url, JSON).about(address.name)).await?;
+        let whole = send(&self.client, HttpRequest::get(&url, JSON).about(address.name)).await?;
         Ok(whole.to_vec())
     }
 
@@ -565,13 +565,13 @@ impl ObjectStore for KubeStore {
             return Err(StoreError::NotFound);
         }
         let url = url::collection(resource, namespace)?;
-        let ask = Ask {
+        let request = HttpRequest {
             method: Method::DELETE,
             url: &url,
             accept: META_LIST,
             content: Some((JSON, delete_body(options, self.dry)?)),
             about: None,
         };
-        send(&self.client, ask).await.map(drop)
+        send(&self.client, request).await.map(drop)
     }
 }

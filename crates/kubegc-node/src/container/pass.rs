@@ -49,7 +49,7 @@ pub struct Pass {
     plan: PlanOf<Policy>,
     at: usize,
     stopped: bool,
-    asked: bool,
+    requested: bool,
     failed: Vec<Failed>,
 }
 
@@ -61,16 +61,16 @@ impl Pass {
             plan,
             at: 0,
             stopped: false,
-            asked: false,
+            requested: false,
             failed: Vec::new(),
         }
     }
 
     /// Processes the result of the last step, and returns the next. Without a result the same step is
     /// returned again.
-    pub fn next(&mut self, answer: Option<Result<(), RuntimeError>>) -> Step {
-        if let Some(answer) = answer.filter(|_| self.asked) {
-            self.take(answer);
+    pub fn next(&mut self, response: Option<Result<(), RuntimeError>>) -> Step {
+        if let Some(response) = response.filter(|_| self.requested) {
+            self.take(response);
         }
         let Some(Action::Remove {
             container,
@@ -78,10 +78,10 @@ impl Pass {
             ..
         }) = self.plan.actions.get(self.at)
         else {
-            self.asked = false;
+            self.requested = false;
             return Step::Done;
         };
-        self.asked = true;
+        self.requested = true;
         let container = Arc::clone(container);
         match stop_first {
             Some(grace_seconds) if !self.stopped => Step::Stop {
@@ -92,11 +92,11 @@ impl Pass {
         }
     }
 
-    fn take(&mut self, answer: Result<(), RuntimeError>) {
+    fn take(&mut self, response: Result<(), RuntimeError>) {
         let action = &self.plan.actions[self.at];
         let Action::Remove { stop_first, .. } = action;
         let stopping = stop_first.is_some() && !self.stopped;
-        match answer {
+        match response {
             Ok(()) if stopping => {
                 self.stopped = true;
                 return;

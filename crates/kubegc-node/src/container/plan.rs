@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Inventory, Order,
-    pod::{PodGone, content_removable_at, runtime_removable_at},
+    pod::{PodEnd, content_removable_at, runtime_removable_at},
 };
 
 /// Grace period in seconds of a container without annotations, and the minimum of any.
@@ -97,7 +97,7 @@ impl Choice<'_> {
                 continue;
             };
             if pods.sources_ready {
-                self.remove_beyond(at, 0, RemovedBecause::PodGone(gone));
+                self.remove_beyond(at, 0, RemovedBecause::PodEnded(gone));
             } else {
                 self.unready.push(at);
             }
@@ -107,7 +107,7 @@ impl Choice<'_> {
         count(self.actions.len() - before)
     }
 
-    fn pod_gone(&self, state: Option<PodState>) -> Option<PodGone> {
+    fn pod_gone(&self, state: Option<PodState>) -> Option<PodEnd> {
         let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
         content_removable_at(pods, state, semantics).or_else(|| match self.policy.occasion {
             Occasion::Periodic => None,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{PlannedAction, node_facts::Container};
 
-use crate::{GoDuration, pod::PodGone};
+use crate::{GoDuration, pod::PodEnd};
 
 /// An action of a container plan.
 #[expect(
@@ -60,7 +60,7 @@ impl PlannedAction for Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemovedBecause {
     /// The remains of its pod can be removed: the whole unit is removed.
-    PodGone(PodGone),
+    PodEnded(PodEnd),
     /// Its unit exceeds its limit.
     UnitLimit {
         /// The limit of each unit.
@@ -85,7 +85,7 @@ impl RemovedBecause {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::PodGone(_) => "PodGone",
+            Self::PodEnded(_) => "PodEnded",
             Self::UnitLimit { .. } => "UnitLimit",
             Self::EvenShare { .. } => "EvenShare",
             Self::NodeLimit { .. } => "NodeLimit",
@@ -212,7 +212,7 @@ impl Summary {
 impl fmt::Display for RemovedBecause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodGone(gone) => write!(f, "its pod is {}", gone.as_str()),
+            Self::PodEnded(gone) => write!(f, "its pod is {}", gone.as_str()),
             Self::UnitLimit { per_unit_max } => {
                 write!(f, "beyond {per_unit_max} of its pod and container name")
             }

@@ -1,4 +1,4 @@
-//! A runtime that performs approved actions only: for tools that show a plan, ask for approval, and then
+//! A runtime that performs approved actions only: for tools that show a plan, request approval, and then
 //! perform it.
 //!
 //! The node can change between approval and execution. A pass lists again and can find more; removals without

@@ -52,10 +52,10 @@ impl Node<'_> {
                 .extend(actions.map(|action| dry(NodeAction::Container(action))));
         }
         let mut pass = container::Pass::new(report.containers.clone());
-        let mut answer = None;
+        let mut response = None;
         // Terminates: at most two steps for each action of the plan.
         loop {
-            answer = match pass.next(answer) {
+            response = match pass.next(response) {
                 container::Step::Stop {
                     container,
                     grace_seconds,

@@ -7,7 +7,7 @@ use kubegc_core::{RuntimeError, Timestamp};
 use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
 use crate::{
     Inventory, Listing, Unlisted,
-    image::{Answer, Pass, Step, Task},
+    image::{Pass, Response, Step, Task},
     semantics::behavior,
 };
 
@@ -46,22 +46,22 @@ impl Node<'_> {
         let mut pass = Pass::new(self.settings.image, task, records, since, now);
         let mut step = pass.next(None);
         if step == Step::Measure {
-            step = pass.next(Some(Answer::Measured(self.measure().await)));
+            step = pass.next(Some(Response::Measured(self.measure().await)));
         }
         if step == Step::List {
             listing = self.list().await;
             let at = self.world.clock.now();
-            step = pass.next(Some(Answer::Listed {
+            step = pass.next(Some(Response::Listed {
                 inventory: &listing,
                 at,
             }));
         }
         // Terminates: each image is removed at most twice, and the disk is measured once.
         loop {
-            let answer = match step {
+            let response = match step {
                 // Listed above, and only once.
                 Step::List | Step::Done => break,
-                Step::Measure => Answer::Measured(self.measure().await),
+                Step::Measure => Response::Measured(self.measure().await),
                 Step::Remove(action) => {
                     let result = self.remove_image(&action).await;
                     let outcome = match &result {
@@ -73,10 +73,10 @@ impl Node<'_> {
                         action: NodeAction::Image(action),
                         outcome,
                     });
-                    Answer::Removed(result)
+                    Response::Removed(result)
                 }
             };
-            step = pass.next(Some(answer));
+            step = pass.next(Some(response));
         }
         let plan = pass.finish();
         if !self.settings.dry_run {

@@ -31,10 +31,10 @@ impl Node<'_> {
         O: Future<Output = Result<(Observations, Timestamp), String>>,
     {
         let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
-        let mut answer = None;
+        let mut response = None;
         // Terminates: each function runs once, and the node is measured once.
         let verdict = loop {
-            answer = match pass.next(answer) {
+            response = match pass.next(response) {
                 eviction::Step::Run(function) => {
                     let error = match function {
                         Function::DeleteAllUnusedContainers => {
@@ -51,9 +51,9 @@ impl Node<'_> {
                         }
                     };
                     ran.push((function, error.clone()));
-                    Some(eviction::Answer::Ran(error.map_or(Ok(()), Err)))
+                    Some(eviction::Response::Ran(error.map_or(Ok(()), Err)))
                 }
-                eviction::Step::Measure => Some(eviction::Answer::Measured(measure().await)),
+                eviction::Step::Measure => Some(eviction::Response::Measured(measure().await)),
                 eviction::Step::Done(verdict) => break verdict,
             };
         };

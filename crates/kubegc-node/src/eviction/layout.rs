@@ -22,7 +22,7 @@ impl FileSystems {
     /// Derives the facts from devices and mount points. The mount points are those of the first file system
     /// of each list in CRI's `ImageFsInfo`.
     #[must_use]
-    pub fn told_by(
+    pub fn of_mount_points(
         root_device: Option<&str>,
         image_device: Option<&str>,
         image_mount: Option<&str>,

@@ -1,6 +1,6 @@
 //! Planner for the reclaim of a node under pressure before it evicts pods ([N4.1](crate::rules#n4-1)).
 //!
-//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one round: it selects the threshold to answer
+//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one round: it selects the threshold to act on
 //! and its functions. [`Pass`] runs them one by one and evaluates the new measurement.
 //!
 //! # Guarantees
@@ -26,7 +26,7 @@ mod threshold;
 pub use amount::{Amount, Percent};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use pass::{Answer, EvictionReason, FunctionFailed, Pass, Step, StillMet, Verdict, pod_grace_seconds};
+pub use pass::{EvictionReason, FunctionFailed, Pass, Response, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
 pub use signal::{NodeCondition, Resource, Signal};

@@ -115,10 +115,10 @@ impl Threshold {
     #[must_use]
     pub fn is_met(&self, observations: &Observations, reclaim: MinimumReclaim) -> Option<bool> {
         let observation = observations.measured(self.signal)?;
-        let mut asked = self.value.of(observation.capacity);
+        let mut threshold = self.value.of(observation.capacity);
         if let (MinimumReclaim::Enforced, Some(amount)) = (reclaim, self.minimum_reclaim) {
-            asked = asked.plus(amount.of(observation.capacity));
+            threshold = threshold.plus(amount.of(observation.capacity));
         }
-        Some(asked > Quantity::binary_si(observation.available))
+        Some(threshold > Quantity::binary_si(observation.available))
     }
 }

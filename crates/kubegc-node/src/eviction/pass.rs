@@ -24,9 +24,9 @@ pub enum Step {
 }
 
 /// The result of a step.
-#[expect(clippy::exhaustive_enums, reason = "one answer for each question")]
+#[expect(clippy::exhaustive_enums, reason = "one response for each request")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum Response {
     /// The result of the function.
     Ran(Result<(), String>),
     /// The measurements and their time; or the error.
@@ -133,15 +133,15 @@ enum Stage {
 /// ```
 /// use kubegc_core::{KubernetesVersion, Timestamp};
 /// use kubegc_node::{PolicySpec, Semantics};
-/// use kubegc_node::eviction::{Answer, Function, Layout, Observation, Pass, Signal, Step, Thresholds, Verdict};
+/// use kubegc_node::eviction::{Response, Function, Layout, Observation, Pass, Signal, Step, Thresholds, Verdict};
 /// let thresholds = Thresholds::new(&PolicySpec::default(), Semantics::default()).unwrap();
 /// let mut pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
 /// assert_eq!(pass.next(None), Step::Run(Function::DeleteUnusedImages));
-/// assert_eq!(pass.next(Some(Answer::Ran(Ok(())))), Step::Measure);
+/// assert_eq!(pass.next(Some(Response::Ran(Ok(())))), Step::Measure);
 /// let disk = Observation { available: 40, capacity: 100, at: None };
 /// let measured = [(Signal::ImageFsAvailable, disk)].into_iter().collect();
-/// let answer = Answer::Measured(Ok((measured, Timestamp::EPOCH)));
-/// assert_eq!(pass.next(Some(answer)), Step::Done(Verdict::NoEviction));
+/// let response = Response::Measured(Ok((measured, Timestamp::EPOCH)));
+/// assert_eq!(pass.next(Some(response)), Step::Done(Verdict::NoEviction));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
@@ -151,7 +151,7 @@ pub struct Pass {
     reclaim: MinimumReclaim,
     stage: Stage,
     /// Whether a step was returned that can have a result.
-    asked: bool,
+    requested: bool,
     failed: Vec<FunctionFailed>,
     findings: Vec<Kept<Subject, Reason>>,
 }
@@ -180,7 +180,7 @@ impl Pass {
                 MinimumReclaim::Ignored
             },
             stage,
-            asked: false,
+            requested: false,
             failed: Vec::new(),
             findings: Vec::new(),
         }
@@ -188,9 +188,9 @@ impl Pass {
 
     /// Processes the result of the last step and returns the next. `None` returns it again; so does the
     /// result of another step, which changes nothing.
-    pub fn next(&mut self, answer: Option<Answer>) -> Step {
-        match (&self.stage, answer.filter(|_| self.asked)) {
-            (Stage::Run(position), Some(Answer::Ran(outcome))) => {
+    pub fn next(&mut self, response: Option<Response>) -> Step {
+        match (&self.stage, response.filter(|_| self.requested)) {
+            (Stage::Run(position), Some(Response::Ran(outcome))) => {
                 let (position, next) = (*position, *position + 1);
                 if let (Err(message), Some(function)) = (outcome, self.functions.get(position)) {
                     self.failed.push(FunctionFailed {
@@ -204,12 +204,12 @@ impl Pass {
                     Stage::Measure
                 };
             }
-            (Stage::Measure, Some(Answer::Measured(measured))) => {
+            (Stage::Measure, Some(Response::Measured(measured))) => {
                 self.stage = Stage::Done(self.judge(measured));
             }
             _ => {}
         }
-        self.asked = true;
+        self.requested = true;
         match &self.stage {
             // The position is below the number of functions; otherwise only the measurement would be left.
             Stage::Run(position) => self

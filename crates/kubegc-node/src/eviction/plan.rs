@@ -1,4 +1,4 @@
-//! The plan of one round of eviction: the threshold to answer, and its reclaim functions
+//! The plan of one round of eviction: the threshold to act on, and its reclaim functions
 //! ([N4.4](crate::rules#n4-4) to [N4.7](crate::rules#n4-7)).
 
 use std::{collections::BTreeSet, fmt};
@@ -49,7 +49,7 @@ impl fmt::Display for Reclaim {
     }
 }
 
-/// The threshold that a round answers.
+/// The threshold that a round acts on.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trigger {

@@ -72,7 +72,7 @@ pub enum Reason {
         /// The signal that it is copied from.
         from: Signal,
     },
-    /// A threshold of the same urgency is also met and has other functions. Upstream can answer either of
+    /// A threshold of the same urgency is also met and has other functions. Upstream can choose either of
     /// them.
     OrderIsRandom {
         /// The signal of the other threshold.
@@ -104,7 +104,7 @@ impl fmt::Display for Reason {
             Self::OrderIsRandom { other } => {
                 write!(
                     f,
-                    "{other} is as urgent and calls for something else; upstream may answer either"
+                    "{other} is as urgent and calls for something else; upstream may choose either"
                 )
             }
         }

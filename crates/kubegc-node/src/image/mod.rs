@@ -47,5 +47,5 @@ pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
 pub use reason::{Action, Hook, Reason, RemovedBecause, Subject, Summary};
 pub use records::{Record, Records};
-pub use step::{Answer, Step};
+pub use step::{Response, Step};
 pub use task::Task;

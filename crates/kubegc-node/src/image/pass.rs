@@ -9,7 +9,7 @@ use super::{
     Action, Arithmetic, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
     choice::{Candidate, Choice, Fate},
     detect::detect,
-    step::{Answer, Outcome, Step, Wanted},
+    step::{Outcome, Response, Step, Wanted},
     usage::{Usage, usage},
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
@@ -98,8 +98,8 @@ impl<'a> Pass<'a> {
 
     /// Processes the result of the last step, and returns the next. The result of another step is ignored,
     /// and the same step returned again.
-    pub fn next(&mut self, answer: Option<Answer<'a>>) -> Step {
-        match self.next_wanted(answer) {
+    pub fn next(&mut self, response: Option<Response<'a>>) -> Step {
+        match self.next_wanted(response) {
             Wanted::Listing => Step::List,
             Wanted::Measurement => Step::Measure,
             Wanted::Removal => match self.outcome.actions.last() {
@@ -111,11 +111,11 @@ impl<'a> Pass<'a> {
     }
 
     /// The same, with the action left in place: it is the last of the outcome.
-    pub(super) fn next_wanted(&mut self, answer: Option<Answer<'a>>) -> Wanted {
-        match (self.state, answer) {
-            (State::Listing, Some(Answer::Listed { inventory, at })) => self.listed(inventory, at),
-            (State::Measuring, Some(Answer::Measured(measured))) => self.measured(measured),
-            (State::Removing { at, by_age }, Some(Answer::Removed(result))) => {
+    pub(super) fn next_wanted(&mut self, response: Option<Response<'a>>) -> Wanted {
+        match (self.state, response) {
+            (State::Listing, Some(Response::Listed { inventory, at })) => self.listed(inventory, at),
+            (State::Measuring, Some(Response::Measured(measured))) => self.measured(measured),
+            (State::Removing { at, by_age }, Some(Response::Removed(result))) => {
                 self.removed(at, by_age, result);
             }
             _ => {}

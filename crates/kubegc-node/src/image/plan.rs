@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
-use super::{Action, Answer, Hook, Pass, Policy, Reason, Subject, Summary, Task, choice::Fate, step::Wanted};
+use super::{
+    Action, Hook, Pass, Policy, Reason, Response, Subject, Summary, Task, choice::Fate, step::Wanted,
+};
 use crate::{GoDuration, Inventory};
 
 impl Planner for Policy {
@@ -17,13 +19,13 @@ impl Planner for Policy {
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
         let records = inventory.image_records.clone();
         let mut pass = Pass::new(*self, self.task, records, inventory.images_watched_since, now);
-        let mut answer = None;
+        let mut response = None;
         // Terminates: a pass lists once, measures once, and removes each image at most twice.
         loop {
-            answer = match pass.next_wanted(answer) {
-                Wanted::Listing => Some(Answer::Listed { inventory, at: now }),
-                Wanted::Measurement => Some(Answer::Measured(inventory.image_file_system.clone())),
-                Wanted::Removal => Some(Answer::Removed(Ok(()))),
+            response = match pass.next_wanted(response) {
+                Wanted::Listing => Some(Response::Listed { inventory, at: now }),
+                Wanted::Measurement => Some(Response::Measured(inventory.image_file_system.clone())),
+                Wanted::Removal => Some(Response::Removed(Ok(()))),
                 Wanted::Nothing => return pass.finish(),
             };
         }

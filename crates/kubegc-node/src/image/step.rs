@@ -9,20 +9,20 @@ use crate::{Event, Inventory, Listing};
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// List images and containers, and pass in [`Answer::Listed`].
+    /// List images and containers, and pass in [`Response::Listed`].
     List,
-    /// Measure the image file system, and pass in [`Answer::Measured`].
+    /// Measure the image file system, and pass in [`Response::Measured`].
     Measure,
-    /// Perform an action, and pass in [`Answer::Removed`].
+    /// Perform an action, and pass in [`Response::Removed`].
     Remove(Action),
     /// The pass is complete.
     Done,
 }
 
 /// The result of a step.
-#[expect(clippy::exhaustive_enums, reason = "one answer for each step")]
+#[expect(clippy::exhaustive_enums, reason = "one response for each step")]
 #[derive(Clone, Debug)]
-pub enum Answer<'a> {
+pub enum Response<'a> {
     /// The listings.
     Listed {
         /// The listings. Only images, containers, volumes and the sandbox image are used.

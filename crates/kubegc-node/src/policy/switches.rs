@@ -54,7 +54,7 @@ impl fmt::Display for SwitchReason {
 }
 
 /// Whether something is on, and the reason.
-#[expect(clippy::exhaustive_structs, reason = "an answer and its reason")]
+#[expect(clippy::exhaustive_structs, reason = "a value and its reason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
     /// Whether it is on.

@@ -112,7 +112,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             &[],
         ),
         (
-            "nobody answers",
+            "nothing responds",
             |_| Err(RuntimeError::refused("device busy")),
             Some(log::Reason::SourcesNotReady),
             &["list pods: device busy"],

@@ -137,7 +137,7 @@ proptest! {
             let plan = thresholds.plan(&facts, now);
             prop_assert_eq!(&plan, &thresholds.plan(&facts, now));
             let effective = thresholds.effective(layout);
-            // A hard threshold and a soft one without grace period can be equal: one answer is for both.
+            // A hard threshold and a soft one without grace period can be equal: one response is for both.
             let trigger = plan.summary.trigger.as_ref().filter(|trigger| !trigger.functions.is_empty());
             let is_answered = |threshold: &&Threshold| trigger.is_some_and(|trigger| trigger.threshold == **threshold);
             let answered = effective.iter().filter(is_answered).count();

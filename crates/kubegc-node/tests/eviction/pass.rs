@@ -8,14 +8,14 @@ pub(super) fn run(
     outcomes: &[Result<(), String>],
     after: Result<Observations, String>,
 ) -> (Vec<Function>, Verdict, Pass) {
-    let (mut ran, mut outcomes, mut answer) = (Vec::new(), outcomes.iter().cloned(), None);
+    let (mut ran, mut outcomes, mut response) = (Vec::new(), outcomes.iter().cloned(), None);
     loop {
-        answer = Some(match pass.next(answer) {
+        response = Some(match pass.next(response) {
             Step::Run(function) => {
                 ran.push(function);
-                Answer::Ran(outcomes.next().unwrap_or(Ok(())))
+                Response::Ran(outcomes.next().unwrap_or(Ok(())))
             }
-            Step::Measure => Answer::Measured(after.clone().map(|measured| (measured, at(1_000)))),
+            Step::Measure => Response::Measured(after.clone().map(|measured| (measured, at(1_000)))),
             Step::Done(verdict) => return (ran, verdict, pass),
         });
     }
@@ -207,10 +207,10 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
 fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
-    let measured = || Some(Answer::Measured(Ok((Observations::default(), at(1)))));
-    let ran = || Some(Answer::Ran(Ok(())));
+    let measured = || Some(Response::Measured(Ok((Observations::default(), at(1)))));
+    let ran = || Some(Response::Ran(Ok(())));
     let mut pass = Pass::new(&thresholds, Layout::Single, disk);
-    for (answer, expected) in [
+    for (response, expected) in [
         (ran(), Step::Run(C)),
         (None, Step::Run(C)),
         (measured(), Step::Run(C)),
@@ -221,7 +221,7 @@ fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
         (ran(), Step::Done(Verdict::NoEviction)),
         (None, Step::Done(Verdict::NoEviction)),
     ] {
-        assert_eq!(pass.next(answer.clone()), expected, "after {answer:?}");
+        assert_eq!(pass.next(response.clone()), expected, "after {response:?}");
     }
 }
 

@@ -214,12 +214,12 @@ fn next_at_says_when_time_alone_changes_a_plan() {
 #[test]
 fn a_pass_passes_over_answers_to_other_steps() {
     let node = full(&[("a", 900), ("b", 900)]);
-    let listing = Answer::Listed {
+    let listing = Response::Listed {
         inventory: &node,
         at: at(900),
     };
-    let measurement = || Answer::Measured(Ok(file_system(1_000, 0)));
-    let done = || Answer::Removed(Ok(()));
+    let measurement = || Response::Measured(Ok(file_system(1_000, 0)));
+    let done = || Response::Removed(Ok(()));
     let mut pass = Pass::new(
         newest(),
         Task::Collect,

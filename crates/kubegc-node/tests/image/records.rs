@@ -348,11 +348,11 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
     let mut pass = Pass::new(newest(), Task::Detect, Records::default(), at(0), at(5));
     assert_eq!(pass.next(None), Step::List);
     assert!(!pass.has_listed());
-    let answer = Answer::Listed {
+    let response = Response::Listed {
         inventory: &node,
         at: at(8),
     };
-    assert_eq!(pass.next(Some(answer)), Step::Done);
+    assert_eq!(pass.next(Some(response)), Step::Done);
     assert!(pass.has_listed());
     let got = pass
         .records()
@@ -414,7 +414,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
     let node = full(&[("a", 900)]);
     let mut undated = Pass::new(newest(), Task::Detect, Records::default(), at(0), at(5)).undated();
     undated.next(None);
-    undated.next(Some(Answer::Listed {
+    undated.next(Some(Response::Listed {
         inventory: &node,
         at: at(5),
     }));

@@ -325,12 +325,12 @@ fn n3_50_equal_errors_occur_once_and_in_their_first_order() {
             at(900),
         );
         pass.next(None);
-        pass.next(Some(Answer::Listed {
+        pass.next(Some(Response::Listed {
             inventory: &node,
             at: at(900),
         }));
         for text in texts {
-            pass.next(Some(Answer::Removed(Err(RuntimeError::refused(text)))));
+            pass.next(Some(Response::Removed(Err(RuntimeError::refused(text)))));
         }
         assert_eq!(pass.next(None), Step::Done);
         assert!(

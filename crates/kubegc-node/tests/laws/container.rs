@@ -164,14 +164,14 @@ fn ids(actions: &[Action]) -> Vec<&str> {
 /// Performs a plan step by step; `fails` determines the results.
 fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (Vec<(String, bool)>, usize) {
     let mut pass = Pass::new(plan.clone());
-    let (mut steps, mut answer) = (Vec::new(), None);
+    let (mut steps, mut response) = (Vec::new(), None);
     loop {
-        let (container, stops) = match pass.next(answer.take()) {
+        let (container, stops) = match pass.next(response.take()) {
             Step::Stop { container, .. } => (container, true),
             Step::Remove { container } => (container, false),
             Step::Done => break,
         };
-        answer = Some(if fails(&container, stops) {
+        response = Some(if fails(&container, stops) {
             Err(RuntimeError::refused("busy"))
         } else {
             Ok(())
@@ -275,7 +275,7 @@ proptest! {
         let plan = case.plan();
         let stays = |container: &Container| plan.actions.iter().all(|action| action.container().id != container.id);
         for action in &plan.actions {
-            if action.reason().as_str() == "PodGone" {
+            if action.reason().as_str() == "PodEnded" {
                 continue;
             }
             let goes = action.container();
@@ -384,7 +384,7 @@ fn the_generator_reaches_every_step_and_reason() {
     assert_reached(
         &reached(&a_case(), 1_000, names),
         &[
-            "PodGone",
+            "PodEnded",
             "UnitLimit",
             "EvenShare",
             "NodeLimit",

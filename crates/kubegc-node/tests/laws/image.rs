@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Answer, Arithmetic, Error, Pass, Policy, Reason, Record, Step, Subject, Task, Thresholds,
+        Action, Arithmetic, Error, Pass, Policy, Reason, Record, Response, Step, Subject, Task, Thresholds,
     },
     semantics::gate,
 };
@@ -207,17 +207,17 @@ impl Case {
             since,
             at(NOW),
         );
-        let mut answer = None;
+        let mut response = None;
         loop {
-            answer = match pass.next(answer) {
-                Step::List => Some(Answer::Listed {
+            response = match pass.next(response) {
+                Step::List => Some(Response::Listed {
                     inventory: &self.node,
                     at: at(NOW),
                 }),
-                Step::Measure => Some(Answer::Measured(self.node.image_file_system.clone())),
+                Step::Measure => Some(Response::Measured(self.node.image_file_system.clone())),
                 Step::Remove(Action::Remove { image, .. }) => {
                     let busy = fails && self.fails(&image);
-                    Some(Answer::Removed(if busy {
+                    Some(Response::Removed(if busy {
                         Err(RuntimeError::refused("busy"))
                     } else {
                         Ok(())
@@ -404,7 +404,7 @@ proptest! {
             let case = Case { order, ..case.clone() };
             let mut pass = Pass::new(case.policy(), Task::DeleteUnused, case.node.image_records.clone(), at(0), at(NOW));
             pass.next(None);
-            pass.next(Some(Answer::Listed { inventory: &case.node, at: at(NOW) }));
+            pass.next(Some(Response::Listed { inventory: &case.node, at: at(NOW) }));
             pass.candidates().iter().map(|candidate| (candidate.last_used, candidate.first_detected)).collect::<Vec<_>>()
         };
         let keys = (keys(Order::Total), keys(Order::Listing));

@@ -2,7 +2,6 @@
 
 mod container;
 mod image;
-mod pod_directory;
 mod sandbox_and_log;
 
 use std::collections::{BTreeMap, BTreeSet};

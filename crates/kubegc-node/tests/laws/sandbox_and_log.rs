@@ -233,7 +233,7 @@ fn the_generator_reaches_every_reason() {
     assert_reached(
         &reached(&a_case(), 500, names),
         &[
-            "PodGone",
+            "PodEnded",
             "Superseded",
             "Ready",
             "HasContainers",
