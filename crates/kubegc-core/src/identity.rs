@@ -6,7 +6,10 @@
 
 use std::{borrow::Borrow, cmp::Ordering, fmt, hash, str, sync::Arc};
 
-/// The uid of an object: 16 bytes if the text is a canonical UUID, otherwise the text itself.
+use smol_str::SmolStr;
+
+/// The uid of an object: 16 bytes if the text is a canonical UUID, otherwise the text itself. Texts of up to
+/// 23 bytes need no allocation.
 ///
 /// Equality, order and hash are those of the text, so uids from different sources are equal regardless of
 /// their form. An empty uid is an ordinary value; API servers never assign it.
@@ -16,7 +19,7 @@ pub struct Uid(Repr);
 #[derive(Clone)]
 enum Repr {
     Uuid([u8; 16]),
-    Text(Arc<str>),
+    Text(SmolStr),
 }
 
 /// The text of a [`Uid`], on the stack if it is a UUID.

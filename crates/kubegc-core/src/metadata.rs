@@ -8,6 +8,7 @@ use std::{
 };
 
 use smallvec::SmallVec;
+use smol_str::SmolStr;
 
 use crate::{
     Timestamp, Uid,
@@ -84,7 +85,7 @@ pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
     derive(serde::Serialize, serde::Deserialize),
     serde(transparent)
 )]
-pub struct ResourceVersion(Arc<str>);
+pub struct ResourceVersion(SmolStr);
 
 impl ResourceVersion {
     /// Reads a version.

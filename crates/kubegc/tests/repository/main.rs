@@ -1,6 +1,7 @@
-//! Checks of the whole repository: architecture, language, READMEs, rules.
+//! Checks of the whole repository: architecture, language, public items, READMEs, rules.
 
 mod architecture;
 mod language;
+mod public_api;
 mod readme;
 mod rules;

@@ -1,0 +1,468 @@
+//! The public items of each package that is published, listed in its `public-api.txt`.
+//!
+//! A change of the surface changes the list, so a review sees it. To write the lists anew, run
+//! `UPDATE_EXPECT=1 cargo test -p kubegc --test repository public_api`. Items that macros generate are missing.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use syn::{
+    Attribute, Expr, ExprInfer, Fields, ImplItem, Item, ItemImpl, ItemUse, TraitItem, Type, TypeInfer,
+    UseTree, Visibility, punctuated::Punctuated, visit_mut::VisitMut,
+};
+
+/// The names of a module and of those around it, from the root of the crate.
+type Module = Vec<String>;
+
+/// The parsed source of a crate.
+#[derive(Default)]
+struct Source {
+    modules: BTreeMap<Module, Vec<Item>>,
+    /// The implementations of each type of the crate, as they are listed.
+    implementations: BTreeMap<(Module, String), Vec<Item>>,
+}
+
+/// One name that a `use` declares: `None` for `*`.
+struct Import {
+    path: Vec<String>,
+    name: Option<String>,
+}
+
+impl Source {
+    fn of(lib: &Path) -> Self {
+        let mut source = Self::default();
+        source.read(Module::new(), lib);
+        source.implementations = source.all_implementations();
+        source
+    }
+
+    fn read(&mut self, module: Module, file: &Path) {
+        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let folder = file.parent().expect("a folder");
+        let below = match stem {
+            "lib" | "mod" => folder.to_owned(),
+            stem => folder.join(stem),
+        };
+        self.add(module, parsed.items, &below);
+    }
+
+    /// Adds the items of a module whose submodules are files in a folder.
+    fn add(&mut self, module: Module, mut items: Vec<Item>, folder: &Path) {
+        items.retain(|item| !attributes(item).iter().any(is_test_or_hidden));
+        for item in &items {
+            let Item::Mod(inner) = item else { continue };
+            let name = inner.ident.to_string();
+            let path = [&module[..], &[name.clone()]].concat();
+            match &inner.content {
+                Some((_, content)) => self.add(path, content.clone(), &folder.join(name)),
+                None => {
+                    let flat = folder.join(format!("{name}.rs"));
+                    let nested = folder.join(&name).join("mod.rs");
+                    self.read(path, if flat.exists() { &flat } else { &nested });
+                }
+            }
+        }
+        self.modules.insert(module, items);
+    }
+
+    fn items(&self, module: &[String]) -> &[Item] {
+        self.modules.get(module).map_or(&[], Vec::as_slice)
+    }
+
+    /// The module that defines the item to which a path leads; `None` outside of the crate.
+    fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<(Module, String)> {
+        let (name, through) = path.split_last()?;
+        let mut at = module.to_vec();
+        for (index, segment) in through.iter().enumerate() {
+            match (index, segment.as_str()) {
+                (0, "crate") => at.clear(),
+                (0, "self") => {}
+                (_, "super") => drop(at.pop()),
+                _ => {
+                    let (mut parent, name) = self.definition(&at, segment, depth)?;
+                    parent.push(name);
+                    at = parent;
+                }
+            }
+        }
+        self.definition(&at, name, depth)
+    }
+
+    /// The module that defines what a name means in a module.
+    fn definition(&self, module: &[String], name: &str, depth: usize) -> Option<(Module, String)> {
+        if depth == 0 {
+            return None;
+        }
+        let items = self.items(module);
+        if items
+            .iter()
+            .any(|item| ident(item).is_some_and(|ident| ident == name))
+        {
+            return Some((module.to_vec(), name.to_owned()));
+        }
+        let imports = items.iter().filter_map(|item| match item {
+            Item::Use(item) => Some(imports(item)),
+            _ => None,
+        });
+        imports.flatten().find_map(|import| match import.name {
+            Some(known) => (known == name).then(|| self.resolve(module, &import.path, depth - 1))?,
+            None => {
+                let (mut all, last) = self.resolve(module, &import.path, depth - 1)?;
+                all.push(last);
+                self.definition(&all, name, depth - 1)
+            }
+        })
+    }
+
+    /// The public items of a module, as they are seen from outside.
+    fn surface(&self, module: &[String]) -> Vec<Item> {
+        let mut listed: Vec<(String, Vec<Item>)> = Vec::new();
+        for item in self.items(module) {
+            match item {
+                Item::Use(item) if is_public(&item.vis) => {
+                    for import in imports(item) {
+                        listed.extend(self.imported(module, item, &import));
+                    }
+                }
+                item => listed.extend(self.item(module, item).map(|items| (order(item), items))),
+            }
+        }
+        listed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        listed.into_iter().flat_map(|(_, items)| items).collect()
+    }
+
+    fn imported(&self, module: &[String], item: &ItemUse, import: &Import) -> Vec<(String, Vec<Item>)> {
+        let Some((at, name)) = self.resolve(module, &import.path, DEPTH) else {
+            let path = import.path.join("::");
+            let name = import.name.as_deref().unwrap_or("*");
+            let text = match import.path.last() {
+                Some(last) if last == name => format!("pub use {path};"),
+                _ if name == "*" => format!("pub use {path}::*;"),
+                _ => format!("pub use {path} as {name};"),
+            };
+            let mut external: ItemUse = syn::parse_str(&text).expect("a use");
+            external.attrs = kept(&item.attrs);
+            return vec![(name.to_owned(), vec![Item::Use(external)])];
+        };
+        let inner = [&at[..], &[name.clone()]].concat();
+        if import.name.is_none() {
+            return vec![(format!("*{name}"), self.surface(&inner))];
+        }
+        let found = self.items(&at).iter();
+        let found = found.filter(|item| ident(item).is_some_and(|ident| ident == name));
+        let listed = found.filter_map(|item| Some((order(item), self.item(&at, item)?)));
+        listed.collect()
+    }
+
+    /// A public item without its private parts, with its implementations; `None` if it is not public.
+    fn item(&self, module: &[String], item: &Item) -> Option<Vec<Item>> {
+        let mut item = item.clone();
+        let visibility = match &mut item {
+            Item::Const(item) => &item.vis,
+            Item::Enum(item) => &item.vis,
+            Item::Fn(item) => &item.vis,
+            Item::Mod(item) => &item.vis,
+            Item::Static(item) => &item.vis,
+            Item::Struct(item) => &item.vis,
+            Item::Trait(item) => &item.vis,
+            Item::Type(item) => &item.vis,
+            Item::Union(item) => &item.vis,
+            Item::Macro(item)
+                if item
+                    .attrs
+                    .iter()
+                    .any(|attribute| attribute.path().is_ident("macro_export")) =>
+            {
+                item.mac.tokens = "() => {}".parse().expect("an empty macro");
+                &Visibility::Public(syn::token::Pub::default())
+            }
+            _ => return None,
+        };
+        if !is_public(visibility) {
+            return None;
+        }
+        if let Item::Mod(inner) = &mut item {
+            let path = [module, &[inner.ident.to_string()]].concat();
+            inner.content = Some((syn::token::Brace::default(), self.surface(&path)));
+            inner.semi = None;
+            inner.attrs = kept(&inner.attrs);
+            return Some(vec![item]);
+        }
+        Skeleton.visit_item_mut(&mut item);
+        let name = ident(&item)?;
+        let implementations = self.implementations.get(&(module.to_vec(), name));
+        let implementations = implementations.into_iter().flatten().cloned();
+        Some([item].into_iter().chain(implementations).collect())
+    }
+
+    fn all_implementations(&self) -> BTreeMap<(Module, String), Vec<Item>> {
+        let mut found: BTreeMap<_, Vec<Item>> = BTreeMap::new();
+        for (module, items) in &self.modules {
+            for item in items {
+                let Item::Impl(implementation) = item else {
+                    continue;
+                };
+                let path = path_of(&implementation.self_ty).unwrap_or_default();
+                if let Some(target) = self.resolve(module, &path, DEPTH)
+                    && let Some(listed) = self.implementation(module, implementation)
+                {
+                    found.entry(target).or_default().push(Item::Impl(listed));
+                }
+            }
+        }
+        for items in found.values_mut() {
+            items.sort_by_cached_key(print);
+        }
+        found
+    }
+
+    /// The public functions of a type, or the trait that it implements; `None` if there are none.
+    fn implementation(&self, module: &[String], implementation: &ItemImpl) -> Option<ItemImpl> {
+        let mut implementation = implementation.clone();
+        if let Some((_, path, _)) = &implementation.trait_ {
+            let path: Vec<_> = path
+                .segments
+                .iter()
+                .map(|segment| segment.ident.to_string())
+                .collect();
+            let known = self.resolve(module, &path, DEPTH);
+            let is_private = known.is_some_and(|(at, name)| {
+                let mut items = self.items(&at).iter();
+                items
+                    .any(|item| matches!(item, Item::Trait(one) if one.ident == name && !is_public(&one.vis)))
+            });
+            implementation
+                .items
+                .retain(|item| matches!(item, ImplItem::Type(_)));
+            Skeleton.visit_item_impl_mut(&mut implementation);
+            return (!is_private).then_some(implementation);
+        }
+        implementation.items.retain(|item| match item {
+            ImplItem::Fn(item) => is_public(&item.vis) && !item.attrs.iter().any(is_test_or_hidden),
+            ImplItem::Const(item) => is_public(&item.vis),
+            _ => false,
+        });
+        Skeleton.visit_item_impl_mut(&mut implementation);
+        (!implementation.items.is_empty()).then_some(implementation)
+    }
+}
+
+/// The longest chain of re-exports that is followed.
+const DEPTH: usize = 16;
+
+/// Removes what is not part of the surface: bodies, values, private fields and most attributes.
+struct Skeleton;
+
+impl VisitMut for Skeleton {
+    fn visit_attributes_mut(&mut self, attributes: &mut Vec<Attribute>) {
+        *attributes = kept(attributes);
+    }
+
+    fn visit_block_mut(&mut self, block: &mut syn::Block) {
+        block.stmts.clear();
+    }
+
+    fn visit_fields_mut(&mut self, fields: &mut Fields) {
+        match fields {
+            Fields::Named(fields) => {
+                let named = std::mem::take(&mut fields.named).into_iter();
+                let is_seen = |field: &syn::Field| is_public(&field.vis);
+                fields.named = named.filter(is_seen).collect::<Punctuated<_, _>>();
+            }
+            Fields::Unnamed(fields) => {
+                for field in fields.unnamed.iter_mut().filter(|field| !is_public(&field.vis)) {
+                    field.ty = Type::Infer(TypeInfer {
+                        underscore_token: syn::token::Underscore::default(),
+                    });
+                }
+            }
+            Fields::Unit => {}
+        }
+        syn::visit_mut::visit_fields_mut(self, fields);
+    }
+
+    fn visit_variant_mut(&mut self, variant: &mut syn::Variant) {
+        // The fields of a variant have its visibility.
+        variant.attrs = kept(&variant.attrs);
+        for field in &mut variant.fields {
+            field.attrs = kept(&field.attrs);
+        }
+    }
+
+    fn visit_item_const_mut(&mut self, item: &mut syn::ItemConst) {
+        item.attrs = kept(&item.attrs);
+        *item.expr = unnamed();
+    }
+
+    fn visit_item_static_mut(&mut self, item: &mut syn::ItemStatic) {
+        item.attrs = kept(&item.attrs);
+        *item.expr = unnamed();
+    }
+
+    fn visit_impl_item_const_mut(&mut self, item: &mut syn::ImplItemConst) {
+        item.attrs = kept(&item.attrs);
+        item.expr = unnamed();
+    }
+
+    fn visit_item_trait_mut(&mut self, item: &mut syn::ItemTrait) {
+        item.items.retain(|item| match item {
+            TraitItem::Fn(item) => !item.attrs.iter().any(is_test_or_hidden),
+            _ => true,
+        });
+        syn::visit_mut::visit_item_trait_mut(self, item);
+    }
+}
+
+fn unnamed() -> Expr {
+    Expr::Infer(ExprInfer {
+        attrs: Vec::new(),
+        underscore_token: syn::token::Underscore::default(),
+    })
+}
+
+/// The attributes that change what a user can do with an item.
+fn kept(attributes: &[Attribute]) -> Vec<Attribute> {
+    let names = ["cfg", "cfg_attr", "derive", "non_exhaustive"];
+    let is_kept = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
+    let is_lint = |attribute: &&Attribute| print_attribute(attribute).contains("expect(");
+    let attributes = attributes.iter().filter(is_kept);
+    attributes
+        .filter(|attribute| !is_lint(attribute))
+        .cloned()
+        .collect()
+}
+
+fn print_attribute(attribute: &Attribute) -> String {
+    match &attribute.meta {
+        syn::Meta::List(list) => list.tokens.to_string().replace(' ', ""),
+        syn::Meta::Path(_) | syn::Meta::NameValue(_) => String::new(),
+    }
+}
+
+fn is_test_or_hidden(attribute: &Attribute) -> bool {
+    let text = print_attribute(attribute);
+    (attribute.path().is_ident("cfg") && matches!(&*text, "test" | "doctest"))
+        || (attribute.path().is_ident("doc") && text == "hidden")
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+fn ident(item: &Item) -> Option<String> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Mod(item) => &item.ident,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}
+
+/// The place of an item in a list: modules last.
+fn order(item: &Item) -> String {
+    let name = ident(item).unwrap_or_default();
+    match item {
+        Item::Mod(_) => format!("~{name}"),
+        _ => name,
+    }
+}
+
+fn path_of(ty: &Type) -> Option<Vec<String>> {
+    match ty {
+        Type::Path(path) => {
+            let segments = path.path.segments.iter();
+            Some(segments.map(|segment| segment.ident.to_string()).collect())
+        }
+        Type::Reference(reference) => path_of(&reference.elem),
+        _ => None,
+    }
+}
+
+fn imports(item: &ItemUse) -> Vec<Import> {
+    let mut found = Vec::new();
+    let mut pending = vec![(Vec::new(), &item.tree)];
+    while let Some((path, tree)) = pending.pop() {
+        let with = |name: &syn::Ident| [&path[..], &[name.to_string()]].concat();
+        match tree {
+            UseTree::Path(inner) => pending.push((with(&inner.ident), &inner.tree)),
+            UseTree::Group(group) => pending.extend(group.items.iter().map(|tree| (path.clone(), tree))),
+            UseTree::Glob(_) => found.push(Import { path, name: None }),
+            UseTree::Name(name) if name.ident == "self" => {
+                let name = path.last().cloned();
+                found.push(Import { path, name });
+            }
+            UseTree::Name(name) => found.push(Import {
+                path: with(&name.ident),
+                name: Some(name.ident.to_string()),
+            }),
+            UseTree::Rename(rename) => found.push(Import {
+                path: with(&rename.ident),
+                name: Some(rename.rename.to_string()),
+            }),
+        }
+    }
+    found
+}
+
+fn print(item: &Item) -> String {
+    prettyplease::unparse(&syn::File {
+        shebang: None,
+        attrs: Vec::new(),
+        items: vec![item.clone()],
+    })
+}
+
+#[test]
+fn public_items_are_listed() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
+    let mut folders: Vec<PathBuf> = fs::read_dir(crates)
+        .expect("the crates")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    folders.sort();
+    let mut listed = 0;
+    for folder in folders {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        let items = Source::of(&folder.join("src/lib.rs")).surface(&[]);
+        let text = prettyplease::unparse(&syn::File {
+            shebang: None,
+            attrs: Vec::new(),
+            items,
+        });
+        expect_test::expect_file![folder.join("public-api.txt")].assert_eq(&text);
+        listed += 1;
+    }
+    assert!(listed > 10, "only {listed} packages are published");
+}
