@@ -60,7 +60,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
     let mut settings = Settings::new(version).as_upstream();
     settings.discovery_period = None;
     let mut collector = Collector::new(settings);
-    let (mut now, mut seen, mut told) = (Timestamp::EPOCH, server.revision(), Vec::new());
+    let (mut now, mut seen, mut reported) = (Timestamp::EPOCH, server.revision(), Vec::new());
     let (mut monitors, mut is_listed) = (BTreeMap::new(), false);
     loop {
         match collector.poll_output() {
@@ -77,7 +77,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
             }
             Output::Unwatch(_) => {}
             Output::Event(warning) => {
-                told.push(format!("warning for {}: {warning}", warning.dependent.short()))
+                reported.push(format!("warning for {}: {warning}", warning.dependent.short()))
             }
             Output::Call(call) => {
                 let response = perform(&mut server, &call.request);
@@ -146,8 +146,8 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
     let left: Vec<_> = left
         .map(|object| format!("{}/{}", object.meta.namespace, object.meta.name))
         .collect();
-    told.insert(0, left.join(" "));
-    Ok(told)
+    reported.insert(0, left.join(" "));
+    Ok(reported)
 }
 
 /// Performs a call. Nothing here has finalizers or two owners, so the collector only reads and deletes.

@@ -75,15 +75,15 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     };
     let mut kubelet = Node::new(world, settings.clone());
     at_once(kubelet.detect_images());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
 
     clock.set(at("09:50")?);
     for tag in ROLLOUT {
         node.pull(&ImageSpec::new(tag).layer(tag, 3 * GB))?;
     }
-    told.push(("09:50", vec![format!("pulled {}", ROLLOUT.join(", "))]));
+    reported.push(("09:50", vec![format!("pulled {}", ROLLOUT.join(", "))]));
     clock.set(at("09:55")?);
-    told.push(("09:55", pass(&mut kubelet)));
+    reported.push(("09:55", pass(&mut kubelet)));
 
     // The next kubelet remembers nothing. Its first pass comes too early: the disk has not been measured yet.
     clock.set(at("09:58")?);
@@ -107,20 +107,20 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     let image = node.image(ROLLOUT[0]).ok_or("it was pulled")?;
     let seen = first_detected(kubelet.records(), &image.id);
     lines.push(format!("first look at images: first detected {seen}"));
-    told.push(("09:58", lines));
+    reported.push(("09:58", lines));
     clock.set(at("10:03")?);
-    told.push(("10:03", pass(&mut kubelet)));
+    reported.push(("10:03", pass(&mut kubelet)));
 
     clock.set(at("10:10")?);
     let there = ROLLOUT.iter().filter(|tag| node.image(tag).is_some()).count();
-    told.push((
+    reported.push((
         "10:10",
         vec![format!(
             "the rollout finds {there} of its {} images",
             ROLLOUT.len()
         )],
     ));
-    Ok(told)
+    Ok(reported)
 }
 
 /// A pass over images: what went, what stays though it is unused, and why.

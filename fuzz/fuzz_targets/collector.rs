@@ -95,8 +95,8 @@ impl Run {
     }
 
     fn tell(&mut self, input: Input) {
-        let told = self.collector.handle(self.now, input);
-        assert_eq!(told, Ok(()), "an input that can be meant");
+        let reported = self.collector.handle(self.now, input);
+        assert_eq!(reported, Ok(()), "an input that can be meant");
     }
 
     fn watch(&mut self, choices: &mut Choices<'_>) {
@@ -246,16 +246,16 @@ impl Run {
                 let open: BTreeSet<CallId> = self.calls.iter().map(|(id, _)| *id).collect();
                 if let Some(&call) = self.made.difference(&open).next() {
                     let response = Response::NotFound;
-                    let told = self.collector.handle(self.now, Input::Response { call, response });
-                    assert_eq!(told, Err(Misuse::UnknownCall(call)));
+                    let reported = self.collector.handle(self.now, Input::Response { call, response });
+                    assert_eq!(reported, Err(Misuse::UnknownCall(call)));
                 }
             }
             _ if self.now > Timestamp::EPOCH => {
                 // The collector need not have seen this time yet.
                 self.tell(Input::Tick);
                 let fingerprint = self.collector.fingerprint();
-                let told = self.collector.handle(Timestamp::EPOCH, Input::Tick);
-                assert!(matches!(told, Err(Misuse::TimeWentBack { .. })), "{told:?}");
+                let reported = self.collector.handle(Timestamp::EPOCH, Input::Tick);
+                assert!(matches!(reported, Err(Misuse::TimeWentBack { .. })), "{reported:?}");
                 assert_eq!(self.collector.fingerprint(), fingerprint);
                 return;
             }

@@ -1,4 +1,4 @@
-//! Reads any bytes as a document of a node, strictly and leniently, told apart and by name: no panic, and nothing that was read in part counts as whole.
+//! Reads any bytes as a document of a node, strictly and leniently, with the kind detected and given: no panic, and nothing that was read in part counts as whole.
 #![no_main]
 
 use kubegc_core::{KubernetesVersion, Planner, Timestamp};

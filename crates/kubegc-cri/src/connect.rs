@@ -148,8 +148,8 @@ impl CriRuntime {
             return Ok(last);
         }
         found.push(last);
-        let told = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
-        let found = found.into_iter().map(told).collect();
+        let reported = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
+        let found = found.into_iter().map(reported).collect();
         Err(if tried.is_empty() {
             ConnectError::Ambiguous { found }
         } else {
@@ -177,19 +177,19 @@ async fn version(
         version: KUBELET_API_VERSION.to_owned(),
     };
     let method = Method::reads("Version");
-    let told = call(method, "", timeout, request, |request| async move {
+    let reported = call(method, "", timeout, request, |request| async move {
         client.version(request).await
     })
     .await
     .map_err(|failure| failed(endpoint, "runtime.v1.RuntimeService", method, timeout, failure))?;
     let version = RuntimeVersion {
-        name: told.runtime_name.into(),
-        version: told.runtime_version.into(),
-        api_version: told.runtime_api_version.into(),
+        name: reported.runtime_name.into(),
+        version: reported.runtime_version.into(),
+        api_version: reported.runtime_api_version.into(),
     };
     let path = endpoint.path().to_owned();
     let empty = [
-        ("version", &*told.version),
+        ("version", &*reported.version),
         ("runtime_name", &version.name),
         ("runtime_version", &version.version),
         ("runtime_api_version", &version.api_version),

@@ -72,11 +72,11 @@ impl CriRuntime {
 }
 
 fn read(response: StatusResponse) -> Option<RuntimeStatus> {
-    let conditions = response.status?.conditions.into_iter().map(|told| Condition {
-        kind: told.r#type.into(),
-        status: told.status,
-        reason: told.reason.into(),
-        message: told.message.into(),
+    let conditions = response.status?.conditions.into_iter().map(|reported| Condition {
+        kind: reported.r#type.into(),
+        status: reported.status,
+        reason: reported.reason.into(),
+        message: reported.message.into(),
     });
     Some(RuntimeStatus {
         conditions: conditions.collect(),

@@ -293,7 +293,7 @@ async fn a_leader_that_is_none_any_more_begins_nothing_new_and_loses_nothing() {
     sleep(Duration::from_secs(60)).await;
     let deletes = cluster.audit().by("kubegc").verb(Verb::Delete).len();
     assert!(begun > 0 && begun < 60, "in the middle of the cascade: {begun}");
-    // Those under way are told when they end.
+    // Those under way are reported when they end.
     assert!(deletes <= begun + 20, "{begun} and then {deletes}");
     assert!(names(&cluster).len() > 1, "some are left");
     leads.send_replace(true);

@@ -127,11 +127,11 @@ fn images_of_any_time_at_any_time() {
                     "{detected} {used} {now} {age}"
                 );
                 assert_eq!(plan.kept.len(), usize::from(plan.actions.is_empty()));
-                let told = plan
+                let is_found = plan
                     .findings
                     .iter()
                     .any(|found| found.reason == image::Reason::InFuture);
-                assert!(told || detected <= now, "{detected} {now}");
+                assert!(is_found || detected <= now, "{detected} {now}");
                 assert!(
                     plan.next_at.is_none_or(|next| next.as_nanos() > now),
                     "{detected} {used} {now} {age}"
@@ -416,12 +416,12 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
         let plan = images(release("1.36.0")).to(Task::Collect).plan(&node, at(9));
         assert_eq!(plan.actions.len(), goes, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
-        let told = plan
+        let count = plan
             .findings
             .iter()
             .filter(|found| found.reason == image::Reason::SizeOverflow)
             .count();
-        assert_eq!(told, sizes.iter().filter(|size| **size > HUGE).count());
+        assert_eq!(count, sizes.iter().filter(|size| **size > HUGE).count());
         // Upstream's sums wrap: below the wanted amount again, so everything is removed.
         let wraps = sizes.iter().any(|size| *size > HUGE) || sizes[..2] == [100, HUGE];
         let plan = images(release("1.36.0"))

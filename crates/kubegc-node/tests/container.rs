@@ -443,13 +443,13 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
     let node = units(&[("a", &[1, 2, 3]), ("b", &[4]), ("c", &[5])]);
     let plan = policy(limits(2, 2)).plan(&node, at(100));
     assert_eq!(why(&plan), ["UnitLimit", "EvenShare", "NodeLimit"]);
-    let told: Vec<_> = plan
+    let reported: Vec<_> = plan
         .actions
         .iter()
         .map(|action| action.reason().to_string())
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "beyond 2 of its pod and container name",
             "beyond 1 in each unit, the share of 2 on the node",

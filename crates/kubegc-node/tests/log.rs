@@ -40,7 +40,7 @@ fn links(links: &[(&str, LogTarget)]) -> Inventory {
 }
 
 /// The removals, with a `?` before links whose container is read first.
-fn told(plan: &PlanOf<Policy>) -> Vec<String> {
+fn reported(plan: &PlanOf<Policy>) -> Vec<String> {
     plan.actions
         .iter()
         .map(|action| match action {
@@ -144,7 +144,7 @@ fn n2_42_only_the_content_predicate_decides() {
         node.pods = pods(&known);
         node.pods.synced = synced;
         let plan = policy("1.36.0").plan(&node, at(9));
-        assert_eq!(told(&plan).len(), usize::from(goes), "{state:?}");
+        assert_eq!(reported(&plan).len(), usize::from(goes), "{state:?}");
         if !goes {
             assert_eq!(kept(&plan), [("ns_name_p", &Reason::PodExists)]);
         }
@@ -157,7 +157,7 @@ fn n2_41_entries_are_removed_in_the_order_of_names_or_of_the_listing() {
         let plan = policy("1.36.0")
             .ordered(order)
             .plan(&entries(&["b", "c", "a"]), at(9));
-        assert_eq!(told(&plan), goes);
+        assert_eq!(reported(&plan), goes);
     }
 }
 
@@ -171,7 +171,7 @@ fn n2_45_only_dangling_links_are_considered() {
     ] {
         let plan = policy("1.36.0").plan(&links(&[(path, target)]), at(9));
         match outcome {
-            Ok(id) => assert_eq!(told(&plan), [id]),
+            Ok(id) => assert_eq!(reported(&plan), [id]),
             Err(reason) => assert_eq!(kept(&plan), [(path, &reason)]),
         }
         assert_eq!(plan.actions.len() + plan.kept.len(), 1);
@@ -205,7 +205,7 @@ fn n2_46_n2_48_the_id_of_a_link_and_what_is_wrong_with_it() {
         assert_eq!(got.as_deref().map_err(|text| &**text), id, "{path}");
         let plan = policy("1.36.0").plan(&links(&[(path, Missing)]), at(9));
         assert_eq!(
-            told(&plan),
+            reported(&plan),
             [id.map_or_else(|_| path.to_owned(), |id| format!("?{id}"))]
         );
     }
@@ -299,14 +299,14 @@ fn ideas_27_to_35_logs() {
             ("456", PodState::LIVING),
             ("321", PodState::LIVING),
         ]);
-        let mut goes = told(&policy(version).plan(&node, at(9)));
+        let mut goes = reported(&policy(version).plan(&node, at(9)));
         goes.sort();
         assert_eq!(goes, ["012", "789", "a_b_654"], "idea 27 on {version}");
 
         node.pods.sources_ready = false;
         node.log_links = links(&[(dangling, Missing)]).log_links;
         let plan = policy(version).plan(&node, at(9));
-        assert_eq!(told(&plan), ["?0123456789"], "idea 28 on {version}");
+        assert_eq!(reported(&plan), ["?0123456789"], "idea 28 on {version}");
         let waiting = plan
             .kept
             .iter()

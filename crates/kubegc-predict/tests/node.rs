@@ -246,7 +246,7 @@ fn unknown_records_give_two_worlds() {
     for (version, changes, old, restarted) in cases {
         let node = Inventory {
             image_records: Records::default(),
-            // As a reader has it that was told no better.
+            // As a reader has it without other facts.
             images_watched_since: NOW,
             ..node()
         };

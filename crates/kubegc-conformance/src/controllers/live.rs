@@ -289,7 +289,7 @@ impl<'c> Live<'c> {
     }
 
     fn note_unknown(&mut self, missing: &Missing) {
-        // What a failed read or the cloud provider would have told is not known upstream either.
+        // What a failed read or the cloud provider would have reported is not known upstream either.
         if !matches!(missing, Missing::Outside { .. } | Missing::Read { .. }) {
             self.unknown.push(missing.to_string());
         }

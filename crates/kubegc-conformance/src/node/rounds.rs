@@ -102,10 +102,10 @@ fn perform(
         outcome.eviction_order = eviction_order(&pass);
     }
     let plan = pass.finish();
-    let told: Vec<_> = plan.actions.iter().map(|action| attempt(action).0).collect();
+    let reported: Vec<_> = plan.actions.iter().map(|action| attempt(action).0).collect();
     let tried = outcome.removed.len() + outcome.failed.len();
-    if told.len() != tried {
-        return Err(Failure::new("actions", tried.to_string(), told.join(" ")));
+    if reported.len() != tried {
+        return Err(Failure::new("actions", tried.to_string(), reported.join(" ")));
     }
     tell(&mut outcome, &plan.summary);
     *records = plan.summary.records;

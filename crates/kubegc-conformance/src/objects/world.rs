@@ -484,12 +484,12 @@ fn perform(server: &mut ApiServer, request: &Request) -> (u16, Response) {
         Operation::Put { .. } => return (405, Response::Refused { retry_after: None }),
     };
     let object = response.object().map(|object| meta(&object.meta));
-    let told = match response.code {
+    let reported = match response.code {
         ..300 if request.operation == Operation::Get => object.map_or(Response::Unknown, Response::Found),
         ..300 => Response::Applied(object),
         code => kubegc_core::StoreError::from_status(code, "", None).into(),
     };
-    (response.code, told)
+    (response.code, reported)
 }
 
 fn body_of(request: &Request) -> String {

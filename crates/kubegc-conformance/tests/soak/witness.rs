@@ -179,7 +179,7 @@ impl Witness {
         if item.owner_references.is_empty() {
             self.complain(entry, &format!("deleted {} which has no owners", item.uid));
         }
-        // The attempt read the item once before it decided, and once more where it was told of a conflict.
+        // The attempt read the item once before it decided, and once more where it learned of a conflict.
         let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
         let since = reads
             .iter()
@@ -359,7 +359,7 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
     let same_version = entry.resource_version == change.revision.to_string();
     match entry.verb {
         Verb::Create => same_version && change.event_type == EventType::Added,
-        // Who is told of no object is told that it is gone, or of an error in an answer that is lost.
+        // An entry without an object is of a deletion that is complete, or of a request whose response is lost.
         Verb::Delete => {
             change.event_type != EventType::Added
                 && (same_version || (gone && entry.resource_version.is_empty()))

@@ -92,8 +92,12 @@ impl Table {
         }
         let removed = self.base.as_deref().map_or(0, |list| list.removed);
         let changes = self.changed.len().saturating_add(self.added.len());
-        let is_mostly_removed = removed > (self.base().len() / 2).saturating_add(CHANGES_MIN);
-        if is_mostly_removed || changes > self.base().len().saturating_add(CHANGES_MIN) {
+        if removed > (self.base().len() / 2).saturating_add(CHANGES_MIN)
+            && let Some(list) = self.base.as_mut().and_then(Arc::get_mut)
+            && self.changed.is_empty()
+        {
+            list.shrink();
+        } else if changes > self.base().len().saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.records().cloned().collect();
             self.replace(all);
         }
@@ -189,6 +193,14 @@ impl List {
                 _ => {}
             }
         }
+    }
+
+    /// Drops the objects without a record, in place: a copy of a long list would double its memory.
+    fn shrink(&mut self) {
+        self.objects.retain(|listed| listed.record.is_some());
+        self.objects.shrink_to_fit();
+        self.removed = 0;
+        self.by_name = OnceLock::new();
     }
 
     fn position_of(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<usize> {

@@ -75,7 +75,7 @@ pub(crate) fn sandbox(sandbox: &Sandbox) -> String {
 }
 
 /// What was done, in order; where it was not done, why.
-pub(crate) fn told(performed: &[Performed]) -> Vec<String> {
+pub(crate) fn reported(performed: &[Performed]) -> Vec<String> {
     let one = |one: &Performed| {
         let action = match &one.action {
             NodeAction::Container(container::Action::Remove {

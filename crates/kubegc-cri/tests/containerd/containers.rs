@@ -11,7 +11,7 @@ use kubegc_node::{
 };
 
 use crate::{
-    collector::{Known, client, container, oldest_first, settings, told},
+    collector::{Known, client, container, oldest_first, reported, settings},
     daemon::PAUSE,
     host::{Host, LOG_LINKS, POD_LOGS, RUNS, pod},
 };
@@ -84,7 +84,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     let first = node.collect_containers(Occasion::Periodic).await;
     assert_eq!(first.errors, [""; 0]);
     assert_eq!(
-        told(&first.performed),
+        reported(&first.performed),
         [
             "container gone/job#0",
             "container gone/job#1",
@@ -132,7 +132,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
 
     let again = node.collect_containers(Occasion::Periodic).await;
     assert_eq!(
-        (told(&again.performed), again.errors.len()),
+        (reported(&again.performed), again.errors.len()),
         (vec![], 0),
         "nothing is left to do"
     );
@@ -151,13 +151,13 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
         "container web/app#3",
     ];
     assert_eq!(
-        told(&shared.performed),
+        reported(&shared.performed),
         expected.map(|action| format!("{action}: DryRun")),
         "a dry run says what will be done"
     );
     assert_eq!(host.left().await.len(), 7, "and does nothing");
     let done = Node::new(world, few).collect_containers(Occasion::Periodic).await;
-    assert_eq!(told(&done.performed), expected);
+    assert_eq!(reported(&done.performed), expected);
     let oldest = done
         .containers
         .actions
@@ -175,7 +175,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     let young = Node::new(world, none(3600))
         .collect_containers(Occasion::Periodic)
         .await;
-    assert_eq!(told(&young.performed), [""; 0]);
+    assert_eq!(reported(&young.performed), [""; 0]);
     let spared = young
         .containers
         .kept
@@ -191,7 +191,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     let all = Node::new(world, none(0))
         .collect_containers(Occasion::Periodic)
         .await;
-    assert_eq!(told(&all.performed), ["container web/side#1"]);
+    assert_eq!(reported(&all.performed), ["container web/side#1"]);
     assert_eq!(
         host.left().await,
         ["odd/server#0 running", "web/app#4 running"],
@@ -242,7 +242,7 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
     let first = node.collect_containers(Occasion::Periodic).await;
     assert_eq!(first.errors, [""; 0]);
     assert_eq!(
-        told(&first.performed),
+        reported(&first.performed),
         [
             "container gone/job#0",
             "sandbox again#0",
@@ -268,18 +268,18 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
     // Under pressure, what ran to its end goes too; its logs stay.
     let forced = node.collect_containers(Occasion::Forced).await;
     assert_eq!(
-        told(&forced.performed),
+        reported(&forced.performed),
         ["container done/job#0", "sandbox done#0"]
     );
     let again = node.collect_containers(Occasion::Forced).await;
-    assert_eq!(told(&again.performed), [""; 0]);
+    assert_eq!(reported(&again.performed), [""; 0]);
 
     // Where nobody but the runtime is asked, a pod of which nothing runs is gone.
     let pods = ReadySandboxes::new(Arc::new(runtime.clone()));
     let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
     let alone = node.collect_containers(Occasion::Periodic).await;
     assert_eq!(
-        told(&alone.performed),
+        reported(&alone.performed),
         [
             "container again/app#0",
             "sandbox again#1",
@@ -298,5 +298,5 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
     host.stop(&sandbox).await;
     let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
     let unknown = node.collect_containers(Occasion::Forced).await;
-    assert_eq!(told(&unknown.performed), [""; 0]);
+    assert_eq!(reported(&unknown.performed), [""; 0]);
 }

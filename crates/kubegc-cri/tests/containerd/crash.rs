@@ -24,7 +24,7 @@ use kubegc_node::{
 use kubegc_sim::SimClock;
 
 use crate::{
-    collector::{Known, client, container, settings, told},
+    collector::{Known, client, container, reported, settings},
     daemon::{Daemon, PAUSE},
     host::{Host, RUNS, pod},
     oci::ImageSpec,
@@ -207,7 +207,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
             .map(|action| format!("{} exited", container(action.container())))
             .collect();
         assert_eq!(planned.len(), dead);
-        let told = told(&report.performed);
+        let reported = reported(&report.performed);
         if killed.nth <= dead {
             // Without a listing no sandbox is planned.
             assert!(
@@ -218,7 +218,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
                 report.errors
             );
             assert_eq!(report.sandboxes.actions, []);
-            assert!(failures(&report.performed) >= dead - killed.nth, "{told:?}");
+            assert!(failures(&report.performed) >= dead - killed.nth, "{reported:?}");
         }
 
         host.daemon.start_again();
@@ -233,10 +233,10 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
             went.is_subset(&planned),
             "{moment:?}: {went:?} went, {planned:?} was planned"
         );
-        // What was told as done is done; of what was under way the response may be lost.
+        // What was reported as done is done. The responses of requests in flight may be lost.
         let done = planned
             .iter()
-            .filter(|one| told.contains(&format!("container {}", one.replace(" exited", ""))));
+            .filter(|one| reported.contains(&format!("container {}", one.replace(" exited", ""))));
         let done: BTreeSet<String> = done.cloned().collect();
         assert!(done.is_subset(&went), "{done:?} {went:?}");
         let under_way = usize::from(moment == Moment::During);
@@ -255,7 +255,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
     assert_eq!(host.left().await, stays);
     assert_eq!(host.sandboxes_left().await, ["web#0 ready"]);
     let again = collect(&runtime).await;
-    assert_eq!((told(&again.performed), again.errors.len()), (vec![], 0));
+    assert_eq!((reported(&again.performed), again.errors.len()), (vec![], 0));
 }
 
 /// Passes over images.
@@ -303,7 +303,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
         assert!(
             planned >= 2 && failures(&report.performed) >= planned - nth,
             "{:?}",
-            told(&report.performed)
+            reported(&report.performed)
         );
         let error = report.error().expect("some could not be removed");
         assert!(error.contains("errors in image deletion: "), "{error}");
@@ -329,7 +329,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     assert_eq!(last.error(), None);
     assert_eq!(host.image_names().await, stays);
     let again = node.delete_unused_images().await;
-    assert_eq!((told(&again.performed), again.error()), (vec![], None));
+    assert_eq!((reported(&again.performed), again.error()), (vec![], None));
 }
 
 /// All processes are killed, as when a machine loses its power, and only the daemon comes back.
@@ -356,7 +356,7 @@ pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
         let report = Node::new(world, settings(|_| {}))
             .collect_containers(Occasion::Periodic)
             .await;
-        told(&report.performed)
+        reported(&report.performed)
     };
     // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
     // nothing does, and takes the pod for gone as soon as another runs.

@@ -154,7 +154,7 @@ pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) 
         let response: Result<cri::RemoveImageResponse, _> = host.raw.images("RemoveImage", request).await;
         response.map_err(|status| status.message().to_owned())
     };
-    let of_two = remove_any().await.expect_err("which of two is not told");
+    let of_two = remove_any().await.expect_err("two images have the name");
     assert!(of_two.ends_with("ambiguous digest string"), "{of_two}");
     let web = runtime
         .image_id(WEB)

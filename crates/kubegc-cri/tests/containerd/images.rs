@@ -16,7 +16,7 @@ use kubegc_node::{
 use kubegc_sim::SimClock;
 
 use crate::{
-    collector::{Known, client, settings, settings_of, told},
+    collector::{Known, client, reported, settings, settings_of},
     daemon::{PAUSE, ROOT},
     host::{Host, RUNS, pod, until},
     oci::ImageSpec,
@@ -114,7 +114,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
 
     let plenty = node.collect_images().await;
     assert_eq!(
-        (told(&plenty.performed), plenty.error()),
+        (reported(&plenty.performed), plenty.error()),
         (vec![], None),
         "{:?}",
         plenty.plan.summary
@@ -134,7 +134,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     let made = node.collect_images().await;
     assert_eq!(made.error(), None);
     assert_eq!(
-        told(&made.performed),
+        reported(&made.performed),
         [format!("image {NEVER}"), format!("image {FIRST}")]
     );
     assert_eq!(in_use(&made), [DEAD, RUNNING]);
@@ -168,7 +168,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     .await;
     let again = node.collect_images().await;
     assert_eq!(
-        (told(&again.performed), again.error()),
+        (reported(&again.performed), again.error()),
         (vec![], None),
         "{:?}",
         again.plan.summary
@@ -177,7 +177,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
     // So many bytes, whatever the disk says.
     let asked = node.images(Task::Free { bytes: 1 }).await;
     assert_eq!(
-        (told(&asked.performed), asked.error()),
+        (reported(&asked.performed), asked.error()),
         (vec![format!("image {SECOND}")], None)
     );
 }

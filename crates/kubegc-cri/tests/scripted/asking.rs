@@ -11,7 +11,7 @@ use kubegc_cri::{CriRuntime, Options};
 use crate::{
     convert::spec,
     server::{Act, Rule, Server},
-    tables::{Tables, Told, image},
+    tables::{Reported, Tables, image},
     wire,
 };
 
@@ -33,7 +33,7 @@ async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
         log_path: "/var/log/pods/shop_web-0_uid-0/web/2.log".to_owned(),
         ..wire::ContainerStatus::default()
     };
-    let server = Server::start(Told::new(Tables {
+    let server = Server::start(Reported::new(Tables {
         images: vec![
             wire::Image {
                 repo_tags: vec!["pause:3.9".to_owned()],
@@ -49,7 +49,7 @@ async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
         .container_status("c1")
         .await
         .expect("answered")
-        .expect("told");
+        .expect("a response");
     assert_eq!(status.state, ContainerState::Exited);
     assert_eq!(&*status.log_path, "/var/log/pods/shop_web-0_uid-0/web/2.log");
     assert_eq!(
@@ -76,7 +76,7 @@ async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
 
 #[tokio::test]
 async fn health_and_the_sandbox_image_are_reported() {
-    let server = Server::start(Told::default());
+    let server = Server::start(Reported::default());
     let runtime = server.connect().await;
     assert_eq!(
         runtime.status().await,
@@ -111,7 +111,7 @@ async fn health_and_the_sandbox_image_are_reported() {
                 .map(|config| ("config".to_owned(), (*config).to_owned()))
                 .collect(),
         };
-        let status = runtime.status().await.expect("told");
+        let status = runtime.status().await.expect("a response");
         assert_eq!(status.is_ready(), ready);
         assert_eq!(status.sandbox_image.as_deref(), image);
         let network = &status.conditions[0];
@@ -146,7 +146,7 @@ async fn split_file_systems_are_measured_separately() {
     let images = folder.path().join("images");
     std::fs::create_dir(&images).expect("writable");
     let text = images.to_str().expect("UTF-8");
-    let server = Server::start(Told::new(Tables {
+    let server = Server::start(Reported::new(Tables {
         file_systems: wire::ImageFsInfoResponse {
             image_filesystems: vec![usage(text, Some(700)), usage("/nowhere", None)],
             container_filesystems: vec![usage("/proc", Some(0)), wire::FilesystemUsage::default()],
@@ -154,12 +154,12 @@ async fn split_file_systems_are_measured_separately() {
         ..Tables::default()
     }));
     let runtime = server.connect().await;
-    let told = runtime.file_systems().await.expect("told");
-    let [first, nowhere] = &told.images[..] else {
-        panic!("{told:?}")
+    let reported = runtime.file_systems().await.expect("a response");
+    let [first, nowhere] = &reported.images[..] else {
+        panic!("{reported:?}")
     };
-    let [proc, nameless] = &told.containers[..] else {
-        panic!("{told:?}")
+    let [proc, nameless] = &reported.containers[..] else {
+        panic!("{reported:?}")
     };
     assert_eq!(&*first.mountpoint, text);
     assert_eq!(
@@ -180,7 +180,7 @@ async fn split_file_systems_are_measured_separately() {
     );
     assert_eq!(proc.file_system.capacity_bytes, Some(0), "it has no blocks");
 
-    let first = runtime.image_file_system().await.expect("told");
+    let first = runtime.image_file_system().await.expect("a response");
     assert_eq!(
         (first.capacity_bytes, first.used_bytes),
         (steady(&images).0, Some(700))
@@ -213,7 +213,7 @@ async fn file_systems_of_the_host_are_looked_for_below_its_root() {
         ("/above", false),
         ("/missing", false),
     ];
-    let server = Server::start(Told::new(Tables {
+    let server = Server::start(Reported::new(Tables {
         file_systems: wire::ImageFsInfoResponse {
             image_filesystems: cases.iter().map(|(folder, _)| usage(folder, None)).collect(),
             container_filesystems: Vec::new(),
@@ -225,8 +225,8 @@ async fn file_systems_of_the_host_are_looked_for_below_its_root() {
     let runtime = CriRuntime::connect(&server.endpoint(), options)
         .await
         .expect("it speaks CRI v1");
-    let told = runtime.file_systems().await.expect("told");
-    for ((folder, is_known), found) in cases.iter().zip(&told.images) {
+    let reported = runtime.file_systems().await.expect("a response");
+    for ((folder, is_known), found) in cases.iter().zip(&reported.images) {
         // Elsewhere than on Linux links cannot be followed as the host does, and nothing is measured.
         let expected = if *is_known && cfg!(target_os = "linux") {
             steady(&at("images"))
@@ -236,6 +236,11 @@ async fn file_systems_of_the_host_are_looked_for_below_its_root() {
         let known = (found.file_system.capacity_bytes, found.file_system.inodes);
         assert_eq!(known, expected, "{folder}");
     }
-    let elsewhere = server.connect().await.image_file_system().await.expect("told");
+    let elsewhere = server
+        .connect()
+        .await
+        .image_file_system()
+        .await
+        .expect("a response");
     assert_eq!(elsewhere, FileSystem::default());
 }

@@ -10,18 +10,18 @@ use tonic::Code;
 use crate::{
     convert::spec,
     server::{Act, Call, Rule, Server},
-    tables::{Tables, Told, container, image, sandbox},
+    tables::{Reported, Tables, container, image, sandbox},
     wire,
 };
 
 /// A runtime with one of each.
-fn small() -> Server<Told> {
+fn small() -> Server<Reported> {
     let status = wire::ContainerStatus {
         id: "c".to_owned(),
         state: 2,
         ..wire::ContainerStatus::default()
     };
-    Server::start(Told::new(Tables {
+    Server::start(Reported::new(Tables {
         containers: vec![container("c")],
         sandboxes: vec![sandbox("s")],
         images: vec![image("i")],

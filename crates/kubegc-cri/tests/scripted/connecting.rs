@@ -17,7 +17,7 @@ use tonic::Code;
 
 use crate::{
     server::{Act, Call, Rule, Server, Serves},
-    tables::{Tables, Told, version},
+    tables::{Reported, Tables, version},
     wire,
 };
 
@@ -193,14 +193,14 @@ async fn another_protocol_is_an_error_of_its_own() {
     });
     let error = failure(&Endpoint::unix(&path), Options::default()).await;
     let ConnectError::Handshake {
-        path: told,
+        path: reported,
         operation: "Version",
         message,
     } = &error
     else {
         panic!("{error:?}");
     };
-    assert_eq!(told, &path);
+    assert_eq!(reported, &path);
     assert!(
         message.starts_with("rpc error: code = Unavailable desc = connection lost: "),
         "{message}"
@@ -217,7 +217,7 @@ async fn another_protocol_is_an_error_of_its_own() {
 
 #[tokio::test]
 async fn the_handshake_asks_for_the_version_as_the_kubelet_does_and_for_images() {
-    let server = Server::start(Told::default());
+    let server = Server::start(Reported::default());
     let connected = CriRuntime::connect(&server.endpoint(), Options::default())
         .await
         .expect("it speaks CRI v1");
@@ -242,7 +242,7 @@ async fn the_handshake_asks_for_the_version_as_the_kubelet_does_and_for_images()
 #[tokio::test]
 async fn a_runtime_that_tells_half_of_its_version_is_refused() {
     let whole = version("cri-o", "1.30.1", "v1");
-    for (field, told) in [
+    for (field, reported) in [
         (
             "version",
             wire::VersionResponse {
@@ -272,20 +272,20 @@ async fn a_runtime_that_tells_half_of_its_version_is_refused() {
             },
         ),
     ] {
-        let server = Server::start(Told::new(Tables {
-            version: told,
+        let server = Server::start(Reported::new(Tables {
+            version: reported,
             ..Tables::default()
         }));
         let error = failure(&server.endpoint(), Options::default()).await;
         let ConnectError::IncompleteResponse {
             path,
-            field: told,
+            field: reported,
             version,
         } = &error
         else {
             panic!("{error:?}");
         };
-        assert_eq!((path, *told), (&server.path(), field));
+        assert_eq!((path, *reported), (&server.path(), field));
         assert_eq!(
             error.to_string(),
             format!(
@@ -309,7 +309,7 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
             version: version("some", "3.1", api),
             ..Tables::default()
         };
-        let server = Server::start(Told::new(tables));
+        let server = Server::start(Reported::new(tables));
         let connected = CriRuntime::connect(&server.endpoint(), Options::default()).await;
         assert_eq!(connected.is_ok(), speaks, "{api}");
         if let Err(error) = connected {
@@ -329,7 +329,7 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
 async fn a_missing_service_is_named() {
     const WHY: &str = "the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket";
     // As containerd without its CRI plugin says it.
-    let server = Server::start(Told::default());
+    let server = Server::start(Reported::default());
     server.script([Rule::always(
         "Version",
         Act::Fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService"),
@@ -355,7 +355,7 @@ async fn a_missing_service_is_named() {
         (Serves::ImagesOnly, "runtime.v1.RuntimeService"),
         (Serves::RuntimeOnly, "runtime.v1.ImageService"),
     ] {
-        let server = Server::serving(serves, Told::default());
+        let server = Server::serving(serves, Reported::default());
         let error = failure(&server.endpoint(), Options::default()).await;
         let expected = ConnectError::WrongApi {
             path: server.path(),
@@ -368,7 +368,7 @@ async fn a_missing_service_is_named() {
 
 #[tokio::test]
 async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_when_used() {
-    let server = Server::start(Told::default());
+    let server = Server::start(Reported::default());
     server.script([
         Rule::once("ImageFsInfo", 0, Act::Fail(Code::Unknown, "no statistics yet")),
         Rule::always(
@@ -389,7 +389,7 @@ async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_wh
 
 #[tokio::test]
 async fn other_errors_of_the_handshake_are_kept() {
-    let server = Server::start(Told::default());
+    let server = Server::start(Reported::default());
     for (method, act, text) in [
         (
             "Version",
@@ -424,8 +424,8 @@ async fn images_can_be_asked_for_elsewhere() {
         }],
         ..Tables::default()
     };
-    let runtime = Server::serving(Serves::RuntimeOnly, Told::new(tables("here")));
-    let images = Server::serving(Serves::ImagesOnly, Told::new(tables("there")));
+    let runtime = Server::serving(Serves::RuntimeOnly, Reported::new(tables("here")));
+    let images = Server::serving(Serves::ImagesOnly, Reported::new(tables("there")));
     let mut options = Options::default();
     options.image_endpoint = Some(images.endpoint());
     let connected = CriRuntime::connect(&runtime.endpoint(), options.clone())
@@ -450,11 +450,11 @@ async fn images_can_be_asked_for_elsewhere() {
 async fn the_only_runtime_among_known_sockets_is_found() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let missing = Endpoint::unix(folder.path().join("missing.sock"));
-    let containerd = Server::start(Told::default());
-    let disabled = Server::serving(Serves::ImagesOnly, Told::default());
+    let containerd = Server::start(Reported::default());
+    let disabled = Server::serving(Serves::ImagesOnly, Reported::default());
     let link = Endpoint::unix(folder.path().join("link.sock"));
     std::os::unix::fs::symlink(containerd.path(), link.path()).expect("writable");
-    let crio = Server::start(Told::new(Tables {
+    let crio = Server::start(Reported::new(Tables {
         version: version("cri-o", "1.30.1", "v1"),
         ..Tables::default()
     }));
@@ -517,23 +517,23 @@ async fn a_runtime_beside_a_socket_of_which_nothing_is_known_is_not_taken_for_th
     options.connect_timeout = Duration::from_millis(50);
     let silent = Endpoint::unix(folder.path().join("silent.sock"));
     let _never_accepts = UnixListener::bind(silent.path()).expect("free");
-    let half = Server::start(Told::new(Tables {
+    let half = Server::start(Reported::new(Tables {
         version: version("", "1.30.1", "v1"),
         ..Tables::default()
     }));
-    let starting = Server::start(Told::default());
+    let starting = Server::start(Reported::default());
     starting.script([Rule::always(
         "Version",
         Act::Fail(Code::Unavailable, "still starting"),
     )]);
     let datagrams = Endpoint::unix(folder.path().join("datagrams"));
     let _datagrams = UnixDatagram::bind(datagrams.path()).expect("free");
-    let old = Server::start(Told::new(Tables {
+    let old = Server::start(Reported::new(Tables {
         version: version("containerd", "1.5", "v1alpha2"),
         ..Tables::default()
     }));
     let missing = Endpoint::unix(folder.path().join("missing.sock"));
-    let found = Server::start(Told::default());
+    let found = Server::start(Reported::default());
 
     for unclear in [silent, half.endpoint(), starting.endpoint(), datagrams] {
         let why = failure(&unclear, options.clone()).await;
@@ -544,10 +544,14 @@ async fn a_runtime_beside_a_socket_of_which_nothing_is_known_is_not_taken_for_th
             let error = CriRuntime::detect_among(&among, options.clone())
                 .await
                 .expect_err("perhaps two");
-            let ConnectError::Doubtful { found: told, unclear } = &error else {
+            let ConnectError::Doubtful {
+                found: reported,
+                unclear,
+            } = &error
+            else {
                 panic!("{error:?}")
             };
-            assert_eq!((told.len(), &told[0].0), (1, &found.endpoint()));
+            assert_eq!((reported.len(), &reported[0].0), (1, &found.endpoint()));
             assert_eq!(unclear.len(), 1);
             if matches!(why, ConnectError::Handshake { .. }) {
                 assert!(

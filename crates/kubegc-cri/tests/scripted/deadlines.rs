@@ -9,19 +9,19 @@ use tokio::time::Instant;
 
 use crate::{
     server::{Act, Rule, Server},
-    tables::{Tables, Told, container},
+    tables::{Reported, Tables, container},
 };
 
 /// What a late call says.
 const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
 
 /// A runtime that responds nothing after the handshake, and a client.
-async fn silent(request_timeout: Duration) -> (Server<Told>, CriRuntime) {
+async fn silent(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
     let tables = Tables {
         containers: vec![container("c")],
         ..Tables::default()
     };
-    let server = Server::start(Told::new(tables));
+    let server = Server::start(Reported::new(tables));
     let mut options = Options::default();
     options.request_timeout = request_timeout;
     let runtime = CriRuntime::connect(&server.endpoint(), options)
@@ -34,7 +34,7 @@ async fn silent(request_timeout: Duration) -> (Server<Told>, CriRuntime) {
 
 /// The result of a call, and how long it took by the clock of tokio, which stands still but for timers once
 /// the runtime has the call.
-async fn late<T>(server: &Server<Told>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
+async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     let stopping = async {
         server.called(method).await;

@@ -26,7 +26,7 @@ fn outcomes(reports: &Reports) -> impl Iterator<Item = &Outcome> {
     performed.map(|performed| &performed.outcome)
 }
 
-/// Whether a pass told of anything that went wrong.
+/// Whether a pass reports an error.
 fn tells(reports: &Reports) -> bool {
     reports.containers.error().is_some()
         || reports.images.error().is_some()
@@ -166,12 +166,12 @@ async fn a_listing_that_is_half_or_too_long_plans_nothing() {
     assert_eq!(reports.containers.sandboxes.actions, []);
     assert_eq!(reports.images.plan.actions, []);
     assert!(
-        reports.containers.error().expect("told").contains(&message),
+        reports.containers.error().expect("a response").contains(&message),
         "{:?}",
         reports.containers.error()
     );
     assert!(
-        reports.images.error().expect("told").contains(&message),
+        reports.images.error().expect("a response").contains(&message),
         "{:?}",
         reports.images.error()
     );
@@ -194,7 +194,7 @@ async fn a_listing_that_is_half_or_too_long_plans_nothing() {
         reports
             .images
             .error()
-            .expect("told")
+            .expect("a response")
             .contains("decoded message length too large"),
         "{:?}",
         reports.images.error()

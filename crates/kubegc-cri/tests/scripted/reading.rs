@@ -11,7 +11,7 @@ use kubegc_cri::{CriRuntime, Options};
 use crate::{
     convert::spec,
     server::Server,
-    tables::{Tables, Told, container, image, sandbox},
+    tables::{Reported, Tables, container, image, sandbox},
     warnings::Warnings,
     wire,
 };
@@ -21,8 +21,8 @@ fn listing(
     containers: Vec<wire::Container>,
     sandboxes: Vec<wire::PodSandbox>,
     images: Vec<wire::Image>,
-) -> Server<Told> {
-    Server::start(Told::new(Tables {
+) -> Server<Reported> {
+    Server::start(Reported::new(Tables {
         containers,
         sandboxes,
         images,
@@ -56,7 +56,7 @@ async fn pins_and_runtime_handlers_are_read_and_one_id_under_two_handlers_is_two
     let server = listing(containers, Vec::new(), images);
     let runtime = server.connect().await;
     let images = runtime.images().await.expect("listed");
-    let told: Vec<_> = images
+    let reported: Vec<_> = images
         .iter()
         .map(|image| {
             (
@@ -69,7 +69,7 @@ async fn pins_and_runtime_handlers_are_read_and_one_id_under_two_handlers_is_two
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("sha256:pause", "", 5, true, "registry.k8s.io/pause:3.9"),
             ("sha256:web", "runc", 5, false, "sha256:web"),
@@ -154,7 +154,7 @@ async fn unknown_states_are_findings_and_remove_nothing() {
         .container_status("c17")
         .await
         .expect("answered")
-        .expect("told");
+        .expect("a response");
     assert_eq!(status.state, ContainerState::Unknown);
     assert_eq!(
         warnings.take(),
@@ -238,7 +238,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
     let server = listing(containers, sandboxes, Vec::new());
     let runtime = server.connect().await;
     let containers = runtime.containers().await.expect("listed");
-    let told: Vec<_> = containers
+    let reported: Vec<_> = containers
         .iter()
         .map(|container| {
             (
@@ -249,7 +249,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (Some("web"), 2, "uid-1".to_owned()),
             (Some("web"), 2, String::new()),
@@ -257,7 +257,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
         ]
     );
     let sandboxes = runtime.sandboxes().await.expect("listed");
-    let told: Vec<_> = sandboxes
+    let reported: Vec<_> = sandboxes
         .iter()
         .map(|sandbox| {
             (
@@ -268,7 +268,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("uid-0".to_owned(), "web-0", 1),
             ("uid-0".to_owned(), "web-0", 1),

@@ -6,13 +6,13 @@ use kubegc_node::driver::Outcome;
 use crate::{
     server::{Act, Rule, Server},
     sim::Simulated,
-    tables::{Tables, Told, container, image, sandbox},
+    tables::{Reported, Tables, container, image, sandbox},
     world::{Through, busy, collect, left},
 };
 
 /// A runtime with one of each.
-fn small() -> Server<Told> {
-    Server::start(Told::new(Tables {
+fn small() -> Server<Reported> {
+    Server::start(Reported::new(Tables {
         containers: vec![container("c")],
         sandboxes: vec![sandbox("s")],
         images: vec![image("i")],

@@ -45,7 +45,7 @@ pub(crate) fn version(name: &str, version: &str, api: &str) -> wire::VersionResp
     }
 }
 
-/// A container of which all is told that must be.
+/// A container with all required fields.
 pub(crate) fn container(id: &str) -> wire::Container {
     wire::Container {
         id: id.to_owned(),
@@ -60,7 +60,7 @@ pub(crate) fn container(id: &str) -> wire::Container {
     }
 }
 
-/// A sandbox of which all is told that must be.
+/// A sandbox with all required fields.
 pub(crate) fn sandbox(id: &str) -> wire::PodSandbox {
     wire::PodSandbox {
         id: id.to_owned(),
@@ -75,7 +75,7 @@ pub(crate) fn sandbox(id: &str) -> wire::PodSandbox {
     }
 }
 
-/// An image of which all is told that must be.
+/// An image with all required fields.
 pub(crate) fn image(id: &str) -> wire::Image {
     wire::Image {
         id: id.to_owned(),
@@ -86,9 +86,9 @@ pub(crate) fn image(id: &str) -> wire::Image {
 
 /// A backend whose tables a test may change at any time.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Tables>);
+pub(crate) struct Reported(Mutex<Tables>);
 
-impl Told {
+impl Reported {
     pub(crate) fn new(tables: Tables) -> Self {
         Self(Mutex::new(tables))
     }
@@ -113,7 +113,7 @@ fn handler(spec: Option<&wire::ImageSpec>) -> &str {
 }
 
 #[async_trait]
-impl Backend for Told {
+impl Backend for Reported {
     async fn version(&self) -> Result<wire::VersionResponse, Status> {
         Ok(self.tables().version.clone())
     }

@@ -20,7 +20,7 @@ use crate::{
     crictl::Unset,
     server::Server,
     sim::Simulated,
-    tables::{Tables, Told},
+    tables::{Reported, Tables},
     wire,
     world::{Through, busy, collect, left},
 };
@@ -87,8 +87,8 @@ fn container() -> impl Strategy<Value = Container> {
     ];
     let image = (some_word(), word(), word(), any::<bool>());
     let name = prop::option::of((word(), any::<u32>()));
-    let told = (labels(), prop::collection::btree_map(word(), word(), 0..3));
-    (state, name, any::<i64>(), some_word(), image, told).prop_map(
+    let reported = (labels(), prop::collection::btree_map(word(), word(), 0..3));
+    (state, name, any::<i64>(), some_word(), image, reported).prop_map(
         |(state, name, nanos, sandbox_id, (image, other, runtime_handler, swap), (labels, annotations))| {
             let (reference, id) = if swap { (other, image) } else { (image, other) };
             Container {
@@ -263,14 +263,14 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
 /// Checks a property of what is read over the wire, over one connection.
 fn over_the_wire<S: Strategy>(
     strategy: &S,
-    check: impl AsyncFn(&Server<Told>, &kubegc_cri::CriRuntime, S::Value) -> Result<(), TestCaseError>,
+    check: impl AsyncFn(&Server<Reported>, &kubegc_cri::CriRuntime, S::Value) -> Result<(), TestCaseError>,
 ) {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime can be made");
     let (server, runtime) = tokio.block_on(async {
-        let server = Server::start(Told::default());
+        let server = Server::start(Reported::default());
         let runtime = server.connect().await;
         (server, runtime)
     });

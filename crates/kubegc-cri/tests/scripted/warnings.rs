@@ -1,4 +1,4 @@
-//! Collects the warnings that are told while a test runs.
+//! Collects the warnings that are logged while a test runs.
 
 use std::{
     fmt::{Debug, Write as _},

@@ -143,10 +143,10 @@ impl Runtime for Through<'_> {
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        let told = self.runtime.image_file_system().await?;
+        let reported = self.runtime.image_file_system().await?;
         let known = self.sim.image_file_system().await?;
         Ok(FileSystem {
-            used_bytes: told.used_bytes,
+            used_bytes: reported.used_bytes,
             ..known
         })
     }

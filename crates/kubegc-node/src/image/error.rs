@@ -50,7 +50,7 @@ pub enum Error {
         errors: Box<str>,
     },
     /// Less was freed than wanted ([N3.35](crate::rules#n3-35)).
-    #[error("{}", Told(wording, *wanted_bytes, *freed_bytes))]
+    #[error("{}", Reported(wording, *wanted_bytes, *freed_bytes))]
     Insufficient {
         /// The bytes to free.
         wanted_bytes: i64,
@@ -78,9 +78,9 @@ pub enum Wording {
     },
 }
 
-struct Told<'a>(&'a Wording, i64, i64);
+struct Reported<'a>(&'a Wording, i64, i64);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Reported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(wording, wanted, freed) = self;
         match wording {

@@ -306,13 +306,13 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         .iter()
         .position(|call| call.operation == Operation::RemovePodEntry && call.target == entry);
     if let Some(removed) = removed {
-        let told = calls[..removed]
+        let reported = calls[..removed]
             .iter()
             .rposition(|call| call.operation == Operation::Sandboxes)
             .expect("pods are asked for before a directory goes");
-        assert_eq!(told + 1, removed, "{moment}: right before");
+        assert_eq!(reported + 1, removed, "{moment}: right before");
         assert!(
-            new.2 > told,
+            new.2 > reported,
             "{moment}: there was no sandbox when pods were asked for"
         );
     }

@@ -36,7 +36,7 @@ fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
         assert_eq!(
             links.len(),
             4,
-            "of the living, of its newest dead one, of the completed, and the one that cannot be told: {links:?}"
+            "of the living, of its newest dead one, of the completed, and the one whose state is unknown: {links:?}"
         );
         assert!(
             report.performed.iter().all(|done| done.outcome == Outcome::Done),

@@ -85,9 +85,9 @@ fn references_match_images_exactly() {
         let runtime = KeepImages::new(node(), references.iter().copied());
         let expected: BTreeSet<String> = expected.iter().map(|&id| id.to_owned()).collect();
         assert_eq!(pinned(&runtime), expected, "{references:?}");
-        let told = now(runtime.unmatched()).expect("listed");
-        let told: Vec<&str> = told.iter().map(|reference| &**reference).collect();
-        assert_eq!(told, unmatched, "{references:?}");
+        let reported = now(runtime.unmatched()).expect("listed");
+        let reported: Vec<&str> = reported.iter().map(|reference| &**reference).collect();
+        assert_eq!(reported, unmatched, "{references:?}");
         let distinct: BTreeSet<&str> = references.iter().copied().collect();
         assert!(runtime.references().eq(distinct), "{references:?}");
     }

@@ -203,9 +203,9 @@ fn pods_that_started_after_a_source_was_read_are_known() {
     let sandboxes = [
         sandbox("s1", "old sandbox", Ready, 99),
         sandbox("s2", "young sandbox", NotReady, 100),
-        sandbox("s3", "told", NotReady, 101),
+        sandbox("s3", "reported", NotReady, 101),
     ];
-    let said = pods(&[("told", PodState::GONE), ("elsewhere", PodState::COMPLETED)]);
+    let said = pods(&[("reported", PodState::GONE), ("elsewhere", PodState::COMPLETED)]);
     let mut known = said.clone();
     let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
     let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
@@ -267,7 +267,7 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
                 drop(busy.node.take_calls());
                 let name = format!("new{}", busy.node.all_sandboxes().len());
                 let mut in_time = false;
-                let (told, _) = between(source.pods(), |asked| {
+                let (reported, _) = between(source.pods(), |asked| {
                     if asked != start {
                         return;
                     }
@@ -282,7 +282,7 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
                     }
                 });
                 assert_eq!(in_time, start < 4, "{start}");
-                let known = told.expect("told").known.contains_key(&Uid::new(&name));
+                let known = reported.expect("a response").known.contains_key(&Uid::new(&name));
                 assert_eq!(known, in_time, "{start} {with_container}");
             }
         }
@@ -339,14 +339,14 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
     };
     let late = busy.node.run_pod(&late).expect("it runs");
     let beside = WithRunning::new(behind, Arc::new(busy.node.clone()));
-    let told = now(beside.pods()).expect("told");
-    assert_eq!(told.known.get(&Uid::new("late")), Some(&PodState::LIVING));
+    let reported = now(beside.pods()).expect("a response");
+    assert_eq!(reported.known.get(&Uid::new("late")), Some(&PodState::LIVING));
     let ending = PodState {
         deleted: true,
         ..PodState::LIVING
     };
-    assert_eq!(told.known.get(&Uid::new("web")), Some(&ending));
-    assert!(told.sources_ready && told.synced);
+    assert_eq!(reported.known.get(&Uid::new("web")), Some(&ending));
+    assert!(reported.sources_ready && reported.synced);
     let world = World {
         pods: &beside,
         ..world(&busy.node, &busy.clock)
@@ -371,11 +371,11 @@ fn ended_pods_are_removed_and_running_ones_are_kept() {
     let busy = busy();
     busy.node.set_pods_known(false, false);
     let source = ready(&busy.node);
-    let told = now(source.pods()).expect("told");
-    let known: Vec<String> = told.known.keys().map(ToString::to_string).collect();
+    let reported = now(source.pods()).expect("a response");
+    let known: Vec<String> = reported.known.keys().map(ToString::to_string).collect();
     assert_eq!(known, ["doubtful", "web"]);
-    assert!(told.known.values().all(|state| *state == PodState::LIVING));
-    assert!(told.sources_ready && told.synced);
+    assert!(reported.known.values().all(|state| *state == PodState::LIVING));
+    assert!(reported.sources_ready && reported.synced);
     let world = World {
         pods: &source,
         ..world(&busy.node, &busy.clock)

@@ -81,13 +81,13 @@ fn each_version_reads_only_the_facts_that_it_uses() {
         let inventory = now(node.survey()).inventory;
         let pinned = Some(Arc::clone(&busy.pinned)).filter(|_| sandbox_image);
         assert_eq!(inventory.sandbox_image, pinned, "{release}");
-        let told = distinct(inventory.image_volumes);
+        let reported = distinct(inventory.image_volumes);
         let expected = if volumes {
             Ok([Arc::clone(&busy.mounted)].into())
         } else {
             Err(Unlisted::NotAsked)
         };
-        assert_eq!(told, expected, "{release}");
+        assert_eq!(reported, expected, "{release}");
         assert_eq!(
             inventory.images_watched_since,
             Timestamp::from_nanos(i64::MAX),
@@ -157,7 +157,7 @@ fn failures_are_reported_and_the_rest_is_still_read() {
             assert_eq!(
                 distinct(found.inventory.image_volumes),
                 Ok([Arc::clone(&busy.mounted)].into()),
-                "volumes are told by containers"
+                "volumes are facts of containers"
             );
         }
     }

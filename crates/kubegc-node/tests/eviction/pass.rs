@@ -103,7 +103,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
             let (ran, verdict, pass) = run(pass, &[], after.clone());
             assert_eq!(ran, [C, I], "{name}");
-            let told = match verdict {
+            let reported = match verdict {
                 Verdict::NoEviction => None,
                 Verdict::EvictPod { why, still_met } => Some((
                     why,
@@ -117,7 +117,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             let expected = expected
                 .clone()
                 .map(|(why, met)| (why, met.into_iter().map(str::to_owned).collect()));
-            assert_eq!(told, expected, "{name}, 1.{minor}");
+            assert_eq!(reported, expected, "{name}, 1.{minor}");
             let unseen = pass
                 .findings()
                 .iter()
@@ -181,8 +181,8 @@ fn case_62_an_error_of_one_function_does_not_stop_the_next() {
         let (ran, verdict, pass) = run(pass, &outcomes, recovered.clone());
         assert_eq!(ran, [C, I]);
         assert_eq!(verdict, Verdict::NoEviction, "only what was measured counts");
-        let told: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
-        assert_eq!(told, failed);
+        let reported: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
+        assert_eq!(reported, failed);
     }
 }
 

@@ -245,14 +245,18 @@ fn n3_8_the_sandbox_image_is_protected_up_to_1_28() {
         ("1.29.0", false),
         ("1.36.0", false),
     ] {
-        for told in [Some("pause"), None, Some("")] {
+        for reported in [Some("pause"), None, Some("")] {
             let mut node = full(&[("pause", 100), ("a", 100)]);
-            node.sandbox_image = told.map(Arc::from);
+            node.sandbox_image = reported.map(Arc::from);
             let plan = policy(Thresholds::default(), release(version))
                 .to(Task::DeleteUnused)
                 .plan(&node, at(900));
-            let spared = spared && told == Some("pause");
-            assert_eq!(removed(&plan).contains(&"pause"), !spared, "{version} {told:?}");
+            let spared = spared && reported == Some("pause");
+            assert_eq!(
+                removed(&plan).contains(&"pause"),
+                !spared,
+                "{version} {reported:?}"
+            );
             assert!(removed(&plan).contains(&"a"));
         }
     }

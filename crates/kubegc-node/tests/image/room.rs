@@ -68,11 +68,11 @@ fn n3_19_a_record_that_names_no_image_is_skipped_with_an_odd_event_under_the_gat
         ];
         assert_eq!(plan.summary.events, expected, "{on} {id:?}");
         assert_eq!(plan.actions.len(), goes, "{on} {id:?}");
-        let told = plan
+        let is_found = plan
             .findings
             .iter()
             .any(|finding| finding.reason == Reason::InvalidId);
-        assert_eq!(told, id != "a", "told in either case");
+        assert_eq!(is_found, id != "a", "reported in either case");
         assert_eq!(reason(&plan, id), (goes == 0).then_some(&Reason::InvalidId));
     }
 }

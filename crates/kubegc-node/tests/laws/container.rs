@@ -229,11 +229,11 @@ proptest! {
             Subject::Container(container) => Some(container),
             Subject::Node => None,
         });
-        let mut told: Vec<_> = plan.actions.iter().map(Action::container).chain(kept).map(|container| &container.id).collect();
-        told.sort();
+        let mut reported: Vec<_> = plan.actions.iter().map(Action::container).chain(kept).map(|container| &container.id).collect();
+        reported.sort();
         let mut all: Vec<_> = case.containers().iter().map(|container| &container.id).collect();
         all.sort();
-        prop_assert_eq!(told, all);
+        prop_assert_eq!(reported, all);
         prop_assert_eq!(plan.summary.removed() as usize, plan.actions.len());
         let texts = plan.kept.iter().chain(&plan.findings).map(|kept| kept.reason.to_string());
         prop_assert!(texts.into_iter().all(|text| !text.is_empty()));
@@ -264,8 +264,8 @@ proptest! {
                 // N2.25: at most the limit, less one whole share and one container of each other unit.
                 let over = max.saturating_sub(shared);
                 prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
-                let told = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
-                prop_assert_eq!(told, over > 0);
+                let reported = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
+                prop_assert_eq!(reported, over > 0);
             }
         }
     }

@@ -258,10 +258,10 @@ impl Case {
 }
 
 /// An action of a restatement.
-type Told = (String, &'static str);
+type Reported = (String, &'static str);
 
 /// Sections 3.2 to 3.7 of the specification, restated: the attempts, in order, and the kind of error.
-fn naive(case: &Case, fails: bool) -> (Vec<Told>, &'static str) {
+fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
     let (now, used) = (at(NOW).as_nanos(), case.in_use());
     let since = |then: Option<Timestamp>| then.map_or(i64::MAX, |then| now - then.as_nanos());
     let mut tried = Vec::new();
@@ -341,7 +341,7 @@ fn naive(case: &Case, fails: bool) -> (Vec<Told>, &'static str) {
     )
 }
 
-fn told(case: &Case, plan: &PlanOf<Policy>) -> (Vec<Told>, String) {
+fn reported(case: &Case, plan: &PlanOf<Policy>) -> (Vec<Reported>, String) {
     let actions = plan.actions.iter().map(|Action::Remove { image, reason, .. }| {
         (case.key(&image.id, &image.runtime_handler), reason.as_str())
     });
@@ -365,7 +365,7 @@ proptest! {
     fn a_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
         case.order = Order::Total;
         let (actions, error) = naive(&case, false);
-        prop_assert_eq!(told(&case, &case.plan()), (actions, error.to_owned()));
+        prop_assert_eq!(reported(&case, &case.plan()), (actions, error.to_owned()));
     }
 
     #[test]
@@ -373,7 +373,7 @@ proptest! {
         case.order = Order::Total;
         let plan = case.pass(true);
         let (tried, error) = naive(&case, true);
-        prop_assert_eq!(told(&case, &plan), (tried, error.to_owned()));
+        prop_assert_eq!(reported(&case, &plan), (tried, error.to_owned()));
         for Action::Remove { image, .. } in &plan.actions {
             let failed = plan.kept.iter().any(|kept| matches!(
                 (&kept.object, &kept.reason), (Subject::Image(kept), Reason::RemovalFailed(_)) if kept.id == image.id));
@@ -425,13 +425,13 @@ proptest! {
             Subject::Image(image) => Some(&*image.id),
             Subject::Container(_) | Subject::Node => None,
         });
-        let mut told: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
-        told.sort_unstable();
+        let mut reported: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
+        reported.sort_unstable();
         let mut all: Vec<_> = case.images().iter().map(|image| &*image.id).collect();
         all.sort_unstable();
         // Up to 1.28 images are listed only if the disk is too full.
         let unlisted = case.minor() < 29 && case.task == Task::Collect && plan.summary.to_free_bytes.is_none();
-        prop_assert_eq!(told, if unlisted { Vec::new() } else { all });
+        prop_assert_eq!(reported, if unlisted { Vec::new() } else { all });
     }
 
     #[test]
@@ -461,9 +461,9 @@ proptest! {
         }
         if case.task == Task::Collect {
             let insufficient = matches!(plan.summary.error, Some(Error::Insufficient { .. }));
-            let told = plan.findings.iter().any(|found| matches!(found.reason, Reason::Shortfall { .. }));
+            let reported = plan.findings.iter().any(|found| matches!(found.reason, Reason::Shortfall { .. }));
             let event = plan.summary.events.iter().any(|event| event.reason == "FreeDiskSpaceFailed");
-            prop_assert_eq!([!enough; 4], [insufficient, told, event, plan.summary.shortfall_bytes() > 0]);
+            prop_assert_eq!([!enough; 4], [insufficient, reported, event, plan.summary.shortfall_bytes() > 0]);
         }
     }
 
@@ -498,7 +498,7 @@ proptest! {
             prop_assert_eq!(before, after);
             return Ok(());
         }
-        let removed: BTreeSet<String> = told(&case, &plan).0.into_iter().map(|(key, _)| key).collect();
+        let removed: BTreeSet<String> = reported(&case, &plan).0.into_iter().map(|(key, _)| key).collect();
         let mut stays: BTreeSet<String> = case.images().iter().map(|image| case.key(&image.id, &image.runtime_handler)).collect();
         stays.retain(|key| !removed.contains(key));
         prop_assert_eq!(after.iter().map(|record| record.key.to_string()).collect::<BTreeSet<_>>(), stays);

@@ -147,11 +147,11 @@ proptest! {
             Subject::Sandbox(sandbox) => Some(&*sandbox.id),
             Subject::Node => None,
         });
-        let mut told: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
-        told.sort_unstable();
+        let mut reported: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
+        reported.sort_unstable();
         let mut all: Vec<_> = case.node.sandboxes.iter().flatten().map(|sandbox| &*sandbox.id).collect();
         all.sort_unstable();
-        prop_assert_eq!(told, all);
+        prop_assert_eq!(reported, all);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) fn starts_in_time(world: &World) {
                 wanted = Some(monitors.clone());
                 deadline.get_or_insert(now.saturating_add(world.settings.initial_sync_timeout));
             }
-            Seen::Told(monitor, WatchEvent::InitDone) => {
+            Seen::Reported(monitor, WatchEvent::InitDone) => {
                 synced.insert(*monitor);
             }
             Seen::Pulled(call) => {
@@ -155,12 +155,14 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
         let read = |call: &Asked<'_>| {
             names(&call.request.target) && call.found(before).is_some_and(|(_, live)| gone(live))
         };
-        let told = |(_, seen): &(Timestamp, Seen)| match seen {
-            Seen::Told(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
+        let reported = |(_, seen): &(Timestamp, Seen)| match seen {
+            Seen::Reported(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
             _ => false,
         };
         // A relist shows deletions by missing objects.
-        return earlier.iter().any(read) || world.trace[..before].iter().any(told) || relisted(world, before);
+        return earlier.iter().any(read)
+            || world.trace[..before].iter().any(reported)
+            || relisted(world, before);
     }
     earlier.iter().any(|call| {
         let request = call.request;
@@ -180,7 +182,7 @@ fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usiz
 fn relisted(world: &World, before: usize) -> bool {
     let mut listed = BTreeSet::new();
     world.trace[..before].iter().any(|(_, seen)| match seen {
-        Seen::Told(monitor, WatchEvent::Init) => !listed.insert(*monitor),
+        Seen::Reported(monitor, WatchEvent::Init) => !listed.insert(*monitor),
         Seen::Began => {
             listed.clear();
             false
@@ -268,7 +270,7 @@ pub(crate) fn works_one_at_a_time(world: &World) {
             Seen::Answered(call, _) => {
                 calls.remove(call);
             }
-            Seen::Told(_, WatchEvent::Delete(meta)) => {
+            Seen::Reported(_, WatchEvent::Delete(meta)) => {
                 *absences.entry(meta.uid.to_string()).or_default() += 1;
             }
             Seen::Concluded(object, conclusion) => {

@@ -23,7 +23,7 @@ pub(crate) enum Seen {
     Committed(CallId, Response),
     /// The collector received the response.
     Answered(CallId, Response),
-    Told(MonitorId, WatchEvent),
+    Reported(MonitorId, WatchEvent),
     Warned(Box<InvalidNamespace>),
     Concluded(ObjectRef, Conclusion),
     Ticked,
@@ -181,7 +181,7 @@ impl World {
     }
 
     pub(crate) fn watched(&mut self, monitor: MonitorId, event: WatchEvent) {
-        self.note(Seen::Told(monitor, event.clone()));
+        self.note(Seen::Reported(monitor, event.clone()));
         self.tell(Input::Watch { monitor, event });
     }
 

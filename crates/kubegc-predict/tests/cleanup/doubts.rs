@@ -411,6 +411,6 @@ fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     };
     assert_eq!(of_sets(&["all"]), [""; 0]);
     // Two are of the set that is there.
-    let told = "the list of statefulsets is not complete: claims named like those of a StatefulSet (1) may be deleted with it, and their volumes with them";
-    assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [told]);
+    let reported = "the list of statefulsets is not complete: claims named like those of a StatefulSet (1) may be deleted with it, and their volumes with them";
+    assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [reported]);
 }

@@ -62,7 +62,7 @@ fn dumped(fixture: &Fixture, losses: &[Loss]) -> (Fixture, Vec<&'static str>) {
         };
         match loss {
             Loss::Nothing => {}
-            // What waits for a dependent that nobody has seen is told by a finding (`UnseenDependents`).
+            // An object that waits for a dependent that is not in the dump has a finding (`UnseenDependents`).
             Loss::Everything if object["metadata"].get("ownerReferences").is_some() => {}
             Loss::Status => remove(&mut object, "status"),
             Loss::Spec => remove(&mut object, "spec"),

@@ -35,8 +35,8 @@ fn text(forecast: &Forecast) -> String {
 }
 
 #[track_caller]
-fn assert_text(text: &str, told: &[&str], not_told: &[&str]) {
-    for expected in told {
+fn assert_text(text: &str, reported: &[&str], not_told: &[&str]) {
+    for expected in reported {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
     }
     for other in not_told {
@@ -119,14 +119,14 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
     let mut frame = frame();
     frame = frame.without(NODES).without(NODE_TAINTS);
     let forecast = ask(&fixture.cluster(), &frame);
-    let told = [
+    let reported = [
         "Undetermined: 3\n",
         "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
         "  - 2 pods -n shop (report-1, report-2): when it ends: whether the kubelet of node a runs is not known\n",
         "Events if no missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
-    assert_text(&text, &told, &[]);
+    assert_text(&text, &reported, &[]);
     assert_eq!(forecast.to_json()["removals"], json!({}));
 }
 
@@ -184,18 +184,18 @@ fn a_grace_period_is_shown_as_far_as_it_is_known() {
         ..Assumptions::default()
     };
     let cluster = incomplete(&fixture, &["all"], assumptions);
-    let told = [
+    let reported = [
         "pod/in-grace -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
         "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
         "pod/unread -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
     ];
-    assert_text(&text(&ask(&cluster, &frame())), &told, &[]);
+    assert_text(&text(&ask(&cluster, &frame())), &reported, &[]);
     let ends = Assumptions::default();
     let cluster = incomplete(&fixture, &["all"], ends);
-    let told = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
+    let reported = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
     assert_text(
         &text(&ask(&cluster, &frame())),
-        &told,
+        &reported,
         &["overdue -n shop: waiting"],
     );
     let longer = frame().up_to(Duration::from_secs(90_000));
@@ -230,13 +230,13 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
     }));
     fixture.add("example.com/v1", "Till", "shop", "till", json!({}));
     let text = text(&forecast(&fixture));
-    let told = [
+    let reported = [
         "namespace/tenant: no content is left in the namespace",
         "configmap/settings -n tenant: its namespace is terminating",
         "customresourcedefinition/tills.example.com: it is terminating, and no object of",
         "and with it till.example.com/till -n shop",
     ];
-    assert_text(&text, &told, &["its namespace is being deleted"]);
+    assert_text(&text, &reported, &["its namespace is being deleted"]);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn disabled_controllers_are_named() {
     ]);
     let forecast = ask(&cluster, &only);
     let text = text(&forecast).replace("\n    ", " ");
-    let told = [
+    let reported = [
         "  - these controllers do not run: cloud-node-lifecycle-controller, cronjob-controller, daemonset-controller,",
         " namespace-controller,",
     ];
@@ -258,7 +258,7 @@ fn disabled_controllers_are_named() {
         "persistentvolume-binder-controller",
         "external-provisioner",
     ];
-    assert_text(&text, &told, &not_told);
+    assert_text(&text, &reported, &not_told);
     let json = forecast.to_json();
     assert_eq!(json["began"], "2026-05-01T12:00:00Z");
     assert_eq!(json["until"], "2026-05-01T13:00:00Z");
@@ -348,8 +348,9 @@ fn kept_controllers_are_grouped() {
         json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
     );
     let text = text(&forecast(&fixture));
-    let told = ["  ! 4 pods may be created again by 2 daemonsets -n shop (proxy, shipper), which are kept\n"];
-    assert_text(&text, &told, &["cronjob/nightly"]);
+    let reported =
+        ["  ! 4 pods may be created again by 2 daemonsets -n shop (proxy, shipper), which are kept\n"];
+    assert_text(&text, &reported, &["cronjob/nightly"]);
 }
 
 /// Every object that an event of the JSON names, with whether the event is certain, and how it ends.
@@ -369,7 +370,7 @@ fn subjects(value: &Value) -> Vec<(String, bool, String)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whichever fates are undecided: those objects are not counted, and not told among what is certain.
+    /// Whichever fates are undecided: those objects are not counted, and not listed among what is certain.
     #[test]
     fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
         let mut forecast = forecast(&fixture(&things));

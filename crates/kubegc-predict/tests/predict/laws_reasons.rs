@@ -54,7 +54,7 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
                 .owner_references
                 .iter()
                 .any(|reference| reference.uid == owner.uid);
-            // The owner was told to orphan: by a step before this one, or before anything happened.
+            // The owner orphans its dependents: by a step before this one, or before anything happened.
             let was_asked = forecast.timeline.iter().any(|step| {
                 step.changes
                     .iter()
@@ -102,7 +102,7 @@ fn explained(forecast: &Forecast) -> Result<usize, String> {
         let Some(Fact::Step { index, step }) = statements.get(1).map(|statement| &statement.fact) else {
             if is_changed {
                 return Err(format!(
-                    "{}: a write changed it, and none is told",
+                    "{}: a write changed it, and no step says so",
                     fate.object.short()
                 ));
             }
