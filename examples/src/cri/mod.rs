@@ -239,7 +239,7 @@ impl OpenNode {
     }
 }
 
-/// Runs to the end, and waits for nothing then: a file system that does not response must not keep a tool from
+/// Runs to the end, and waits for nothing then: a file system that does not respond must not keep a tool from
 /// ending.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
