@@ -14,7 +14,7 @@ use std::{
 use kubegc::{
     core::{KubernetesVersion, printable},
     predict::{Assumptions, Cluster},
-    snapshot::{Reader, Snapshot, SnapshotError},
+    snapshot::{Reader, Snapshot},
 };
 
 /// Which dump to read, what it holds, and what to take for granted of its cluster.
@@ -164,7 +164,8 @@ impl DumpArguments {
             match path.to_str() {
                 Some("-") => reader.read("standard input", std::io::stdin().lock())?,
                 _ => reader.read_path(path).inspect_err(|error| {
-                    if path.is_dir() && matches!(error, SnapshotError::Syntax { .. }) {
+                    let file = error.place().map(|place| place.file);
+                    if file.is_some_and(|file| *file != *path.to_string_lossy()) {
                         eprintln!("note: --lenient skips files that cannot be read");
                     }
                 })?,

@@ -1,4 +1,4 @@
-//! Closed pipes, colours and progress of command line tools.
+//! Closed pipes, colours, progress and notes of command line tools.
 
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -98,4 +98,72 @@ fn a_slow_read_shows_its_progress_on_stderr() {
     };
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && !shown.contains("MB"), "{output:?}");
+}
+
+/// Runs `predict --pending` on a folder of these files; whether it succeeds, and its standard error.
+fn notes(files: &[(&str, &str)], arguments: &[&str]) -> (bool, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    let mut command = Command::new(predict());
+    command.args(["--pending", "--dump", "."]).args(arguments);
+    let output = command.current_dir(folder.path()).output().expect("it runs");
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn notes_are_counted_and_listed_on_request() {
+    let object = |name: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"shop","name":"{name}","uid":"1"}}}}"#
+        )
+    };
+    let (one, two) = (object("a"), object("b"));
+    let files = [
+        ("a.json", &*one),
+        ("b.json", &*one),
+        ("c.json", &*one),
+        ("d.json", &*two),
+    ];
+    assert_eq!(
+        notes(&files, &[]),
+        (
+            true,
+            "note: Repeated: 2 objects that occur several times with equal contents; --notes lists them\n\
+             note: SharedUid: ./d.json, document 1: ConfigMap shop/b: metadata.uid: 1 is also the uid of v1 ConfigMap shop/a\n"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        notes(&files[..3], &["--notes"]),
+        (
+            true,
+            "note: Repeated: 2 objects that occur several times with equal contents:\n  \
+             Repeated: ./b.json, document 1: ConfigMap shop/a\n  Repeated: ./c.json, document 1: ConfigMap shop/a\n"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_skipped_on_request() {
+    let object =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"a","uid":"1"}}"#;
+    let files = [("a.json", object), ("b.json", "{")];
+    let (is_read, errors) = notes(&files, &[]);
+    assert!(!is_read);
+    assert!(
+        errors.starts_with("note: --lenient skips files that cannot be read\nerror: ./b.json"),
+        "{errors}"
+    );
+    let (is_read, errors) = notes(&files, &["--lenient"]);
+    assert!(is_read, "{errors}");
+    assert!(
+        errors.starts_with("note: Unread: ./b.json, document 1: "),
+        "{errors}"
+    );
 }

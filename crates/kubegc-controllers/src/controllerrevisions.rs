@@ -185,7 +185,8 @@ fn revisions<'a>(
     index: &'static Index,
 ) -> Result<Vec<&'a Record>, Missing> {
     let all: Vec<&Record> = controlled(cx, index, key, &owner.record.meta).collect();
-    cx.cache.require(Resource::ControllerRevisions)?;
+    cx.cache
+        .require_in(Resource::ControllerRevisions, &key.namespace)?;
     if all.len() <= owner.limit {
         return Ok(Vec::new());
     }
@@ -268,7 +269,10 @@ fn without_revisions(
     index: &'static Index,
 ) -> Option<Decision> {
     let has_any = controlled(cx, index, key, &record.meta).next().is_some();
-    let is_listed = cx.cache.require(Resource::ControllerRevisions).is_ok();
+    let is_listed = cx
+        .cache
+        .require_in(Resource::ControllerRevisions, &key.namespace)
+        .is_ok();
     let reason = Reason::new("NothingToDelete", "it has no ControllerRevisions");
     (!has_any && is_listed).then(|| Decision::keep(id.clone(), reason))
 }

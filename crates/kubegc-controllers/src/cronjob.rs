@@ -118,7 +118,12 @@ impl CronJobHistory {
         record: &Record,
         jobs: &[&Record],
     ) -> Result<Decision, Missing> {
-        cx.cache.require_all(&[Resource::CronJobs, Resource::Jobs])?;
+        for resource in [Resource::CronJobs, Resource::Jobs] {
+            match self.groups_by_uid {
+                true => cx.cache.require(resource)?,
+                false => cx.cache.require_in(resource, &id.namespace)?,
+            }
+        }
         self.unreadable(cx.cache, &id.namespace)?;
         let cron_job = cx.body(id, record, Record::cron_job)?;
         if record.meta.resource_version.is_empty() {
@@ -538,7 +543,7 @@ impl Controller for CronJobHistory {
             },
             Subject::Settled(decision) => {
                 let unknown = decision.unknown.first().map(|unknown| unknown.reason.clone());
-                match unknown.or_else(|| cx.cache.require(Resource::CronJobs).err()) {
+                match unknown.or_else(|| cx.cache.require_in(Resource::CronJobs, &key.namespace).err()) {
                     Some(missing) => (decision, missing),
                     None => return decision,
                 }

@@ -132,7 +132,7 @@ impl DeploymentHistory {
         let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
         if !actions.is_empty() {
             // The new one, and those that are scaled down, depend on all of them.
-            cx.cache.require(Resource::ReplicaSets)?;
+            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
         } else {
             actions = scale_down(cx, deployment, id, &all)?;
         }
@@ -152,14 +152,14 @@ impl DeploymentHistory {
         };
         let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
         if alive <= limit {
-            cx.cache.require(Resource::ReplicaSets)?;
+            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
             return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
         }
         let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
         if !is_paused && !is_complete(deployment, id, record)? {
             return keep("RollingOut", "its rollout is not complete");
         }
-        cx.cache.require(Resource::ReplicaSets)?;
+        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
         let mut old = self.old(cx, deployment, id, &all)?;
         let above = old.len().saturating_sub(limit);
         old.sort_by(|a, b| self.compare(a, b));
@@ -319,7 +319,7 @@ fn scale_down(
     if is_only && sets[0].replicas <= wanted {
         return Ok(Vec::new());
     }
-    cx.cache.require(Resource::ReplicaSets)?;
+    cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
     let new = new_replica_set(cx, deployment, id, all)?;
     let is_new = |set: &mut Scaled<'_>| new.is_some_and(|new| new.meta.uid == set.record.meta.uid);
     let new_set = sets.extract_if(.., is_new).next();

@@ -54,7 +54,7 @@ fn decide(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result
     if *read(&endpoints.has_leader_annotation, id, annotation)? {
         return keep("LeaderElection", "they hold a leader election record");
     }
-    cx.cache.require(Resource::Services)?;
+    cx.cache.require_in(Resource::Services, &key.namespace)?;
     let action = Action::new(
         Resource::Endpoints,
         &record.meta,

@@ -71,7 +71,7 @@ impl EndpointSliceMirroring {
             ));
         }
         let Some(record) = cx.cache.get(Resource::Endpoints, key) else {
-            cx.cache.require(Resource::Endpoints)?;
+            cx.cache.require_in(Resource::Endpoints, &key.namespace)?;
             return delete("EndpointsDeleted", "there are no Endpoints to mirror");
         };
         let id = record.id(Resource::Endpoints);
@@ -79,7 +79,7 @@ impl EndpointSliceMirroring {
             return Err(Missing::Metadata { object: id });
         }
         let Some(service) = cx.cache.get(Resource::Services, key) else {
-            cx.cache.require(Resource::Services)?;
+            cx.cache.require_in(Resource::Services, &key.namespace)?;
             return delete("ServiceDeleted", "their Service does not exist");
         };
         if record

@@ -217,7 +217,7 @@ pub struct InvalidCleanUpPeriod;
 fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     let [namespace, name] = TRACKING;
     let Some(record) = cache.get(Resource::ConfigMaps, &Key::new(namespace, name)) else {
-        cache.require(Resource::ConfigMaps)?;
+        cache.require_in(Resource::ConfigMaps, namespace)?;
         let message = "the ConfigMap that says since when uses are tracked does not exist";
         return Ok(Err(Reason::new("NotTracked", message)));
     };
@@ -255,7 +255,7 @@ fn not_created_automatically(
     }
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
     let Some(account) = cache.get(Resource::ServiceAccounts, &key) else {
-        cache.require(Resource::ServiceAccounts)?;
+        cache.require_in(Resource::ServiceAccounts, &id.namespace)?;
         return keep("its ServiceAccount does not exist");
     };
     let account_id = account.id(Resource::ServiceAccounts);
@@ -292,7 +292,7 @@ fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> 
     if let Some(pod) = pods(&id.name).first() {
         return Ok(Some(Reason::new("UsedByPod", format!("pod/{pod} references it"))));
     }
-    cache.require(Resource::Pods)?;
+    cache.require_in(Resource::Pods, &id.namespace)?;
     let Some(pod) = pods(&"".into()).into_iter().next() else {
         return Ok(None);
     };

@@ -53,7 +53,7 @@ pub(crate) static UNREAD_PODS: Index =
 /// # Errors
 /// Pods are not listed, or the metadata of one was not read.
 pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Result<(), Missing> {
-    cx.cache.require(Resource::Pods)?;
+    cx.cache.require_in(Resource::Pods, namespace)?;
     let unread = cx
         .cache
         .indexed(&UNREAD_PODS, &Key::new(Arc::clone(namespace), ""));

@@ -302,7 +302,7 @@ fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, Ob
 
 /// The response to a request if only the steps have changed objects since the cache was filled.
 fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
-    let all = |resource: Resource| cache.require(resource).is_ok();
+    let all = |resource: Resource, namespace: &str| cache.require_in(resource, namespace).is_ok();
     let unlisted = || Response::Failed(StoreError::Unlisted);
     match request {
         Request::Get {
@@ -315,11 +315,13 @@ fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
             let written = written.get(&(*resource, key));
             match written.map_or(found, Option::as_ref) {
                 Some(record) => Response::Object(Box::new(record.clone())),
-                None if written.is_some() || all(*resource) => Response::Failed(StoreError::NotFound),
+                None if written.is_some() || all(*resource, namespace) => {
+                    Response::Failed(StoreError::NotFound)
+                }
                 None => unlisted(),
             }
         }
-        Request::List { resource, namespace } if all(*resource) => {
+        Request::List { resource, namespace } if all(*resource, namespace) => {
             let records: Vec<Record> = cache.in_namespace(*resource, namespace).cloned().collect();
             Response::Objects(records)
         }

@@ -344,13 +344,6 @@ struct Sync<'a> {
 
 impl<'a> Sync<'a> {
     fn run(settings: &'a PodGc, cx: &'a Context<'a>, notes_kept: bool) -> Decision {
-        if let Err(missing) = cx.cache.require_all(INFO.resources) {
-            let mut decision = Decision::default();
-            for record in cx.cache.records(Resource::Pods) {
-                decision.add_unknown(record.id(Resource::Pods), missing.clone());
-            }
-            return decision;
-        }
         let nodes = cx.cache.records(Resource::Nodes);
         let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
         // Most pods are kept, and without their reasons this is all that a sync reads of them.
@@ -359,6 +352,14 @@ impl<'a> Sync<'a> {
         let pods: Vec<&Record> = pods
             .filter(|record| notes_kept || settings.concerns(record, false, node))
             .collect();
+        if let Err(missing) = cx.cache.require_all(INFO.resources) {
+            // Neither other pods nor other nodes matter to a pod that runs on a known node.
+            let mut decision = Decision::default();
+            for record in pods.into_iter().filter(|pod| settings.concerns(pod, false, node)) {
+                decision.add_unknown(record.id(Resource::Pods), missing.clone());
+            }
+            return decision;
+        }
         let mut sync = Self {
             settings,
             cx,
@@ -635,9 +636,12 @@ impl Controller for PodGc {
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let was_unread = change.old.is_some_and(|old| !is_read(old));
         let is_affected = match (change.resource, change.new) {
-            // While a list is incomplete, nothing is decided about any pod.
-            (Resource::Pods, new) if cache.require_all(INFO.resources).is_err() => {
-                new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid)
+            // While a list is incomplete, nothing is decided about most of the pods that matter.
+            (Resource::Pods, new)
+                if cache.require_all(INFO.resources).is_err()
+                    && new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid) =>
+            {
+                true
             }
             (Resource::Pods, new) => {
                 let was_counted = change.old.is_some_and(may_be_terminated);

@@ -88,7 +88,7 @@ impl PodGroupProtection {
         if let Some(missing) = unread {
             return Err(missing);
         }
-        cx.cache.require(Resource::Pods)?;
+        cx.cache.require_in(Resource::Pods, &key.namespace)?;
         let unread = Key::new(Arc::clone(&key.namespace), "");
         if let Some(pod) = cx.cache.first_indexed(&ACTIVE_PODS, &unread) {
             let object = pod.id(Resource::Pods);

@@ -97,7 +97,7 @@ impl PvcProtection {
             .cache
             .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
         self.user(unread.into_iter(), &record.meta)?;
-        cx.cache.require(Resource::Pods)?;
+        cx.cache.require_in(Resource::Pods, &id.namespace)?;
         let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
         let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
         let claim = record.meta.clone();

@@ -304,8 +304,8 @@ fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<s
     let Some(owner) = set.meta.controller() else {
         return Ok(by_node);
     };
-    cx.cache.require(Resource::ReplicaSets)?;
     let namespace = &set.meta.namespace;
+    cx.cache.require_in(Resource::ReplicaSets, namespace)?;
     let key = Key::new(Arc::clone(namespace), owner.uid.to_string());
     let mut selectors: Vec<&LabelSelector> = Vec::new();
     for related in cx.cache.indexed_records(&BY_CONTROLLER, &key) {

@@ -144,7 +144,7 @@ impl ResourceClaims {
             let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
             match cx.cache.get(Resource::Pods, &key) {
                 None => {
-                    cx.cache.require(Resource::Pods)?;
+                    cx.cache.require_in(Resource::Pods, &id.namespace)?;
                     doubtful.push(consumer.clone());
                 }
                 Some(pod) if pod.meta.uid.is_empty() => {

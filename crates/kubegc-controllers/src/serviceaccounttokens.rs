@@ -91,7 +91,7 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
         }
         Some(account) if is_same(account, uid) => return keep("AccountExists", "its ServiceAccount exists"),
         Some(_) => {}
-        None => cx.cache.require(Resource::ServiceAccounts)?,
+        None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
     }
     let options = DeleteOptions {
         preconditions: cx.wire.preconditions(&record.meta, Sent::Uid),
@@ -139,7 +139,7 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
     {
         return Decision::default();
     }
-    if let Err(missing) = cx.cache.require(Resource::Secrets) {
+    if let Err(missing) = cx.cache.require_in(Resource::Secrets, namespace) {
         return Decision::unknown(id, missing);
     }
     let (wire, secret) = (cx.wire, Arc::<str>::from(secret));

@@ -205,7 +205,7 @@ impl StatefulSetClaims {
         }
         let spec = Spec::new(set)?;
         let mut review = Review::default();
-        if let Err(missing) = cx.cache.require(CLAIMS) {
+        if let Err(missing) = cx.cache.require_in(CLAIMS, &id.namespace) {
             review.decision.add_unknown(id.clone(), missing);
         }
         let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
@@ -245,7 +245,7 @@ impl StatefulSetClaims {
     fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
         let key = Key::new(Arc::clone(&set.namespace), name);
         let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
-            return cx.cache.require(Resource::Pods).map(|()| None);
+            return cx.cache.require_in(Resource::Pods, &set.namespace).map(|()| None);
         };
         whole(Resource::Pods, pod)?;
         let is_controlled = pod.meta.controller().is_some_and(|owner| owner.uid == set.uid);

@@ -245,7 +245,7 @@ fn is_used(
     if let Some(missing) = missing {
         return Err(missing);
     }
-    cx.cache.require(Resource::Pods)?;
+    cx.cache.require_in(Resource::Pods, &claim.namespace)?;
     match cx
         .cache
         .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))

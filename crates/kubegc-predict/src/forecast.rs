@@ -475,11 +475,14 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
 /// The findings about references and controllers of objects in scope.
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut any_deleted = false;
+    // Where dependents of deleted objects may be: those of a cluster-scoped object in any namespace.
+    let mut namespaces = BTreeSet::new();
     for fate in fates {
         let (position, object) = (fate.position, &fate.object);
         let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
-        any_deleted |= is_deleted;
+        if is_deleted {
+            namespaces.insert(&*object.namespace);
+        }
         let references = fate.before().owner_references();
         for (reference, owner) in references.zip(cluster.edges.owners(position)) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
@@ -499,13 +502,17 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
     }
     findings.extend(recreation::findings(cluster, fates));
     findings.extend(missing_kinds(cluster, scope));
-    if any_deleted {
+    if !namespaces.is_empty() {
+        let is_unlisted = |resource: &ApiResource| {
+            let mut namespaces = namespaces.iter();
+            namespaces.any(|namespace| cluster.is_unlisted(resource, namespace))
+        };
         let settings = kubegc_objects::Settings::new(cluster.version());
         let kinds: Vec<String> = cluster
             .catalog()
             .iter()
             .filter(|(_, resource)| resource.preferred && resource.verbs.collectable())
-            .filter(|(_, resource)| !settings.ignores(resource) && cluster.is_unlisted(resource, ""))
+            .filter(|(_, resource)| !settings.ignores(resource) && is_unlisted(resource))
             .map(|(_, resource)| resource.qualified_resource())
             .collect();
         if !kinds.is_empty() {

@@ -319,6 +319,7 @@ fn list_scope(cluster: &Cluster, manager: &mut Manager, now: Timestamp, loaded: 
         let is_complete = completeness.of(group, kind).is_complete()
             || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
         let records = records.remove(&resource).unwrap_or_default();
+        manager.set_listed_in(resource, completeness.namespaces(group, kind));
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_answers(manager, now, &cluster.assumptions);
@@ -331,8 +332,10 @@ pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp)
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
         let mut records = Vec::with_capacity(positions.len());
         records.extend(positions.filter_map(|position| snapshot.record_at(position)));
-        let coverage = snapshot.completeness.of(resource.group(), resource.kind());
-        list_resource(manager, now, resource, records, coverage.is_complete());
+        let (completeness, group, kind) = (&snapshot.completeness, resource.group(), resource.kind());
+        let is_complete = completeness.of(group, kind).is_complete();
+        manager.set_listed_in(resource, completeness.namespaces(group, kind));
+        list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_answers(manager, now, &cluster.assumptions);
 }

@@ -1,15 +1,17 @@
 //! Kinds of which a snapshot has all objects. An owner of another kind is never absent for certain.
 //!
-//! **Nothing is inferred.** A `v1` List of `kubectl get` does not show whether it spans all namespaces. A raw
-//! list of the API server has a resourceVersion and shows where it was cut off, but neither its namespace nor
-//! its label or field selector. So the only proof is the caller's declaration
-//! ([`Reader::complete`](crate::Reader::complete)). The data can only revoke it: objects that could not be
-//! read, that have no uid or two contents, lists that continue elsewhere, truncated files.
+//! A `v1` List of `kubectl get` does not show whether it spans all namespaces. A raw list of the API server
+//! has a resourceVersion and shows where it was cut off, but neither its namespace nor its label or field
+//! selector. So there are two proofs: the caller's declaration
+//! ([`Reader::complete`](crate::Reader::complete)), and files of layouts that are documented to be complete
+//! lists: `kubectl cluster-info dump`, must-gather and support bundles.
 //!
-//! Layouts prove nothing either. `kubectl cluster-info dump` lists some kinds completely, but a folder with
-//! `nodes.json` may come from elsewhere. Support bundles and must-gather can be limited to namespaces and
-//! omit objects that the collector may not read; Velero backups select by namespace, resource and label;
-//! Insights archives keep samples.
+//! The data can revoke both: objects that could not be read, that have no uid or two contents, lists that
+//! continue elsewhere, truncated files. A list of a layout is not taken as complete either if other objects
+//! contradict it ([`Problem::ListContradicted`](crate::Problem::ListContradicted)).
+//!
+//! Velero backups select by namespace, resource and label, and Insights archives keep samples, so nothing is
+//! inferred from them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,21 +41,21 @@ impl Coverage {
 
 /// The basis of a completeness.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// The caller declared the kind complete, or the API server listed all of it.
     Declared,
-    /// The caller declared the kind complete in this namespace.
-    DeclaredInNamespace,
+    /// A file of a known layout is a complete list of it.
+    Inferred,
 }
 
 /// A reason why a kind may have further objects.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// The caller did not declare it complete.
+    /// It was neither declared complete nor inferred to be.
     NotDeclared,
-    /// It was declared complete in these namespaces only.
+    /// It is complete in these namespaces only.
     OnlyNamespaces(Vec<Arc<str>>),
     /// The kind is not in the catalog.
     Unresolvable,
@@ -80,7 +82,7 @@ impl fmt::Display for Why {
         match self {
             Self::NotDeclared => f.write_str("incomplete: not declared"),
             Self::OnlyNamespaces(namespaces) => {
-                write!(f, "incomplete: declared only in {}", namespaces.join(", "))
+                write!(f, "incomplete: complete only in {}", namespaces.join(", "))
             }
             Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
             Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
@@ -130,8 +132,17 @@ impl fmt::Display for GroupKind {
 /// Knowledge about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) declared: bool,
-    pub(crate) namespaces: BTreeSet<Arc<str>>,
+    pub(crate) everywhere: Option<Proof>,
+    pub(crate) namespaces: BTreeMap<Arc<str>, Proof>,
+}
+
+impl Entry {
+    fn incomplete(&self) -> Coverage {
+        Coverage::Incomplete(match self.namespaces.is_empty() {
+            true => Why::NotDeclared,
+            false => Why::OnlyNamespaces(self.namespaces.keys().cloned().collect()),
+        })
+    }
 }
 
 /// The completeness of every kind of the catalog.
@@ -161,41 +172,35 @@ impl Completeness {
     /// Whether the snapshot has all objects of a kind, in every namespace.
     #[must_use]
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
-        self.judge(group, kind, |entry| {
-            if entry.declared {
-                Coverage::Complete(Proof::Declared)
-            } else if entry.namespaces.is_empty() {
-                Coverage::Incomplete(Why::NotDeclared)
-            } else {
-                Coverage::Incomplete(Why::OnlyNamespaces(entry.namespaces.iter().cloned().collect()))
-            }
-        })
+        self.judge(group, kind, |entry| entry.everywhere)
     }
 
     /// Whether the snapshot has all objects of a kind in one namespace.
     #[must_use]
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
         self.judge(group, kind, |entry| {
-            if entry.declared {
-                Coverage::Complete(Proof::Declared)
-            } else if entry.namespaces.contains(namespace) {
-                Coverage::Complete(Proof::DeclaredInNamespace)
-            } else if entry.namespaces.is_empty() {
-                Coverage::Incomplete(Why::NotDeclared)
-            } else {
-                Coverage::Incomplete(Why::OnlyNamespaces(entry.namespaces.iter().cloned().collect()))
-            }
+            let in_namespace = || entry.namespaces.get(namespace).copied();
+            entry.everywhere.or_else(in_namespace)
         })
     }
 
-    fn judge(&self, group: &str, kind: &str, declared: impl FnOnce(&Entry) -> Coverage) -> Coverage {
+    /// The namespaces of which the snapshot has all objects of a kind, if not of all.
+    #[must_use]
+    pub fn namespaces(&self, group: &str, kind: &str) -> BTreeSet<Arc<str>> {
+        match self.of(group, kind) {
+            Coverage::Incomplete(Why::OnlyNamespaces(namespaces)) => namespaces.into_iter().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn judge(&self, group: &str, kind: &str, proof: impl FnOnce(&Entry) -> Option<Proof>) -> Coverage {
         let key = GroupKind::new(group, kind);
         let Some(entry) = self.kinds.get(&key) else {
             return Coverage::Incomplete(Why::Unresolvable);
         };
         match self.spoiled.get(&key).or(self.all_spoiled.as_ref()) {
             Some(why) => Coverage::Incomplete(why.clone()),
-            None => declared(entry),
+            None => proof(entry).map_or_else(|| entry.incomplete(), Coverage::Complete),
         }
     }
 

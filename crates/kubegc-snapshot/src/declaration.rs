@@ -8,7 +8,7 @@ use std::{
 
 use kubegc_core::{ApiResource, Catalog};
 
-use crate::{GroupKind, SnapshotError, completeness::Entry};
+use crate::{GroupKind, Proof, SnapshotError, completeness::Entry};
 
 /// Every kind of the catalog with its declared completeness. `all` does not cover kinds that were only
 /// inferred.
@@ -83,9 +83,9 @@ pub(crate) fn resolve(
 fn declare(kinds: &mut BTreeMap<GroupKind, Entry>, key: GroupKind, namespace: Option<&str>) {
     let entry = kinds.entry(key).or_default();
     match namespace {
-        None => entry.declared = true,
+        None => entry.everywhere = Some(Proof::Declared),
         Some(namespace) => {
-            entry.namespaces.insert(namespace.into());
+            entry.namespaces.insert(namespace.into(), Proof::Declared);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     completeness::Why,
     duplicates,
     error::{Cause, ParserSaid},
+    foreign,
     ingest::{Ingest, Source, TypeName, refuse_odd_kinds},
     internal,
     item::{self, Item, ItemSeed, ListHead, OnlyItem},
@@ -349,7 +350,7 @@ impl Reading<'_> {
                         }
                         _ => {
                             let value: Vec<Value> = yaml::parse(text).map_err(|error| {
-                                yaml_error(error, source, Some(shape.items), window.line())
+                                yaml_error(error, text, source, Some(shape.items), window.line())
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
                             maps += u32::from(only.is_object());
@@ -372,7 +373,7 @@ impl Reading<'_> {
                                 if text.contains("{{") {
                                     sniff::refuse_template(&source.place)?;
                                 }
-                                Err(yaml_error(error, source, None, window.line()))
+                                Err(yaml_error(error, text, source, None, window.line()))
                             })?;
                             sniff::refuse_text(text, &source.place)?;
                             self.value(&value, text, source, None)?;
@@ -394,7 +395,7 @@ impl Reading<'_> {
                     }
                     let text = as_text(splitter.rest(), window, source, None)?;
                     let value: Value = yaml::parse(text)
-                        .map_err(|error| yaml_error(error, source, None, splitter.rest_line()))?;
+                        .map_err(|error| yaml_error(error, text, source, None, splitter.rest_line()))?;
                     self.list_end(&value, &shape, source)?;
                     let rest_is_cut = !splitter.rest().is_empty() && !splitter.rest().ends_with(b"\n");
                     if item_is_cut || rest_is_cut {
@@ -433,7 +434,7 @@ impl Reading<'_> {
     ) -> Result<(), SnapshotError> {
         if self.in_array
             && says_nothing(object)
-            && let Some(wrapped) = wrapped(text)
+            && let Some(wrapped) = foreign::wrapped(text)
         {
             return self.value(&wrapped, text, source, item);
         }
@@ -443,7 +444,7 @@ impl Reading<'_> {
             return self.no_object(object, text, source);
         }
         if self.in_array && source.is_member && source.hint.is_none() && says_nothing(object) {
-            self.ingest.no_object(source.place.clone(), NEITHER);
+            self.ingest.no_object(source.place.clone(), foreign::NEITHER);
             return Ok(());
         }
         self.ingest.object(object, source, item, head)
@@ -451,16 +452,24 @@ impl Reading<'_> {
 
     /// A document without apiVersion and kind.
     fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
-        if object.meta.is_none() && self.says_something(text, source) {
+        let value = match object.meta {
+            Some(_) => None,
+            None => foreign::parse(text),
+        };
+        if value
+            .as_ref()
+            .is_some_and(|value| self.says_something(value, text, source))
+        {
             return Ok(());
         }
         let missing = match (object.api_version_str(), object.kind_str()) {
-            ("", "") => NEITHER,
-            ("", _) => "it has no apiVersion",
-            _ => "it has no kind",
+            ("", "") => value.as_ref().and_then(foreign::explain),
+            ("", _) => Some("it has no apiVersion".to_owned()),
+            _ => Some("it has no kind".to_owned()),
         };
+        let missing = missing.unwrap_or_else(|| foreign::NEITHER.to_owned());
         if (self.settings.lenient || source.is_member) && says_nothing(object) {
-            self.ingest.no_object(source.place.clone(), missing);
+            self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
         if source.is_member && object.meta.is_some() {
@@ -471,21 +480,14 @@ impl Reading<'_> {
         }
         Err(SnapshotError::NotAnObject {
             place: source.place.clone(),
-            problem: missing.to_owned(),
+            problem: missing,
         })
     }
 
     /// Whether a document without metadata contains the version of the API server, or shows that a list is
     /// empty.
-    fn says_something(&mut self, text: &str, source: &Source) -> bool {
-        let value: Value = match serde_json::from_str(text) {
-            Ok(value) => value,
-            Err(_) => match yaml::parse(text) {
-                Ok(value) => value,
-                Err(_) => return false,
-            },
-        };
-        if let Some(version) = version::of_document(&value) {
+    fn says_something(&mut self, value: &Value, text: &str, source: &Source) -> bool {
+        if let Some(version) = version::of_document(value) {
             return self
                 .ingest
                 .note_version(version, VersionSource::ApiServer, &source.place);
@@ -582,7 +584,7 @@ impl Reading<'_> {
             ("", _) if source.is_member && head.api_version.is_empty() && shape.objects == self.objects => {
                 // Such as the events of an Insights archive, which are no objects.
                 self.ingest.forget_since(shape.mark);
-                self.ingest.no_object(source.place.clone(), NEITHER);
+                self.ingest.no_object(source.place.clone(), foreign::NEITHER);
             }
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match source.hint {
@@ -698,31 +700,9 @@ pub(crate) fn strict<'t>(
     (item, parsed)
 }
 
-/// The fields that a map lacks to be an object.
-const NEITHER: &str = "it has neither apiVersion nor kind";
-
 /// Whether a map has nothing of an object.
-fn says_nothing(object: &Item<'_>) -> bool {
+pub(crate) fn says_nothing(object: &Item<'_>) -> bool {
     object.meta.is_none() && object.kind.is_none() && object.api_version.is_none()
-}
-
-/// The object in an entry `object: {...}` of an array; `None` if the entry is anything else.
-///
-/// # Upstream
-/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
-/// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
-/// a field of Go.
-fn wrapped(text: &str) -> Option<Value> {
-    let mut entry: Value = serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()?;
-    if let Value::Array(entries) = &mut entry {
-        // In YAML an entry has its dash.
-        entry = entries.pop()?;
-    }
-    let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
-    let object = fields.remove("object")?;
-    // An object without content is not unwrapped, so nothing is unwrapped twice.
-    let is_object = loose::item(&object).is_some_and(|object| !says_nothing(&object));
-    is_object.then_some(object)
 }
 
 /// Whether an object has the kind of a list.
@@ -753,10 +733,16 @@ fn parse_object<'a, T: Deserialize<'a>>(text: &'a str, json: &'a mut String) -> 
     yaml::parse(text)
 }
 
-fn yaml_error(error: yaml::YamlError, source: &Source, item: Option<u32>, first_line: u64) -> SnapshotError {
+fn yaml_error(
+    error: yaml::YamlError,
+    text: &str,
+    source: &Source,
+    item: Option<u32>,
+    first_line: u64,
+) -> SnapshotError {
     SnapshotError::Syntax {
         place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
-        object: None,
+        object: yaml::name_in(text),
         line: first_line + error.line.saturating_sub(1),
         column: error.column,
         format: "YAML",

@@ -98,44 +98,16 @@ pub enum Problem {
     /// The kind of some objects is neither built in, nor defined, nor listed: its resource and scope were
     /// inferred from the objects.
     InferredKind,
+    /// A file of a known layout is documented to be a complete list: its kind is complete, in a namespace or
+    /// in the cluster.
+    InferredComplete,
+    /// The same, and other objects of the dump contradict it: the kind is incomplete there.
+    ListContradicted,
     /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
     PassedOver,
     /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
     /// used.
     NewerVersion,
-}
-
-impl Problem {
-    /// The name of the problem, as an Event's reason would have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unread => "Unread",
-            Self::Unreadable => "Unreadable",
-            Self::NoUid => "NoUid",
-            Self::BadField => "BadField",
-            Self::MissingField => "MissingField",
-            Self::IncompleteOwner => "IncompleteOwner",
-            Self::ListContinues => "ListContinues",
-            Self::KubectlError => "KubectlError",
-            Self::NoFinalLineBreak => "NoFinalLineBreak",
-            Self::Contradiction => "Contradiction",
-            Self::Unresolvable => "Unresolvable",
-            Self::WrongScope => "WrongScope",
-            Self::Repeated => "Repeated",
-            Self::Superseded => "Superseded",
-            Self::SharedUid => "SharedUid",
-            Self::Assumed => "Assumed",
-            Self::NotEstablished => "NotEstablished",
-            Self::ConflictingDefinition => "ConflictingDefinition",
-            Self::NotAnObject => "NotAnObject",
-            Self::KubectlMessage => "KubectlMessage",
-            Self::DuplicateKey => "DuplicateKey",
-            Self::InferredKind => "InferredKind",
-            Self::PassedOver => "PassedOver",
-            Self::NewerVersion => "NewerVersion",
-        }
-    }
 }
 
 impl Problem {
@@ -169,6 +141,8 @@ impl Problem {
             Self::KubectlMessage => "messages of kubectl among the objects",
             Self::DuplicateKey => "keys that occur several times in a JSON object; the last one is used",
             Self::InferredKind => "kinds that nothing defines, inferred from their objects",
+            Self::InferredComplete => "kinds that a known layout lists completely",
+            Self::ListContradicted => "complete lists of a known layout that the dump contradicts",
             Self::PassedOver => "files skipped that are no dumps",
             Self::NewerVersion => {
                 "releases that are newer than the known ones; behaviour of the newest known one is used"
@@ -177,9 +151,10 @@ impl Problem {
     }
 }
 
+/// The name of the variant, as an Event's reason would have it.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -222,15 +197,24 @@ impl fmt::Display for Finding {
 pub const FINDINGS_LISTED_MAX: u64 = 1_000;
 
 /// Findings as they come in: the first of each problem listed, all counted.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    listed: Vec<Finding>,
-    counts: BTreeMap<Problem, u64>,
+#[derive(Clone, Debug)]
+pub(crate) struct Collected<P, F> {
+    listed: Vec<F>,
+    counts: BTreeMap<P, u64>,
 }
 
-impl Findings {
+impl<P, F> Default for Collected<P, F> {
+    fn default() -> Self {
+        Self {
+            listed: Vec::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl<P: Ord, F: Ord> Collected<P, F> {
     /// Adds one finding; `finding` is built only if it is listed.
-    pub(crate) fn add(&mut self, problem: Problem, finding: impl FnOnce() -> Finding) {
+    pub(crate) fn add(&mut self, problem: P, finding: impl FnOnce() -> F) {
         let count = self.counts.entry(problem).or_insert(0);
         *count += 1;
         if *count <= FINDINGS_LISTED_MAX {
@@ -238,6 +222,17 @@ impl Findings {
         }
     }
 
+    /// The listed findings in a fixed order, and the counts.
+    pub(crate) fn settle(mut self) -> (Vec<F>, BTreeMap<P, u64>) {
+        self.listed.sort();
+        (self.listed, self.counts)
+    }
+}
+
+/// The findings about a cluster.
+pub(crate) type Findings = Collected<Problem, Finding>;
+
+impl Findings {
     /// Adds a finding about all objects of a kind.
     pub(crate) fn add_of_kind(&mut self, problem: Problem, api_version: &str, kind: &str, detail: &str) {
         self.add(problem, || Finding {
@@ -257,11 +252,5 @@ impl Findings {
     pub(crate) fn add_many(&mut self, problem: Problem, count: u64, finding: impl FnOnce() -> Finding) {
         self.add(problem, finding);
         *self.counts.entry(problem).or_insert(1) += count.saturating_sub(1);
-    }
-
-    /// The listed findings in a fixed order, and the counts.
-    pub(crate) fn settle(mut self) -> (Vec<Finding>, BTreeMap<Problem, u64>) {
-        self.listed.sort();
-        (self.listed, self.counts)
     }
 }

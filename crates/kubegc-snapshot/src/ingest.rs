@@ -251,9 +251,15 @@ impl Ingest {
                 source.place.item(entry.item)
             };
             let Some(type_id) = type_id else {
-                let detail = "neither the object nor its list says its kind".to_owned();
                 entry.flaws.retain(|(problem, ..)| *problem != Problem::NoUid);
-                entry.flaws.push((Problem::Unreadable, "kind".to_owned(), detail));
+                if entry
+                    .flaws
+                    .iter()
+                    .all(|(problem, ..)| *problem != Problem::Unreadable)
+                {
+                    let detail = "neither the object nor its list says its kind".to_owned();
+                    entry.flaws.push((Problem::Unreadable, "kind".to_owned(), detail));
+                }
                 orphans.extend(entry.record);
                 self.report(TYPE_PENDING, &entry.namespace, &entry.name, entry.flaws, &place);
                 continue;
@@ -469,6 +475,9 @@ pub(crate) fn refuse_odd_kinds(
         ("v1", "Status") => "it is a Status, the API server's answer to a request that failed",
         ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "Table") => {
             "it is a Table, made for printing; list again with -o json"
+        }
+        (audit, "Event" | "EventList") if audit.starts_with("audit.k8s.io/") => {
+            "it is an audit event, which shows a request and no state; dump the objects with kubectl get -o json"
         }
         (_, "APIResourceList" | "APIGroupList" | "APIGroupDiscoveryList") => {
             "it is a discovery listing; give it to api_resources"

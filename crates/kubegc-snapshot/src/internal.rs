@@ -14,21 +14,22 @@ use crate::{
     store::TypeId,
 };
 
-/// The files of such a dump and the resources in `selfLink`, with the kinds that an API server serves today.
-const KINDS: [(&str, &str, &str, &str); 8] = [
+/// The files of such a dump and the resources in `selfLink`, with the kinds that an API server serves today:
+/// the nodes, and what is dumped of each namespace, in the order of the output.
+pub(crate) const KINDS: [(&str, &str, &str, &str); 8] = [
     ("nodes", "nodes", "v1", "Node"),
     ("events", "events", "v1", "Event"),
-    ("pods", "pods", "v1", "Pod"),
-    ("services", "services", "v1", "Service"),
     (
         "replication-controllers",
         "replicationcontrollers",
         "v1",
         "ReplicationController",
     ),
+    ("services", "services", "v1", "Service"),
     ("daemonsets", "daemonsets", "apps/v1", "DaemonSet"),
     ("deployments", "deployments", "apps/v1", "Deployment"),
     ("replicasets", "replicasets", "apps/v1", "ReplicaSet"),
+    ("pods", "pods", "v1", "Pod"),
 ];
 
 #[derive(Default, Deserialize)]

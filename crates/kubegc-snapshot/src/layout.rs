@@ -114,8 +114,7 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     let path = unpacked_name(path);
     let segments: Vec<&str> = without_extension(&path).split(['/', '\\']).collect();
     if let Some([name] | [name, _]) = after(&segments, "cluster-resources") {
-        let found = BUNDLED.iter().find(|(known, ..)| known == name);
-        return found.map(|&(_, api_version, kind)| (api_version, kind));
+        return kind_of(BUNDLED, name);
     }
     match after(&segments, "namespaces") {
         Some([_, "pods", one, other]) if one == other => return Some(("v1", "Pod")),
@@ -142,97 +141,76 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
         [folders @ .., _] => folders.join("/") + "/",
         [] => return None,
     };
-    let found = INSIGHTS.iter().find(|(known, ..)| *known == name);
-    found.map(|&(_, api_version, kind)| (api_version, kind))
+    kind_of(INSIGHTS, &name)
+}
+
+/// The apiVersion and kind in the line of a table that begins with this name.
+fn kind_of(table: &'static str, name: &str) -> Option<(&'static str, &'static str)> {
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(name)).then(|| words.next().zip(words.next()))?
+    })
 }
 
 /// The files and folders of `config` in an Insights archive, and the kind in each.
-const INSIGHTS: [(&str, &str, &str); 21] = [
-    ("apiserver", "config.openshift.io/v1", "APIServer"),
-    ("authentication", "config.openshift.io/v1", "Authentication"),
-    ("featuregate", "config.openshift.io/v1", "FeatureGate"),
-    ("image", "config.openshift.io/v1", "Image"),
-    ("infrastructure", "config.openshift.io/v1", "Infrastructure"),
-    ("ingress", "config.openshift.io/v1", "Ingress"),
-    ("network", "config.openshift.io/v1", "Network"),
-    ("oauth", "config.openshift.io/v1", "OAuth"),
-    ("proxy", "config.openshift.io/v1", "Proxy"),
-    ("version", "config.openshift.io/v1", "ClusterVersion"),
-    (
-        "certificatesigningrequests/",
-        "certificates.k8s.io/v1",
-        "CertificateSigningRequest",
-    ),
-    ("clusteroperator/", "config.openshift.io/v1", "ClusterOperator"),
-    (
-        "clusterrolebinding/",
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRoleBinding",
-    ),
-    ("crd/", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
-    (
-        "mutatingwebhookconfigurations/",
-        "admissionregistration.k8s.io/v1",
-        "MutatingWebhookConfiguration",
-    ),
-    ("node/", "v1", "Node"),
-    ("pdbs/", "policy/v1", "PodDisruptionBudget"),
-    ("persistentvolumes/", "v1", "PersistentVolume"),
-    (
-        "securitycontextconstraint/",
-        "security.openshift.io/v1",
-        "SecurityContextConstraints",
-    ),
-    ("storage/storageclasses/", "storage.k8s.io/v1", "StorageClass"),
-    (
-        "validatingwebhookconfigurations/",
-        "admissionregistration.k8s.io/v1",
-        "ValidatingWebhookConfiguration",
-    ),
-];
+const INSIGHTS: &str = "\
+    apiserver config.openshift.io/v1 APIServer
+    authentication config.openshift.io/v1 Authentication
+    featuregate config.openshift.io/v1 FeatureGate
+    image config.openshift.io/v1 Image
+    infrastructure config.openshift.io/v1 Infrastructure
+    ingress config.openshift.io/v1 Ingress
+    network config.openshift.io/v1 Network
+    oauth config.openshift.io/v1 OAuth
+    proxy config.openshift.io/v1 Proxy
+    version config.openshift.io/v1 ClusterVersion
+    certificatesigningrequests/ certificates.k8s.io/v1 CertificateSigningRequest
+    clusteroperator/ config.openshift.io/v1 ClusterOperator
+    clusterrolebinding/ rbac.authorization.k8s.io/v1 ClusterRoleBinding
+    crd/ apiextensions.k8s.io/v1 CustomResourceDefinition
+    mutatingwebhookconfigurations/ admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
+    node/ v1 Node
+    pdbs/ policy/v1 PodDisruptionBudget
+    persistentvolumes/ v1 PersistentVolume
+    securitycontextconstraint/ security.openshift.io/v1 SecurityContextConstraints
+    storage/storageclasses/ storage.k8s.io/v1 StorageClass
+    validatingwebhookconfigurations/ admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
+";
 
 /// The folders and files of `cluster-resources` in a support bundle.
-const BUNDLED: [(&str, &str, &str); 31] = [
-    (
-        "clusterrolebindings",
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRoleBinding",
-    ),
-    ("clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("configmaps", "v1", "ConfigMap"),
-    ("cronjobs", "batch/v1", "CronJob"),
-    (
-        "custom-resource-definitions",
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-    ),
-    ("daemonsets", "apps/v1", "DaemonSet"),
-    ("deployments", "apps/v1", "Deployment"),
-    ("endpoints", "v1", "Endpoints"),
-    ("endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
-    ("events", "v1", "Event"),
-    ("ingress", "extensions/v1beta1", "Ingress"),
-    ("jobs", "batch/v1", "Job"),
-    ("leases", "coordination.k8s.io/v1", "Lease"),
-    ("limitranges", "v1", "LimitRange"),
-    ("namespaces", "v1", "Namespace"),
-    ("network-policy", "networking.k8s.io/v1", "NetworkPolicy"),
-    ("nodes", "v1", "Node"),
-    ("pod-disruption-budgets", "policy/v1", "PodDisruptionBudget"),
-    ("pods", "v1", "Pod"),
-    ("priorityclasses", "scheduling.k8s.io/v1", "PriorityClass"),
-    ("pvcs", "v1", "PersistentVolumeClaim"),
-    ("pvs", "v1", "PersistentVolume"),
-    ("replicasets", "apps/v1", "ReplicaSet"),
-    ("resource-quota", "v1", "ResourceQuota"),
-    ("rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding"),
-    ("roles", "rbac.authorization.k8s.io/v1", "Role"),
-    ("serviceaccounts", "v1", "ServiceAccount"),
-    ("services", "v1", "Service"),
-    ("statefulsets", "apps/v1", "StatefulSet"),
-    ("storage-classes", "storage.k8s.io/v1beta1", "StorageClass"),
-    ("volumeattachments", "storage.k8s.io/v1", "VolumeAttachment"),
-];
+const BUNDLED: &str = "\
+    clusterrolebindings rbac.authorization.k8s.io/v1 ClusterRoleBinding
+    clusterroles rbac.authorization.k8s.io/v1 ClusterRole
+    configmaps v1 ConfigMap
+    cronjobs batch/v1 CronJob
+    custom-resource-definitions apiextensions.k8s.io/v1 CustomResourceDefinition
+    daemonsets apps/v1 DaemonSet
+    deployments apps/v1 Deployment
+    endpoints v1 Endpoints
+    endpointslices discovery.k8s.io/v1 EndpointSlice
+    events v1 Event
+    ingress extensions/v1beta1 Ingress
+    jobs batch/v1 Job
+    leases coordination.k8s.io/v1 Lease
+    limitranges v1 LimitRange
+    namespaces v1 Namespace
+    network-policy networking.k8s.io/v1 NetworkPolicy
+    nodes v1 Node
+    pod-disruption-budgets policy/v1 PodDisruptionBudget
+    pods v1 Pod
+    priorityclasses scheduling.k8s.io/v1 PriorityClass
+    pvcs v1 PersistentVolumeClaim
+    pvs v1 PersistentVolume
+    replicasets apps/v1 ReplicaSet
+    resource-quota v1 ResourceQuota
+    rolebindings rbac.authorization.k8s.io/v1 RoleBinding
+    roles rbac.authorization.k8s.io/v1 Role
+    serviceaccounts v1 ServiceAccount
+    services v1 Service
+    statefulsets apps/v1 StatefulSet
+    storage-classes storage.k8s.io/v1beta1 StorageClass
+    volumeattachments storage.k8s.io/v1 VolumeAttachment
+";
 
 /// Whether a file is the list of resources that a support bundle has.
 pub(crate) fn is_bundled_discovery(path: &str) -> bool {

@@ -30,8 +30,9 @@
 //! output of `helm template` is manifests.
 //!
 //! # Guarantees
-//! - **Unknown is not absent.** A kind is complete only if the caller declares it, and not even then if a
-//!   part of it could not be read. [`Completeness`] explains why nothing is inferred, not even from a layout.
+//! - **Unknown is not absent.** A kind is complete only if the caller declares it or if its layout is
+//!   documented to list it completely ([`Problem::InferredComplete`]), and not even then if a part of it
+//!   could not be read.
 //! - **Nothing is dropped silently.** What cannot be read is an error or, object by object, a [`Finding`].
 //! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where
 //!   a list is written as `kubectl` writes it. What stays is in proportion to the metadata kept.
@@ -55,6 +56,7 @@ mod duplicates;
 mod encoding;
 mod error;
 mod finding;
+mod foreign;
 mod inferred;
 mod ingest;
 mod internal;
@@ -62,6 +64,7 @@ mod item;
 mod json;
 mod kinds;
 mod layout;
+mod listings;
 mod live;
 mod loose;
 mod manifest;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
 use crate::{
-    GroupKind, Reader, Snapshot, SnapshotError,
+    GroupKind, Proof, Reader, Snapshot, SnapshotError,
     completeness::{Entry, Why},
     declaration::key_of,
     kinds,
@@ -106,9 +106,9 @@ impl Live {
         completeness.kinds.clear();
         for (_, resource) in self.catalog.iter() {
             let key = key_of(resource);
-            let declared = self.listed.contains(&key);
+            let proof = self.listed.contains(&key).then_some(Proof::Declared);
             let entry: &mut Entry = completeness.kinds.entry(key).or_default();
-            entry.declared = declared;
+            entry.everywhere = proof;
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {

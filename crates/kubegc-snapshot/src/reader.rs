@@ -397,6 +397,15 @@ impl Reader {
                 self.unread(&error);
                 Ok(())
             }
+            // The log of a pod may begin as JSON does.
+            SnapshotError::Syntax { place, .. }
+                if source.is_member
+                    && layout::is_plain_text(stream.path)
+                    && (place.document, place.item) == (1, None) =>
+            {
+                self.ingest.no_object(place, "it is not JSON");
+                Ok(())
+            }
             error => self.settle_failure(error),
         })
     }

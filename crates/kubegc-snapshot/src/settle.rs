@@ -2,6 +2,7 @@
 
 use std::{
     cmp::{Ordering, Reverse},
+    collections::BTreeMap,
     hash::BuildHasher,
 };
 
@@ -17,6 +18,7 @@ use crate::{
     inferred,
     ingest::Ingest,
     kinds::{self, Priority},
+    listings::Listings,
     manifest,
     snapshot::KindRange,
     store::{Record, Store, Version},
@@ -32,6 +34,7 @@ pub(crate) fn settle(
 ) -> Result<Snapshot, SnapshotError> {
     let mut settling = Settling { ingest };
     settling.sort();
+    let listings = Listings::of(&settling.ingest);
     settling.merge();
     settling.pages();
     let Ingest { store, findings, .. } = &mut settling.ingest;
@@ -67,22 +70,24 @@ pub(crate) fn settle(
         });
     }
     let (spoiled, all_spoiled) = spoils.settle();
-    let (findings, finding_counts) = findings.settle();
-    Ok(Snapshot {
+    let mut snapshot = Snapshot {
         catalog,
         completeness: Completeness {
             kinds,
             spoiled,
             all_spoiled,
         },
-        findings,
-        finding_counts,
+        findings: Vec::new(),
+        finding_counts: BTreeMap::new(),
         version,
         detected_version: detected,
         kinds: ranges_of_kinds(&store),
         store,
         kind_ids,
-    })
+    };
+    listings.apply(&mut snapshot, &mut findings);
+    (snapshot.findings, snapshot.finding_counts) = findings.settle();
+    Ok(snapshot)
 }
 
 /// The positions of the objects of each kind. Versions of a kind are adjacent.

@@ -55,7 +55,10 @@ pub(crate) fn refuse_text(text: &str, place: &Place) -> Result<(), SnapshotError
         word.bytes()
             .all(|byte| byte.is_ascii_uppercase() || b"-()/".contains(&byte))
     };
-    if words.len() > 1 && words.contains(&"NAME") && words.iter().all(is_head) {
+    if words.len() > 1
+        && words.iter().all(is_head)
+        && words.iter().any(|word| matches!(*word, "NAME" | "REASON"))
+    {
         if words.contains(&"NAMESPACED") {
             return refused(
                 place,
@@ -67,6 +70,13 @@ pub(crate) fn refuse_text(text: &str, place: &Place) -> Result<(), SnapshotError
     }
     if first.starts_with("Name:  ") {
         return refused(place, "the output of kubectl describe", "use kubectl get -o json");
+    }
+    if first.starts_with("NAME: ") && text.contains("\nLAST DEPLOYED: ") {
+        return refused(
+            place,
+            "the output of helm get all, status or install",
+            "save the manifests alone with helm get manifest, or dump the objects with kubectl get -o json",
+        );
     }
     if first.starts_with("{{") {
         return refuse_template(place);

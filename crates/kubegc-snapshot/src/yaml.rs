@@ -7,6 +7,7 @@
 
 use std::io::Read;
 
+use kubegc_core::printable;
 use serde::Deserialize;
 
 use crate::{
@@ -244,6 +245,41 @@ pub(crate) struct YamlError {
     pub(crate) said: ParserSaid,
 }
 
+/// `Kind name` of the object in a text that cannot be parsed, by its lines.
+pub(crate) fn name_in(text: &str) -> Option<Box<str>> {
+    // An entry of a list begins with its dash.
+    let text = text.replacen("- ", "  ", usize::from(text.trim_start().starts_with("- ")));
+    let mut lines = text.lines().filter(|line| !is_blank(line.as_bytes())).peekable();
+    let left = leading_spaces(lines.peek()?.as_bytes());
+    let (mut kind, mut name, mut of_metadata) = (None, None, None);
+    for line in lines {
+        let indent = leading_spaces(line.as_bytes());
+        let (key, value) = line.trim().split_once(':').unwrap_or_default();
+        let value = value.trim().trim_matches(['"', '\'']);
+        match key {
+            _ if indent < left => return None,
+            "metadata" if indent == left => of_metadata = Some(0),
+            _ if indent == left => {
+                of_metadata = None;
+                kind = kind.or(Some(value).filter(|_| key == "kind"));
+            }
+            _ => {
+                // The first field below `metadata` has the indentation of all.
+                let fields = of_metadata.get_or_insert(usize::MAX);
+                if *fields == 0 {
+                    *fields = indent;
+                }
+                name = name.or(Some(value).filter(|_| key == "name" && *fields == indent));
+            }
+        }
+    }
+    let shown: String = format!("{} {}", kind?, name?)
+        .chars()
+        .take(LINE_CHARS_MAX)
+        .collect();
+    Some(printable(&shown).into())
+}
+
 /// Parses one document or entry.
 ///
 /// The caller bounds its size. The budget bounds the expanded document: aliases, anchors, merge keys, depth.
@@ -285,6 +321,17 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
         if said.contains("budget breached") {
             said = "too many aliases, anchors or nested collections for one object".to_owned();
         }
+        // The splitter gives the parser one object at a time.
+        if said.contains("unknown anchor") {
+            let at = usize::try_from(line).unwrap_or_default().saturating_sub(1);
+            let line = text.lines().nth(at).unwrap_or_default().trim();
+            let shown: String = line.chars().take(LINE_CHARS_MAX).collect();
+            said = format!(
+                "`{}` names an anchor outside of this object; expand aliases before, for example with \
+                 yq 'explode(.)'",
+                printable(&shown)
+            );
+        }
         if let Some(cut) = said.rfind(" at line ") {
             said.truncate(cut);
         }
@@ -296,6 +343,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
     })
 }
 
+/// Characters of a line that an error shows.
+const LINE_CHARS_MAX: usize = 100;
 /// Collections within collections; schemas in definitions nest deepest.
 const DEPTH_MAX: usize = 256;
 /// Aliases and anchors in one object; `kubectl` writes none.

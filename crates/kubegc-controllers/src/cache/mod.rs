@@ -3,7 +3,11 @@
 mod index;
 mod table;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use kubegc_core::{
     StoreError,
@@ -151,6 +155,17 @@ impl Cache {
             .copied()
     }
 
+    /// Returns whether all objects of a resource in a namespace are known.
+    ///
+    /// # Errors
+    /// The reason why they are not.
+    pub fn require_in(&self, resource: Resource, namespace: &str) -> Result<(), Missing> {
+        match self.table(resource).listed_in.contains(namespace) {
+            true => Ok(()),
+            false => self.require(resource),
+        }
+    }
+
     /// Returns whether all objects of these resources are known.
     ///
     /// # Errors
@@ -222,6 +237,13 @@ impl Cache {
         table.is_attempted = true;
         table.listed = listed;
         is_news
+    }
+
+    /// Sets the namespaces in which all objects of a resource are known, even if its list fails.
+    pub fn set_listed_in(&mut self, resource: Resource, namespaces: BTreeSet<Arc<str>>) {
+        if let Some(table) = self.tables.get_mut(&resource) {
+            table.listed_in = namespaces;
+        }
     }
 
     /// Replaces all objects of a resource. A name that occurs twice with different contents becomes unknown.

@@ -4,7 +4,7 @@
 //! overlay. A list that is not shared is changed itself.
 
 use std::{
-    collections::{BTreeMap, btree_map},
+    collections::{BTreeMap, BTreeSet, btree_map},
     hash::BuildHasher as _,
     iter::Peekable,
     ops::Bound,
@@ -22,6 +22,8 @@ use super::Key;
 pub(super) struct Table {
     /// Whether all objects are known, or why not.
     pub(super) listed: Result<(), StoreError>,
+    /// The namespaces of which all objects are known even so.
+    pub(super) listed_in: BTreeSet<Arc<str>>,
     /// Whether a list was attempted.
     pub(super) is_attempted: bool,
     /// The last list.
@@ -43,6 +45,7 @@ impl Table {
     /// Nothing was listed.
     pub(super) const EMPTY: Self = Self {
         listed: Err(StoreError::Unlisted),
+        listed_in: BTreeSet::new(),
         is_attempted: false,
         base: None,
         changed: BTreeMap::new(),

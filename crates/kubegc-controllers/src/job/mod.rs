@@ -193,7 +193,7 @@ impl JobTracking {
                     }
                     None => {
                         if found.is_none_or(|job| job.meta.uid.is_empty()) {
-                            cx.cache.require(Resource::Jobs)?;
+                            cx.cache.require_in(Resource::Jobs, &id.namespace)?;
                         }
                         if found.is_some_and(|job| job.meta.uid.is_empty()) {
                             return Err(Missing::Metadata {

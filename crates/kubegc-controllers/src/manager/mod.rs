@@ -252,6 +252,11 @@ impl Manager {
         self.controllers.iter().map(|running| &running.controller)
     }
 
+    /// Sets the namespaces in which all objects of a resource are known, even if its list fails.
+    pub fn set_listed_in(&mut self, resource: Resource, namespaces: BTreeSet<Arc<str>>) {
+        self.cache.set_listed_in(resource, namespaces);
+    }
+
     /// The resources that must be listed and watched.
     #[must_use]
     pub fn resources(&self) -> BTreeSet<Resource> {

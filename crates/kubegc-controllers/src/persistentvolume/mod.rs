@@ -179,7 +179,8 @@ impl PersistentVolumeBinder {
                 .cache
                 .get(Resource::PersistentVolumeClaims, &claim_key(claim_ref));
             if claim.is_none() {
-                cx.cache.require(Resource::PersistentVolumeClaims)?;
+                cx.cache
+                    .require_in(Resource::PersistentVolumeClaims, &claim_ref.namespace)?;
             }
         }
         if changes.is_empty()
@@ -223,7 +224,7 @@ impl PersistentVolumeBinder {
 
 /// The pods that run and use a claim, as `namespace/name`, in order.
 fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
-    cache.require(Resource::Pods)?;
+    cache.require_in(Resource::Pods, &claim.namespace)?;
     let unread = cache.first_indexed(
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
         &namespace_key(&claim.namespace),

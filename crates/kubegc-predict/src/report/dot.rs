@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use kubegc_core::{Uid, printable};
+use kubegc_core::Uid;
 
+use super::words::line_text;
 use crate::{Fate, Forecast};
 
 impl Forecast {
@@ -58,5 +59,5 @@ const fn colour(fate: &Fate) -> &'static str {
 }
 
 fn escape(text: &str) -> String {
-    printable(text).replace('\\', "\\\\").replace('"', "\\\"")
+    line_text(text).replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -8,6 +8,7 @@ mod laws_closure;
 mod laws_doubt;
 mod laws_frame;
 mod laws_reasons;
+mod layouts;
 mod page;
 mod recreation;
 mod selection;

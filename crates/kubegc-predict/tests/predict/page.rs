@@ -114,6 +114,35 @@ const HOSTILE: &str =
     "</title><script>document.title='forged'</script><img src=x onerror=alert(1)>\u{202e}\u{1b}[31m";
 
 #[test]
+fn no_report_shows_a_name_raw_or_in_full() {
+    let long = "n".repeat(2_000_000);
+    let quoted = "a\"];\n\u{1b}[31mforged [label=\"";
+    let items = [
+        object("ConfigMap", "root", &[]),
+        object("Secret", HOSTILE, &[("ConfigMap", "root", true)]),
+        object("Secret", &long, &[("ConfigMap", "root", true)]),
+        object("Service", quoted, &[("ConfigMap", "root", true)]),
+    ];
+    let forecast = deleted(&items, "shop/ConfigMap/root");
+    let dot = forecast.to_dot();
+    let explained = forecast.explain(&forecast.fates[1].object).to_string();
+    for text in [
+        &forecast.to_text(kubegc_predict::Detail::everything()),
+        &explained,
+        &dot,
+    ] {
+        let is_control = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
+        assert!(!text.contains(is_control), "{}", &text[..text.len().min(5_000)]);
+        assert!(
+            !text.contains(&long[..10_000]) && text.len() < 20_000,
+            "{}",
+            text.len()
+        );
+    }
+    assert!(dot.contains(r#"a\"];\\n\\u{1b}[31mforged"#), "{dot}");
+}
+
+#[test]
 fn a_browser_shows_the_page_and_runs_nothing_of_it() {
     let items = [
         object("ConfigMap", "root", &[]),

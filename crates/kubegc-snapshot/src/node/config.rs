@@ -104,7 +104,7 @@ pub(crate) fn read(
     match found {
         Some(Value::Object(map)) => fields(map, path, place, notes),
         _ => {
-            notes.add(
+            notes.note(
                 NodeProblem::MissingField,
                 Some(place),
                 "",

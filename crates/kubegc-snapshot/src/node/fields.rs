@@ -59,7 +59,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     pub(crate) fn note(&mut self, problem: NodeProblem, path: &[&str], detail: &str) {
         let field = self.full(path);
         self.notes
-            .add(problem, Some(self.place), &self.object, &field, detail);
+            .note(problem, Some(self.place), &self.object, &field, detail);
     }
 
     /// Notes what makes the entry doubtful; once for each field.
@@ -72,7 +72,7 @@ impl<'v, 'n> Entry<'v, 'n> {
             self.flaw = Some(format!("{field}: {detail}"));
         }
         self.notes
-            .add(problem, Some(self.place), &self.object, &field, detail);
+            .note(problem, Some(self.place), &self.object, &field, detail);
         self.flawed.push(field);
     }
 

@@ -1,8 +1,8 @@
 //! Findings: irregularities in a node's documents that did not stop the reading, and the effect of each.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
-use crate::{FINDINGS_LISTED_MAX, Place};
+use crate::{Place, finding::Collected};
 
 /// The category of a [`NodeFinding`].
 ///
@@ -54,36 +54,10 @@ pub enum NodeProblem {
     PassedOver,
 }
 
-impl NodeProblem {
-    /// The name of the problem, as an Event's reason would have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unread => "Unread",
-            Self::BadField => "BadField",
-            Self::MissingField => "MissingField",
-            Self::Contradiction => "Contradiction",
-            Self::MayBePartial => "MayBePartial",
-            Self::ListContinues => "ListContinues",
-            Self::NoFinalLineBreak => "NoFinalLineBreak",
-            Self::NotWhole => "NotWhole",
-            Self::Held => "Held",
-            Self::Repeated => "Repeated",
-            Self::Superseded => "Superseded",
-            Self::UnknownState => "UnknownState",
-            Self::Implausible => "Implausible",
-            Self::Nameless => "Nameless",
-            Self::PodNotListed => "PodNotListed",
-            Self::UnresolvedSandboxImage => "UnresolvedSandboxImage",
-            Self::NotRecognized => "NotRecognized",
-            Self::PassedOver => "PassedOver",
-        }
-    }
-}
-
+/// The name of the variant.
 impl fmt::Display for NodeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -119,16 +93,12 @@ impl fmt::Display for NodeFinding {
     }
 }
 
-/// Findings as they come in: the first of each problem listed, all counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Notes {
-    listed: Vec<NodeFinding>,
-    counts: BTreeMap<NodeProblem, u64>,
-}
+/// The findings about a node.
+pub(crate) type Notes = Collected<NodeProblem, NodeFinding>;
 
 impl Notes {
-    /// Takes one finding.
-    pub(crate) fn add(
+    /// Adds one finding.
+    pub(crate) fn note(
         &mut self,
         problem: NodeProblem,
         place: Option<&Place>,
@@ -136,22 +106,12 @@ impl Notes {
         field: &str,
         detail: &str,
     ) {
-        let count = self.counts.entry(problem).or_insert(0);
-        *count += 1;
-        if *count <= FINDINGS_LISTED_MAX {
-            self.listed.push(NodeFinding {
-                problem,
-                place: place.cloned(),
-                object: object.into(),
-                field: field.into(),
-                detail: detail.into(),
-            });
-        }
-    }
-
-    /// The listed findings in a fixed order, and the counts.
-    pub(crate) fn settle(mut self) -> (Vec<NodeFinding>, BTreeMap<NodeProblem, u64>) {
-        self.listed.sort();
-        (self.listed, self.counts)
+        self.add(problem, || NodeFinding {
+            problem,
+            place: place.cloned(),
+            object: object.into(),
+            field: field.into(),
+            detail: detail.into(),
+        });
     }
 }

@@ -73,7 +73,7 @@ impl Flags {
             };
             if let Err(detail) = set {
                 let field = format!("--{name}");
-                notes.add(NodeProblem::BadField, Some(place), "", &field, &detail);
+                notes.note(NodeProblem::BadField, Some(place), "", &field, &detail);
                 failed.get_or_insert(format!("{place}: {field}: {detail}"));
             }
         }

@@ -43,10 +43,10 @@ impl<T: PartialEq> Part<T> {
             (Self::Told { place: first, value }, Ok(again)) => {
                 if *value == again {
                     let detail = format!("{what}: the same as in {first}");
-                    notes.add(NodeProblem::Repeated, Some(place), "", "", &detail);
+                    notes.note(NodeProblem::Repeated, Some(place), "", "", &detail);
                 } else {
                     let detail = format!("{what}: not the same as in {first}");
-                    notes.add(NodeProblem::Contradiction, Some(place), "", "", &detail);
+                    notes.note(NodeProblem::Contradiction, Some(place), "", "", &detail);
                     *self = Self::Failed {
                         why: format!("{place}: {detail}"),
                     };

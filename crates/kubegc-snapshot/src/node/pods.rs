@@ -31,7 +31,7 @@ impl PodsSeen {
     pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
         let Value::Object(map) = value else {
             let detail = format!("expected a map, found {}", name_of(value));
-            notes.add(NodeProblem::BadField, Some(place), "", "", &detail);
+            notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
             self.incomplete.get_or_insert(format!("{place}: {detail}"));
             return;
         };
@@ -65,7 +65,7 @@ impl PodsSeen {
             match item {
                 Value::Object(pod) => self.in_list |= self.pod(pod, &path, place, notes),
                 _ => {
-                    notes.add(NodeProblem::BadField, Some(place), "", &path, "expected a map");
+                    notes.note(NodeProblem::BadField, Some(place), "", &path, "expected a map");
                     self.incomplete.get_or_insert(format!("{place}: {path}: no map"));
                 }
             }

@@ -79,7 +79,7 @@ pub(crate) struct Declared {
 /// let node = reader.clone().finish()?;
 /// // Only running containers: `-a` may have been forgotten, and dead ones may use images.
 /// assert!(node.inventory.containers.is_err());
-/// assert_eq!(node.findings[0].problem.as_str(), "MayBePartial");
+/// assert_eq!(node.findings[0].problem.to_string(), "MayBePartial");
 ///
 /// let node = reader.containers_are_whole().finish()?;
 /// assert_eq!(node.inventory.containers.map(|containers| containers.len()), Ok(1));
@@ -212,7 +212,7 @@ impl NodeReader {
         for (path, reason) in found.passed_over {
             let place = Place::new(path);
             self.notes
-                .add(NodeProblem::PassedOver, Some(&place), "", "", reason);
+                .note(NodeProblem::PassedOver, Some(&place), "", "", reason);
         }
         for path in found.files {
             let name: Arc<str> = path.to_string_lossy().into();
@@ -312,7 +312,7 @@ impl NodeReader {
             Unpacked::Skipped(reason) => {
                 let place = Place::new(Arc::clone(name));
                 self.notes
-                    .add(NodeProblem::PassedOver, Some(&place), "", "", reason);
+                    .note(NodeProblem::PassedOver, Some(&place), "", "", reason);
                 Ok(())
             }
         });
@@ -369,7 +369,7 @@ impl NodeReader {
                       or kubectl get pods -o json";
         if self.lenient {
             self.notes
-                .add(NodeProblem::NotRecognized, Some(place), "", "", advice);
+                .note(NodeProblem::NotRecognized, Some(place), "", "", advice);
             if asked.is_some() {
                 self.parts
                     .spoil(asked, &format!("{place}: no document of a node"));
@@ -389,7 +389,7 @@ impl NodeReader {
         if document.may_be_cut {
             let detail = "may be cut off";
             self.notes
-                .add(NodeProblem::NoFinalLineBreak, Some(place), "", "", detail);
+                .note(NodeProblem::NoFinalLineBreak, Some(place), "", "", detail);
             self.parts.spoil(Some(kind), &format!("{place}: {detail}"));
         }
         let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
@@ -439,7 +439,7 @@ impl NodeReader {
                     let known = parts.statuses.get(&id);
                     if known.is_some_and(|known| *known != status) {
                         let detail = "another document says something else of this container";
-                        notes.add(NodeProblem::Contradiction, Some(place), &id, "status", detail);
+                        notes.note(NodeProblem::Contradiction, Some(place), &id, "status", detail);
                         parts.statuses_failed = Some(format!("{place}: {detail}"));
                     }
                     parts.statuses.insert(id, status);
@@ -465,7 +465,7 @@ impl NodeReader {
             None => &text,
         };
         self.notes
-            .add(NodeProblem::Unread, place.as_ref(), "", "", detail);
+            .note(NodeProblem::Unread, place.as_ref(), "", "", detail);
         self.parts.spoil(asked, &text);
         Ok(())
     }

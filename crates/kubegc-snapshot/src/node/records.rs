@@ -79,7 +79,7 @@ pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> Str
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
     let Value::Object(map) = value else {
         let detail = format!("expected a map, found {}", name_of(value));
-        notes.add(NodeProblem::BadField, Some(place), "", "", &detail);
+        notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
         return Err(format!("{place}: {detail}"));
     };
     let mut document = Entry::new(map, place, "", notes);
@@ -94,7 +94,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Re
         let path = format!("records[{index}]");
         let Value::Object(map) = value else {
             let detail = format!("expected a map, found {}", name_of(value));
-            notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+            notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert(format!("{place}: {path}: {detail}"));
             continue;
         };
@@ -119,7 +119,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Re
                     "another record of this key says something else",
                 )
             };
-            notes.add(problem, Some(place), &object, "key", detail);
+            notes.note(problem, Some(place), &object, "key", detail);
             if problem == NodeProblem::Contradiction {
                 unknown.get_or_insert(format!("{place}: {object}: {detail}"));
             }

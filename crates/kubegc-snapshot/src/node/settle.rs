@@ -94,7 +94,7 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
         return;
     };
     let detail = format!("{doubt}; list again with -a, or declare the listing whole");
-    notes.add(NodeProblem::MayBePartial, Some(place), "", "containers", &detail);
+    notes.note(NodeProblem::MayBePartial, Some(place), "", "containers", &detail);
     parts.containers = Part::Failed {
         why: format!("{place}: containers: {detail}"),
     };
@@ -113,18 +113,18 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
         let whole = match &parts.pods {
             _ if !declared.pods_whole => false,
             seen if !seen.listed => {
-                notes.add(NodeProblem::NotWhole, None, "", "", "no document lists the pods");
+                notes.note(NodeProblem::NotWhole, None, "", "", "no document lists the pods");
                 false
             }
             seen if declared.pods_in_list && !seen.in_list => {
                 let detail = "one pod, and no list of pods";
-                notes.add(NodeProblem::NotWhole, None, "", "", detail);
+                notes.note(NodeProblem::NotWhole, None, "", "", detail);
                 false
             }
             seen => match &seen.incomplete {
                 None => true,
                 Some(why) => {
-                    notes.add(NodeProblem::NotWhole, None, "", "", why);
+                    notes.note(NodeProblem::NotWhole, None, "", "", why);
                     false
                 }
             },
@@ -147,7 +147,7 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
     {
         let object = format!("pod {}/{}", pod.namespace, pod.name);
         let detail = format!("uid {}: taken as living", pod.uid);
-        notes.add(NodeProblem::PodNotListed, None, &object, "", &detail);
+        notes.note(NodeProblem::PodNotListed, None, &object, "", &detail);
     }
     pods
 }
@@ -174,7 +174,7 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
         flags.apply_to_containers(&mut runs_with);
     }
     if config.is_some() && set != runs_with {
-        notes.add(
+        notes.note(
             NodeProblem::Superseded,
             parts.config.place(),
             "",
@@ -201,7 +201,7 @@ fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Optio
     let found = images.iter().find(is_wanted).map(|image| Arc::clone(&image.id));
     if found.is_none() {
         let detail = format!("{wanted} is not listed");
-        notes.add(
+        notes.note(
             NodeProblem::UnresolvedSandboxImage,
             parts.images.place(),
             "",

@@ -41,7 +41,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
         other => {
             let found = other.map_or("nothing", name_of);
             let detail = format!("expected a map, found {found}");
-            notes.add(NodeProblem::BadField, Some(place), "", "node", &detail);
+            notes.note(NodeProblem::BadField, Some(place), "", "node", &detail);
             return Err(format!("{place}: node: {detail}"));
         }
     };

@@ -166,6 +166,48 @@ d: &d [*c, *c, *c, *c, *c, *c, *c, *c]\nkind: Pod\n",
             "f, document 1: line 4, column 8: not valid YAML: too many aliases, anchors or nested collections for one object",
         ),
         (
+            "an alias of another item",
+            b"kind: List\napiVersion: v1\nitems:\n- kind: ConfigMap\n  metadata:\n    labels: &l {a: b}\n    name: one\n\
+- kind: ConfigMap\n  metadata:\n    labels: *l\n    name: two\n",
+            "f, document 1, items[1]: line 10, column 13: not valid YAML (in ConfigMap two): `labels: *l` names an anchor \
+             outside of this object; expand aliases before, for example with yq 'explode(.)'",
+        ),
+        (
+            "a watch event",
+            b"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"namespace\":\"shop\",\"name\":\"a\"}}}",
+            "f, document 1: not an API object: it is a watch event (ADDED of Pod shop/a); list the objects with kubectl get -o json, without --watch",
+        ),
+        (
+            "a watch event in YAML",
+            b"object:\n  kind: Pod\n  metadata: {name: a}\ntype: DELETED\n",
+            "f, document 1: not an API object: it is a watch event (DELETED of Pod a); list the objects with kubectl get -o json, without --watch",
+        ),
+        (
+            "a bookmark without an object of a name",
+            b"{\"type\":\"BOOKMARK\",\"object\":{}}",
+            "f, document 1: not an API object: it is a watch event (BOOKMARK); list the objects with kubectl get -o json, without --watch",
+        ),
+        (
+            "lists by kind",
+            b"{\"none\":[],\"pods\":{\"items\":[{\"metadata\":{\"name\":\"a\"}}]}}",
+            "f, document 1: not an API object: it is a map with objects under `pods`; give each of its values as a document, for example with jq '.[]'",
+        ),
+        (
+            "objects by kind in YAML",
+            b"Pod:\n- metadata: {name: a}\n",
+            "f, document 1: not an API object: it is a map with objects under `Pod`; give each of its values as a document, for example with jq '.[]'",
+        ),
+        (
+            "an audit log",
+            b"{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"auditID\":\"1\",\"verb\":\"list\"}",
+            "f, document 1: not an API object: it is an audit event, which shows a request and no state; dump the objects with kubectl get -o json",
+        ),
+        (
+            "helm get all",
+            b"NAME: web\nLAST DEPLOYED: Mon Mar  2 08:30:00 2026\nNAMESPACE: shop\nMANIFEST:\n---\nkind: Pod\n",
+            "f: looks like the output of helm get all, status or install, which is not read; save the manifests alone with helm get manifest, or dump the objects with kubectl get -o json",
+        ),
+        (
             "items without a kind",
             b"{\"items\":[{\"metadata\":{\"name\":\"a\"}}]}",
             "f, document 1: not an API object: neither the list nor its items have a kind; give it with read_as",

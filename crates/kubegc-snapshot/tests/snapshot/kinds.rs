@@ -196,7 +196,7 @@ fn completeness_in_one_namespace_says_nothing_of_others() {
     assert_eq!(completeness.in_namespace("", "Pod", "other"), only);
     assert_eq!(
         completeness.in_namespace("", "Pod", "shop"),
-        Coverage::Complete(Proof::DeclaredInNamespace)
+        Coverage::Complete(Proof::Declared)
     );
     assert!(completeness.in_namespace("", "ConfigMap", "blog").is_complete());
     assert!(!completeness.in_namespace("", "ConfigMap", "shop").is_complete());

@@ -126,7 +126,14 @@ fn a_must_gather_is_read_from_all_its_roots() {
         .iter()
         .map(|(&problem, &count)| (problem, count))
         .collect();
-    assert_eq!(counts, [(Problem::Superseded, 2), (Problem::PassedOver, 3)]);
+    assert_eq!(
+        counts,
+        [
+            (Problem::Superseded, 2),
+            (Problem::InferredComplete, 4),
+            (Problem::PassedOver, 3)
+        ]
+    );
     assert_eq!(
         findings(&snapshot)[0],
         "Superseded: must-gather/quay-io-one/namespaces/shop/core/pods.yaml, document 1, items[0]: \
@@ -134,12 +141,12 @@ fn a_must_gather_is_read_from_all_its_roots() {
     );
     assert_eq!(
         snapshot.completeness.of("", "Pod"),
-        Coverage::Incomplete(Why::NotDeclared)
+        Coverage::Incomplete(Why::OnlyNamespaces(vec!["shop".into()]))
     );
 }
 
 #[test]
-fn a_cluster_info_dump_is_read_and_proves_nothing() {
+fn a_part_of_a_cluster_info_dump_is_read_and_proves_nothing() {
     let mut reader = reader();
     reader
         .read_path(&data("cluster-info"))

@@ -4,6 +4,7 @@ mod admission;
 mod bad_input;
 mod bundles;
 mod common;
+mod completeness;
 mod kinds;
 mod kubectl;
 mod laws;

@@ -69,7 +69,7 @@ pub(crate) fn listing<T: Listed>(
                 ),
                 None => (NodeProblem::MissingField, "missing".to_owned()),
             };
-            notes.add(problem, Some(place), "", name, &detail);
+            notes.note(problem, Some(place), "", name, &detail);
             return Err(format!("{place}: {name}: {detail}"));
         }
     };
@@ -80,7 +80,7 @@ pub(crate) fn listing<T: Listed>(
         let path = format!("{name}[{index}]");
         let Value::Object(map) = value else {
             let detail = format!("expected a map, found {}", name_of(value));
-            notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+            notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
             continue;
         };

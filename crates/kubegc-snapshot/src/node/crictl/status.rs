@@ -21,7 +21,7 @@ pub(crate) fn read(
     notes: &mut Notes,
 ) -> Result<(Arc<str>, ContainerStatus), String> {
     let Some(Value::Object(map)) = value.get("status") else {
-        notes.add(
+        notes.note(
             NodeProblem::MissingField,
             Some(place),
             "",

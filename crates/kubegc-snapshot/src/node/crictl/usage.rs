@@ -47,7 +47,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Ru
     };
     let Value::Object(map) = inner else {
         let detail = format!("expected a map, found {}", name_of(inner));
-        notes.add(NodeProblem::BadField, Some(place), "", path, &detail);
+        notes.note(NodeProblem::BadField, Some(place), "", path, &detail);
         return Err(format!("{place}: {path}: {detail}"));
     };
     if ["usedBytes", "fsId"].iter().any(|name| map.contains_key(*name)) {
@@ -81,7 +81,7 @@ fn list(
             Value::Object(map) => usages.push(one(map, place, &path, notes)?),
             other => {
                 let detail = format!("expected a map, found {}", name_of(other));
-                notes.add(NodeProblem::BadField, Some(place), "", &path, &detail);
+                notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
                 return Err(format!("{place}: {path}: {detail}"));
             }
         }
