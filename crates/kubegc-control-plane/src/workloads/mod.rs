@@ -11,6 +11,7 @@
 //! | `statefulset-controller` | creates, deletes, adopts and releases pods, creates claims and revisions, writes the status | sets owners of claims, deletes old revisions |
 //! | `daemonset-controller` | creates, deletes, adopts and releases pods, creates revisions, writes the status | adopts and deletes revisions |
 //! | `job-controller` | creates pods; writes `active`, `ready`, the times and `Suspended` | counts pods, removes finalizers, deletes active pods, ends Jobs |
+//! | `disruption-controller` | writes the status of PodDisruptionBudgets | |
 //! | `node-lifecycle-controller` | `NoSchedule` taints, pods of lost nodes are not ready | `NoExecute` taints |
 //! | `default-scheduler` | binds pods to nodes | |
 //! | `kubelet` | reports nodes, runs pods by the rules of the test | ends deleted pods ([`Assumptions::pods_end`](crate::Assumptions::pods_end)) |
@@ -41,13 +42,14 @@
 //!
 //! # Upstream
 //! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
-//! `replicaset`, `statefulset`, `daemon`, `job`, `nodelifecycle` and `history`.
+//! `replicaset`, `statefulset`, `daemon`, `job`, `disruption`, `nodelifecycle` and `history`.
 //!
 //! [`ControlPlane`]: crate::ControlPlane
 
 mod claims;
 mod daemonset;
 mod deployment;
+mod disruption;
 mod job;
 mod nodes;
 mod plan;

@@ -26,10 +26,11 @@ pub(crate) enum Kind {
     Job,
     CronJob,
     Deployment,
+    Budget,
 }
 
 /// Kind, API version and kind of the API, and the controller that writes its objects.
-const KINDS: [(Kind, &str, &str, &str); 11] = [
+const KINDS: [(Kind, &str, &str, &str); 12] = [
     (Kind::Node, "v1", "Node", "node-lifecycle-controller"),
     (Kind::Volume, "v1", "PersistentVolume", BINDER),
     (Kind::Claim, "v1", "PersistentVolumeClaim", BINDER),
@@ -51,6 +52,12 @@ const KINDS: [(Kind, &str, &str, &str); 11] = [
     (Kind::Job, "batch/v1", "Job", "job-controller"),
     (Kind::CronJob, "batch/v1", "CronJob", "cronjob-controller"),
     (Kind::Deployment, "apps/v1", "Deployment", "deployment-controller"),
+    (
+        Kind::Budget,
+        "policy/v1",
+        "PodDisruptionBudget",
+        "disruption-controller",
+    ),
 ];
 const BINDER: &str = "persistentvolume-binder-controller";
 
@@ -75,13 +82,19 @@ impl Kind {
         row.map(|row| row.0)
     }
 
-    /// Its id on a server. CronJobs are served as `batch/v1beta1` before 1.21.
+    /// Its id on a server. CronJobs and disruption budgets are served as beta versions before 1.21.
     pub(crate) fn id(self, server: &ApiServer) -> Option<KindId> {
         let (_, version, kind, _) = self.row();
         let catalog = server.catalog();
         catalog
             .mapping(version, kind)
-            .or_else(|| catalog.mapping("batch/v1beta1", kind))
+            .or_else(|| catalog.mapping(&format!("{version}beta1"), kind))
+    }
+
+    /// Whether the server has it in a beta version only.
+    pub(super) fn is_beta(self, server: &ApiServer) -> bool {
+        let id = self.id(server);
+        id.is_some_and(|id| server.catalog()[id].version.contains("beta"))
     }
 
     const fn actor(self) -> Actor {

@@ -8,7 +8,7 @@ use kubegc_sim::{ApiServer, EventType, Response, StoredObject};
 use serde_json::json;
 
 use super::{
-    Workloads, claims, daemonset, deployment, job, nodes,
+    Workloads, claims, daemonset, deployment, disruption, job, nodes,
     plan::{Kind, Plan, Verb, View, Write, find, selects_template},
     pods, replicaset, statefulset,
 };
@@ -121,6 +121,14 @@ impl Player {
                 );
             }
         }
+        if kind == Kind::Pod {
+            let is_beta = Kind::Budget.is_beta(server);
+            let versions = [Some(object), previous];
+            self.push_of(server, Kind::Budget, namespace, cause, |budget| {
+                let mut pods = versions.iter().flatten();
+                pods.any(|pod| disruption::selects(budget, &pod.meta, is_beta))
+            });
+        }
         let waits = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]).is_empty();
         match kind {
             Kind::Node => {
@@ -206,6 +214,7 @@ impl Player {
             Kind::DaemonSet => daemonset::sync,
             Kind::Job => job::sync,
             Kind::Deployment => deployment::sync,
+            Kind::Budget => disruption::sync,
             Kind::Volume | Kind::Revision | Kind::CronJob => return None,
         };
         Some(sync(&view, &object))

@@ -10,7 +10,7 @@ use super::{ApiServer, kinds::Special};
 use crate::status::{self, Refusal};
 
 /// The API group of webhook configurations, requests about which never meet webhooks.
-const GROUP: &str = "admissionregistration.k8s.io";
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A webhook that the API server calls.
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]

@@ -6,7 +6,7 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, Special, crd, hooks, namespace,
+    ApiServer, EventType, Response, Special, admission, crd, hooks, namespace,
     update::{Author, Moment, Part, without_equal_references},
     validate,
 };
@@ -202,10 +202,18 @@ impl ApiServer {
         let request = hooks::Request {
             operation: "CREATE",
             kind,
-            part: Part::Whole,
+            subresource: "",
+            body: None,
             old: None,
+            dry_run: false,
         };
-        self.mutate(request, &mut object)?;
+        self.mutate(request, Some(&mut object), |object| {
+            if typed {
+                self.complete(kind, object, None)
+            } else {
+                Ok(())
+            }
+        })?;
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
@@ -288,8 +296,13 @@ impl ApiServer {
             if self.settings.types && part == Part::Whole {
                 return self.definition_problems(kind, object, old);
             }
-        } else if self.resource(kind).custom && self.is_shaped(kind) {
-            return self.custom_problems(kind, object, old, part);
+        } else if self.resource(kind).custom {
+            if self.is_shaped(kind) {
+                return self.custom_problems(kind, object, old, part);
+            }
+        } else if &*self.resource(kind).group == admission::GROUP {
+            #[cfg(feature = "cel")]
+            return self.rules().conditions(object, old);
         }
         Vec::new()
     }

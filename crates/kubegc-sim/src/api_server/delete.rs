@@ -11,9 +11,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{
-    ApiServer, EventType, Response, ResponseBody, Special, crd, hooks, namespace, service, update::Part,
-};
+use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, hooks, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -138,9 +136,12 @@ impl ApiServer {
         let request = hooks::Request {
             operation: "DELETE",
             kind,
-            part: Part::Whole,
+            subresource: "",
+            body: None,
             old: Some(&existing),
+            dry_run: options.dry_run,
         };
+        self.mutate(request, None, |_| Ok(()))?;
         self.ask_webhooks(request, None)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;

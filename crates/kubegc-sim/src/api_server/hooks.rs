@@ -1,25 +1,29 @@
 //! Admission webhooks of stored configurations. Functions of the caller take the place of the webhooks.
 //!
 //! # Upstream
-//! `apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`, and `ToStatusErr` in
-//! `webhook/errors/statuserror.go`, 1.20.2.
+//! `apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`,
+//! `mutating/reinvocationcontext.go`, `matchconditions/matcher.go`, and `ToStatusErr` in
+//! `webhook/errors/statuserror.go`, 1.30.0.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::{
-    KindId, LabelSelector, Scope,
+    ApiResource, Behavior, KindId, LabelSelector, Scope,
     admission::{Webhook, WebhookRule},
 };
 use serde_json::{Value, json};
 
-use super::{ApiServer, patch::Operations, update::Part};
+use super::{ApiServer, patch::Operations};
 use crate::{
-    StoredObject, label_selector,
+    StoredObject, label_selector, rng,
     status::{self, Refusal},
 };
 
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
+
+/// `matchConditions` are evaluated.
+const CONDITIONS_ARE_EVALUATED: Behavior = Behavior::since(28, 0, "AdmissionWebhookMatchConditions, beta");
 
 /// The response of a webhook.
 #[expect(clippy::exhaustive_enums, reason = "callers build it")]
@@ -41,11 +45,8 @@ pub enum Admission {
 
 type Function = dyn Fn(&Value) -> Admission + Send + Sync;
 
-/// A function that reviews requests in place of a webhook. It receives the `request` of the review, and must
-/// not use the server that calls it.
-///
-/// The request has `kind`, `resource`, `subResource`, `name`, `namespace`, `operation`, `object` and
-/// `oldObject`.
+/// A function that reviews requests in place of a webhook. It receives the `request` of an `AdmissionReview`
+/// of `admission.k8s.io/v1`, with all its fields, and must not use the server that calls it.
 #[derive(Clone)]
 pub struct AdmissionHook(Arc<Function>);
 
@@ -70,15 +71,46 @@ pub(super) type Hooks = Option<Arc<BTreeMap<String, AdmissionHook>>>;
 pub(super) struct Request<'a> {
     pub(super) operation: &'static str,
     pub(super) kind: KindId,
-    pub(super) part: Part,
+    pub(super) subresource: &'static str,
+    /// The kind of the body, if it is not that of the object: that of an eviction, binding or scale.
+    pub(super) body: Option<&'a ApiResource>,
     pub(super) old: Option<&'a StoredObject>,
+    pub(super) dry_run: bool,
+}
+
+/// A webhook of a stored configuration.
+struct Configured {
+    webhook: Webhook,
+    /// Its `matchConditions`.
+    conditions: Vec<String>,
+    /// Whether it is called again if a later webhook changed the object.
+    is_reinvoked: bool,
+    has_side_effects: bool,
+}
+
+/// The webhooks that were called, by their positions.
+#[derive(Default)]
+struct Calls {
+    /// Those that are called again if the object changes.
+    reinvocable: Vec<usize>,
+    /// Those to call again.
+    again: Vec<usize>,
+}
+
+impl Calls {
+    fn object_changed(&mut self) {
+        self.again.append(&mut self.reinvocable);
+    }
 }
 
 impl ApiServer {
     /// Enables the webhooks of stored configurations. A webhook with a [hook](Self::set_admission_hook) is
-    /// called; for others, the failure policy decides. They are called for objects and their status.
-    /// `matchConditions` are not evaluated. A webhook that was called before another one changed the object
-    /// is not called again.
+    /// called; for others, the failure policy decides. They are called for all writes of objects and their
+    /// subresources; evictions, bindings and scales cannot be changed by mutating webhooks.
+    ///
+    /// `matchConditions` are evaluated with the feature `cel`. Conditions that cannot be evaluated, as all of
+    /// them without the feature and those that use `authorizer`, refuse the request, or skip the webhook if
+    /// its failures are ignored.
     pub fn call_webhooks(&mut self) {
         self.hooks.get_or_insert_default();
     }
@@ -88,24 +120,90 @@ impl ApiServer {
         Arc::make_mut(self.hooks.get_or_insert_default()).insert(webhook.to_owned(), hook);
     }
 
-    /// Calls the mutating webhooks for an object that is to be written.
+    /// Sets the name of the user who makes the following requests, as webhooks see it. Default:
+    /// `system:kube-controller-manager`.
+    pub fn set_user(&mut self, user: &str) {
+        if *self.user != *user {
+            self.user = user.into();
+        }
+    }
+
+    /// The name of the user who makes requests.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Calls the mutating webhooks for an object that is to be written, or is to be deleted. If one of them
+    /// changes it, `other_plugins` runs again, and the webhooks that ask for it are called once more.
     ///
     /// # Errors
     /// The refusal of a webhook, or 500 if one cannot be called or returns a patch that cannot be applied.
-    pub(super) fn mutate(&self, request: Request<'_>, object: &mut StoredObject) -> Result<(), Refusal> {
-        for webhook in self.called(MUTATING, request, Some(object)) {
-            let Some(Admission::Patch(patch)) = self.review(&webhook, request, Some(object))? else {
+    pub(super) fn mutate(
+        &self,
+        request: Request<'_>,
+        mut object: Option<&mut StoredObject>,
+        other_plugins: impl Fn(&mut StoredObject) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let webhooks = self.configured(MUTATING);
+        let mut calls = Calls::default();
+        if !self.call_mutating(&webhooks, request, object.as_deref_mut(), &mut calls, false)? {
+            return Ok(());
+        }
+        if let Some(object) = object.as_deref_mut() {
+            let before = object.clone();
+            other_plugins(object)?;
+            if *object != before {
+                calls.object_changed();
+            }
+        }
+        self.call_mutating(&webhooks, request, object, &mut calls, true)?;
+        Ok(())
+    }
+
+    /// Calls the webhooks in order. Returns whether one changed the object.
+    fn call_mutating(
+        &self,
+        webhooks: &[Configured],
+        request: Request<'_>,
+        mut object: Option<&mut StoredObject>,
+        calls: &mut Calls,
+        is_again: bool,
+    ) -> Result<bool, Refusal> {
+        let mut changed = false;
+        for (position, configured) in webhooks.iter().enumerate() {
+            if is_again && !calls.again.contains(&position) {
+                continue;
+            }
+            let Some(answer) = self.review(configured, request, object.as_deref())? else {
                 continue;
             };
-            let failed = |why: String| {
-                let name = status::quoted(&webhook.name);
-                status::internal_error(&format!("failed calling webhook {name}: {why}"))
-            };
-            let document = object.to_json(self.resource(request.kind));
-            let patched = Operations::read(patch)?.apply(document, true).map_err(failed)?;
-            *object = self.decoded(request.kind, patched).map_err(failed)?;
+            if let Admission::Patch(patch) = answer.unwrap_or(Admission::Allow)
+                && patch.as_array().is_none_or(|operations| !operations.is_empty())
+            {
+                let name = status::quoted(&configured.webhook.name);
+                let object = object.as_deref_mut().filter(|_| request.body.is_none());
+                let Some(object) = object else {
+                    return Err(status::internal_error(&format!(
+                        "admission webhook {name} attempted to modify the object, which is not supported for this operation"
+                    )));
+                };
+                let failed =
+                    |why: String| status::internal_error(&format!("failed calling webhook {name}: {why}"));
+                let document = object.to_json(self.resource(request.kind));
+                let patched = Operations::read(patch)?.apply(document, true).map_err(failed)?;
+                let patched = self.decoded(request.kind, patched).map_err(failed)?;
+                if *object != patched {
+                    *object = patched;
+                    calls.object_changed();
+                    changed = true;
+                }
+            }
+            if configured.is_reinvoked {
+                calls.reinvocable.push(position);
+            }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Calls the validating webhooks. `object`: the object as it will be stored; `None` where it is deleted.
@@ -117,80 +215,72 @@ impl ApiServer {
         request: Request<'_>,
         object: Option<&StoredObject>,
     ) -> Result<(), Refusal> {
-        for webhook in self.called(VALIDATING, request, object) {
-            self.review(&webhook, request, object)?;
+        for configured in self.configured(VALIDATING) {
+            self.review(&configured, request, object)?;
         }
         Ok(())
     }
 
-    /// The webhooks of stored configurations that match a request, ordered by the names of the
-    /// configurations.
-    fn called(&self, resource: &str, request: Request<'_>, object: Option<&StoredObject>) -> Vec<Webhook> {
-        if self.hooks.is_none() || !matches!(request.part, Part::Whole | Part::Status) {
+    /// The webhooks of the stored configurations, ordered by the names of the configurations.
+    fn configured(&self, resource: &str) -> Vec<Configured> {
+        if self.hooks.is_none() {
             return Vec::new();
         }
-        let versions = ["v1", "v1beta1"].into_iter();
-        let mut kinds = versions.filter_map(|version| {
-            let catalog = &self.shape.catalog;
-            catalog.by_resource("admissionregistration.k8s.io", version, resource)
-        });
-        let Some(configurations) = kinds.next() else {
+        let mut versions = ["v1", "v1beta1"].into_iter();
+        let catalog = &self.shape.catalog;
+        let configurations = versions
+            .find_map(|version| catalog.by_resource("admissionregistration.k8s.io", version, resource));
+        let Some(configurations) = configurations.filter(|kind| self.len(*kind) > 0) else {
             return Vec::new();
         };
+        let configurations = self.objects(configurations, None);
+        let entries = configurations
+            .iter()
+            .filter_map(|configuration| configuration.at(&["webhooks"])?.as_array());
+        entries.flatten().map(read).collect()
+    }
+
+    /// Calls a webhook. `None`: it does not match. `Some(None)`: it cannot be called and its failure is
+    /// ignored.
+    fn review(
+        &self,
+        configured: &Configured,
+        request: Request<'_>,
+        object: Option<&StoredObject>,
+    ) -> Result<Option<Option<Admission>>, Refusal> {
+        let webhook = &configured.webhook;
         let metas: Vec<&kubegc_core::ObjectMeta> = [request.old, object]
             .into_iter()
             .flatten()
             .map(|object| &*object.meta)
             .collect();
-        let configurations = self.objects(configurations, None);
-        let entries = configurations
-            .iter()
-            .filter_map(|configuration| configuration.at(&["webhooks"])?.as_array());
-        let webhooks = entries.flatten().map(read);
-        webhooks
-            .filter(|webhook| {
-                self.is_called(
-                    webhook,
-                    request.operation,
-                    request.kind,
-                    request.part.subresource(),
-                    &metas,
-                )
-            })
-            .collect()
-    }
-
-    /// Calls a webhook; `None` if it cannot be called and its failure is ignored.
-    fn review(
-        &self,
-        webhook: &Webhook,
-        request: Request<'_>,
-        object: Option<&StoredObject>,
-    ) -> Result<Option<Admission>, Refusal> {
+        if !self.is_called(
+            webhook,
+            request.operation,
+            request.kind,
+            request.subresource,
+            &metas,
+        ) {
+            return Ok(None);
+        }
+        let review = self.review_request(request, object);
+        if !self.meets_conditions(configured, request, &review)? {
+            return Ok(None);
+        }
         let name = status::quoted(&webhook.name);
+        if configured.has_side_effects && review["dryRun"] == true {
+            let why = format!("admission webhook {name} does not support dry run");
+            return Err(status::bad_request(why));
+        }
         let Some(hook) = self.hooks.as_ref().and_then(|hooks| hooks.get(&*webhook.name)) else {
             if !webhook.refuses_on_failure {
-                return Ok(None);
+                return Ok(Some(None));
             }
             let why = "failed to call webhook: no function of the caller plays it";
             return Err(status::internal_error(&format!(
                 "failed calling webhook {name}: {why}"
             )));
         };
-        let resource = self.resource(request.kind);
-        let json_of =
-            |object: Option<&StoredObject>| object.map_or(Value::Null, |object| object.to_json(resource));
-        let meta = object.or(request.old).map(|object| &object.meta);
-        let review = json!({
-            "kind": {"group": &*resource.group, "version": &*resource.version, "kind": &*resource.kind},
-            "resource": {"group": &*resource.group, "version": &*resource.version, "resource": &*resource.resource},
-            "subResource": request.part.subresource(),
-            "name": meta.map_or("", |meta| &*meta.name),
-            "namespace": meta.map_or("", |meta| &*meta.namespace),
-            "operation": request.operation,
-            "object": json_of(object),
-            "oldObject": json_of(request.old),
-        });
         match (hook.0)(&review) {
             Admission::Deny { code, message } => {
                 let denied = format!("admission webhook {name} denied the request");
@@ -200,8 +290,101 @@ impl ApiServer {
                 };
                 Err(status::denied(code.max(400), message))
             }
-            answered => Ok(Some(answered)),
+            answered => Ok(Some(Some(answered))),
         }
+    }
+
+    /// The `request` of an `AdmissionReview`.
+    fn review_request(&self, request: Request<'_>, object: Option<&StoredObject>) -> Value {
+        let resource = self.resource(request.kind);
+        let body = request.body.unwrap_or(resource);
+        let json_of =
+            |object: Option<&StoredObject>| object.map_or(Value::Null, |object| object.to_json(body));
+        let meta = request.old.or(object).map(|object| &object.meta);
+        let kind = json!({"group": &*body.group, "version": &*body.version, "kind": &*body.kind});
+        let addressed = json!({"group": &*resource.group, "version": &*resource.version, "resource": &*resource.resource});
+        let options = match request.operation {
+            "DELETE" => json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}),
+            operation => json!({
+                "kind": if operation == "CREATE" { "CreateOptions" } else { "UpdateOptions" },
+                "apiVersion": "meta.k8s.io/v1",
+                "fieldManager": self.field_manager(),
+            }),
+        };
+        // Webhooks only return it.
+        let id = rng::mix(self.settings.seed ^ rng::mix(self.revision ^ (self.uids_drawn << 32)));
+        let mut review = json!({
+            "uid": format!("00000000-0000-4000-8000-{:012x}", id >> 16),
+            "kind": kind,
+            "resource": addressed,
+            "requestKind": kind,
+            "requestResource": addressed,
+            "name": meta.map_or("", |meta| &*meta.name),
+            "operation": request.operation,
+            "userInfo": {"username": self.user(), "groups": ["system:masters", "system:authenticated"]},
+            "object": json_of(object),
+            "oldObject": json_of(request.old),
+            "dryRun": request.dry_run || self.is_dry_run,
+            "options": options,
+        });
+        // Empty fields are omitted.
+        let namespace = meta.map_or("", |meta| &*meta.namespace);
+        for (key, text) in [
+            ("namespace", namespace),
+            ("subResource", request.subresource),
+            ("requestSubResource", request.subresource),
+        ] {
+            if !text.is_empty() {
+                review[key] = text.into();
+            }
+        }
+        review
+    }
+
+    /// Whether the conditions of a webhook hold for a request.
+    ///
+    /// # Errors
+    /// 403 where conditions cannot be evaluated, none is false and failures are not ignored.
+    fn meets_conditions(
+        &self,
+        configured: &Configured,
+        request: Request<'_>,
+        review: &Value,
+    ) -> Result<bool, Refusal> {
+        if configured.conditions.is_empty() || !self.version.has(CONDITIONS_ARE_EVALUATED) {
+            return Ok(true);
+        }
+        let mut problems = Vec::new();
+        for expression in &configured.conditions {
+            #[cfg(feature = "cel")]
+            let result = self.rules().condition(expression, review);
+            #[cfg(not(feature = "cel"))]
+            let result: Result<bool, String> = Err("evaluation needs the feature `cel`".to_owned());
+            match result {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(problem) => {
+                    problems.push(format!("expression '{expression}' resulted in error: {problem}"))
+                }
+            }
+        }
+        if problems.is_empty() {
+            return Ok(true);
+        }
+        if !configured.webhook.refuses_on_failure {
+            return Ok(false);
+        }
+        let why = match &*problems {
+            [problem] => problem.clone(),
+            problems => format!("[{}]", problems.join(", ")),
+        };
+        let name = review["name"].as_str().unwrap_or_default();
+        Err(status::forbidden(
+            self.resource(request.kind),
+            name,
+            &why,
+            Vec::new(),
+        ))
     }
 }
 
@@ -211,7 +394,7 @@ fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
 }
 
 /// Reads one entry of a configuration. The API server has set the defaults of `v1`.
-fn read(entry: &Value) -> Webhook {
+fn read(entry: &Value) -> Configured {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();
     let rules = rules.map(|rule| WebhookRule {
@@ -225,7 +408,9 @@ fn read(entry: &Value) -> Webhook {
             _ => None,
         },
     });
-    Webhook {
+    let conditions = entry.get("matchConditions").and_then(Value::as_array);
+    let conditions = conditions.into_iter().flatten();
+    let webhook = Webhook {
         name: text("name").into(),
         service: None,
         refuses_on_failure: text("failurePolicy") != "Ignore",
@@ -233,6 +418,14 @@ fn read(entry: &Value) -> Webhook {
         rules: rules.collect(),
         namespace_selector: selector(entry, "namespaceSelector"),
         object_selector: selector(entry, "objectSelector"),
+    };
+    Configured {
+        webhook,
+        conditions: conditions
+            .map(|condition| condition["expression"].as_str().unwrap_or_default().to_owned())
+            .collect(),
+        is_reinvoked: text("reinvocationPolicy") == "IfNeeded",
+        has_side_effects: matches!(text("sideEffects"), "Some" | "Unknown"),
     }
 }
 

@@ -6,6 +6,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{ApiResource, Catalog, KindId};
 
+use crate::types::StructId;
+
 /// The kinds and their properties in the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
@@ -30,6 +32,10 @@ pub(super) struct Kind {
     pub(super) status_subresource: bool,
     /// Whether objects are created with generation 1.
     pub(super) counts_generations: bool,
+    /// The struct of its objects, if they are typed.
+    pub(super) schema: Option<StructId>,
+    /// The name of its definition; empty for a built-in kind.
+    pub(super) definition: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,11 @@ impl Shape {
             _ => Special::None,
         };
         let (custom, preferred) = (resource.custom, resource.preferred);
+        let schema = StructId::of(&resource);
+        let definition = match custom {
+            true => format!("{}.{}", resource.resource, resource.group),
+            false => String::new(),
+        };
         let counts_generations = custom || COUNTS_GENERATIONS.contains(&&*resource.resource);
         let kind = self.catalog.add(resource).ok()?;
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
@@ -90,6 +101,8 @@ impl Shape {
             special,
             status_subresource: !custom,
             counts_generations,
+            schema,
+            definition: definition.into(),
         });
         Some(kind)
     }

@@ -144,6 +144,8 @@ pub struct ApiServer {
     webhooks: Arc<Vec<AdmissionWebhook>>,
     converters: crd::convert::Converters,
     hooks: hooks::Hooks,
+    /// The name of the user who makes requests.
+    user: Arc<str>,
     #[cfg(feature = "cel")]
     programs: crd::cel::Programs,
 }
@@ -172,6 +174,7 @@ impl ApiServer {
             webhooks: Arc::default(),
             converters: Arc::default(),
             hooks: None,
+            user: "system:kube-controller-manager".into(),
             #[cfg(feature = "cel")]
             programs: crd::cel::Programs::default(),
         }
@@ -371,8 +374,8 @@ impl ApiServer {
 
     /// The struct of a kind whose objects are typed.
     fn schema(&self, kind: KindId) -> Option<StructId> {
-        let resource = self.resource(kind);
-        self.settings.types.then(|| StructId::of(resource)).flatten()
+        let known = self.shape.kinds.get(kind.index())?;
+        known.schema.filter(|_| self.settings.types)
     }
 
     fn resource(&self, kind: KindId) -> &ApiResource {

@@ -236,14 +236,20 @@ impl ApiServer {
         let early = matches!(author, Author::Writer)
             .then(|| tracked(&new))
             .filter(|_| sent);
+        // A binding and a scale are reviewed in their own form.
+        let is_reviewed = !matches!(part, Part::Binding | Part::Scale);
         let request = hooks::Request {
             operation: part.operation(),
             kind,
-            part,
+            subresource: part.subresource(),
+            body: None,
             old: Some(existing),
+            dry_run: false,
         };
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
-        self.mutate(request, &mut new)?;
+        if is_reviewed {
+            self.mutate(request, Some(&mut new), |_| Ok(()))?;
+        }
         self.prepare(kind, existing, &mut new, part);
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
@@ -270,7 +276,9 @@ impl ApiServer {
         }
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
-        self.ask_webhooks(request, Some(&new))?;
+        if is_reviewed {
+            self.ask_webhooks(request, Some(&new))?;
+        }
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
             self.allocate(kind, &mut new, Some(existing))?;
@@ -516,14 +524,16 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
     {
         return false;
     }
-    let counted = |body: &Option<Body>| {
-        let fields = body.iter().flat_map(|body| body.iter());
-        fields
-            .filter(|(key, _)| *key != "metadata" && (*key != "status" || !known.status_subresource))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect::<Vec<_>>()
-    };
-    counted(new) != counted(old)
+    let is_counted = |key: &str| key != "metadata" && (key != "status" || !known.status_subresource);
+    let new = new
+        .iter()
+        .flat_map(|body| body.iter())
+        .filter(|(key, _)| is_counted(key));
+    let old = old
+        .iter()
+        .flat_map(|body| body.iter())
+        .filter(|(key, _)| is_counted(key));
+    !new.eq(old)
 }
 
 fn take_field(object: &StoredObject, key: &str) -> Option<Value> {

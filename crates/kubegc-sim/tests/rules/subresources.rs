@@ -384,6 +384,12 @@ fn a_budget_without_room_stops_an_eviction() {
             429,
             "The disruption budget b is still being processed by the server.",
         ),
+        (
+            selector.clone(),
+            json!({"disruptionsAllowed": 0}),
+            429,
+            "The disruption budget b is still being processed by the server.",
+        ),
         (json!({"matchLabels": {"app": "db"}}), status(0), 201, ""),
         (json!({}), status(0), 429, needs),
         (Value::Null, status(0), 201, ""),

@@ -39,14 +39,16 @@ pub(super) fn answer(
     view: &View,
     requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
-    let former = server.field_manager().to_owned();
+    let former = (server.field_manager().to_owned(), server.user().to_owned());
     server.set_field_manager(match &*call.field_manager {
         "" => "unknown",
         named => named,
     });
+    server.set_user(requester.user);
     let answered = carry_out(server, call, kind, query, request, view, requester);
-    // A direct write to the server has another field manager.
-    server.set_field_manager(&former);
+    // A direct write to the server has another field manager and user.
+    server.set_field_manager(&former.0);
+    server.set_user(&former.1);
     answered
 }
 

@@ -42,7 +42,8 @@ impl ApiServer {
         if live.0.is_none() && sent.managers.0.is_none() && !begins {
             return ManagedFields::NONE;
         }
-        let edited = sent.managers.list().filter(|_| is_edited);
+        // Reading the list computes it.
+        let edited = if is_edited { sent.managers.list() } else { None };
         if edited.is_some_and(managed::is_reset) {
             return ManagedFields::NONE;
         }

@@ -290,13 +290,11 @@ pub fn version_priority(version: &str) -> impl Ord + use<'_> {
 impl ApiServer {
     /// The definition of a custom kind; `None` for kinds that were registered without a definition.
     pub(super) fn definition(&self, kind: KindId) -> Option<&Arc<StoredObject>> {
-        let resource = self.resource(kind);
-        if !resource.custom {
+        if !self.resource(kind).custom {
             return None;
         }
         let table = self.tables[self.shape.definitions? as usize].as_deref()?;
-        let name = format!("{}.{}", resource.resource, resource.group);
-        table.find("", &name)
+        table.find("", &self.shape.kinds.get(kind.index())?.definition)
     }
 }
 

@@ -96,12 +96,12 @@ impl ApiServer {
         Ok(object)
     }
 
-    /// The schema of a version of a custom kind.
+    /// The schema of a version of a custom kind, if it prunes or completes objects. Without it, they are
+    /// stored as they were sent.
     fn schema_of(&self, kind: KindId, version: &str) -> Option<&Value> {
         let definition = self.definition(kind)?;
-        // Without pruning, objects are stored as they were sent.
         let preserves = definition.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
-        schema(definition, version).filter(|_| !preserves)
+        schema(definition, version).filter(|schema| !preserves && has_effect(schema))
     }
 
     /// The problems of a custom resource that is created, or that is to replace `old`, except those of
@@ -118,12 +118,18 @@ impl ApiServer {
         let Some(definition) = self.definition(kind) else {
             return causes;
         };
-        let whole = object.to_json(resource);
-        let schema = schema(definition, &resource.version);
+        let scale = scale(definition, &resource.version);
+        let schema = schema(definition, &resource.version).filter(|schema| has_effect(schema));
+        if scale.is_none() && schema.is_none() {
+            return causes;
+        }
+        // Schemas do not restrict `managedFields`, and rules cannot read them.
+        let whole = object.to_json_without_managers(resource);
+        let old_whole = |old: &StoredObject| old.to_json_without_managers(resource);
         if let Some(schema) = schema {
             causes.extend(openapi::problems("", &whole, schema, self.openapi_rules()));
         }
-        if let Some(scale) = scale(definition, &resource.version) {
+        if let Some(scale) = scale {
             if matches!(part, Part::Whole | Part::Scale) || old.is_none() {
                 replicas(&whole, scale, "specReplicasPath", &mut causes);
             }
@@ -132,18 +138,19 @@ impl ApiServer {
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
             instance::embedded_problems(&whole, schema, "", &mut causes);
-            let mut repeated = Vec::new();
-            if let Some(old) = old {
-                instance::duplicates(&old.to_json(resource), schema, "", &mut repeated);
+            let (mut repeated, mut before) = (Vec::new(), Vec::new());
+            instance::duplicates(&whole, schema, "", &mut repeated);
+            if let Some(old) = old.filter(|_| !repeated.is_empty()) {
+                instance::duplicates(&old_whole(old), schema, "", &mut before);
             }
             // Existing duplicates may remain.
-            if repeated.is_empty() {
-                instance::duplicates(&whole, schema, "", &mut causes);
+            if before.is_empty() {
+                causes.extend(repeated);
             }
         }
         #[cfg(feature = "cel")]
-        if let Some(schema) = schema {
-            let old = old.map(|old| old.to_json(resource));
+        if let Some(schema) = schema.filter(|schema| cel::has_rules(schema)) {
+            let old = old.map(old_whole);
             self.rules().instance(&whole, old.as_ref(), schema, &mut causes);
         }
         causes
@@ -151,7 +158,7 @@ impl ApiServer {
 
     /// The CEL engine for this release.
     #[cfg(feature = "cel")]
-    fn rules(&self) -> cel::Engine<'_> {
+    pub(in crate::api_server) fn rules(&self) -> cel::Engine<'_> {
         cel::Engine {
             programs: &self.programs,
             version: self.version,
@@ -198,7 +205,10 @@ impl ApiServer {
         let Some(definition) = self.definition(kind) else {
             return Ok(Arc::clone(object));
         };
-        let stored = storage_version(definition);
+        let (stored, version) = (storage_version(definition), &*self.resource(kind).version);
+        if stored == version && self.schema_of(kind, stored).is_none() {
+            return Ok(Arc::clone(object));
+        }
         let mut shown = StoredObject::clone(object);
         if let Some(schema) = self.schema_of(kind, stored) {
             pruned(&mut shown, schema);
@@ -208,7 +218,6 @@ impl ApiServer {
                 shown.body_mut().insert("metadata".to_owned(), metadata);
             }
         }
-        let version = &*self.resource(kind).version;
         if stored != version {
             self.convert_custom(kind, definition, &mut shown, stored, version)?;
             if let Some(schema) = self.schema_of(kind, version) {
@@ -328,6 +337,14 @@ fn stored_version(object: &StoredObject) -> Option<Value> {
         .iter()
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
     stored.get("name").cloned()
+}
+
+/// Whether a schema prunes, completes or restricts objects: all do but those that preserve every field.
+fn has_effect(schema: &Value) -> bool {
+    const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
+    let is_plain = |key: &String| matches!(key.as_str(), "type" | "description" | "title" | PRESERVES);
+    let fields = schema.as_object();
+    !fields.is_some_and(|fields| fields.keys().all(is_plain) && fields.get(PRESERVES) == Some(&true.into()))
 }
 
 fn pruned(object: &mut StoredObject, schema: &Value) {

@@ -3,12 +3,12 @@
 mod pod;
 mod scale;
 
-use kubegc_core::{Behavior, KindId, ResourceVersion};
+use kubegc_core::{ApiResource, Behavior, KindId, ResourceVersion, Scope};
 use serde_json::Value;
 
-use super::{ApiServer, Response, Special, crd, update::Part};
+use super::{ApiServer, Response, Special, crd, hooks, update::Part};
 use crate::{
-    StoredObject,
+    Manifest, StoredObject,
     status::{self, Refusal},
 };
 
@@ -239,6 +239,45 @@ impl ApiServer {
             }
             _ => status::unserved().into(),
         }
+    }
+
+    /// Calls the webhooks for a subresource whose body has a kind of its own.
+    fn review_part(
+        &self,
+        kind: KindId,
+        operation: &'static str,
+        subresource: &'static str,
+        old: Option<&Value>,
+        new: &Value,
+    ) -> Result<(), Refusal> {
+        let mut parts = self.subresources(kind).into_iter();
+        let Some(part) = parts.find(|part| part.name == subresource) else {
+            return Ok(());
+        };
+        let api_version = new.get("apiVersion").and_then(Value::as_str);
+        let body = ApiResource::new(
+            api_version.unwrap_or(part.api_version),
+            part.kind,
+            subresource,
+            Scope::Namespaced,
+        );
+        let read = |value: &Value| {
+            let read = Manifest::read(value.clone());
+            read.map(|manifest| manifest.object)
+                .map_err(|error| status::bad_request(error.to_string()))
+        };
+        let (old, new) = (old.map(read).transpose()?, read(new)?);
+        let request = hooks::Request {
+            operation,
+            kind,
+            subresource,
+            body: Some(&body),
+            old: old.as_ref(),
+            dry_run: false,
+        };
+        let mut changed = new.clone();
+        self.mutate(request, Some(&mut changed), |_| Ok(()))?;
+        self.ask_webhooks(request, Some(&new))
     }
 
     /// The part of an object that a subresource writes.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
+use kubegc_core::{Behavior, KindId, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
 use serde_json::{Value, json};
 
 use super::{ApiServer, put};
@@ -15,6 +15,11 @@ use crate::{
     label_selector,
     status::{self, Cause, Refusal},
 };
+
+/// Pods that are not ready do not count where enough others are healthy.
+const UNREADY_PODS_ARE_EXEMPT: Behavior = Behavior::since_about(21, "kubernetes #94381");
+/// A budget says how pods that are not ready are evicted.
+const UNREADY_PODS_HAVE_A_POLICY: Behavior = Behavior::since(27, 0, "PDBUnhealthyPodEvictionPolicy, beta");
 
 impl ApiServer {
     /// Evicts a pod.
@@ -44,6 +49,7 @@ impl ApiServer {
             .map_err(|errors| status::invalid_delete_options(&errors))?;
         let pod = self.existing(kind, namespace, name)?;
         self.admit("CREATE", kind, "eviction", &[&pod.meta])?;
+        self.review_part(kind, "CREATE", "eviction", None, eviction)?;
         let needs_no_budget = pod.meta.is_deleting()
             || matches!(
                 pod.text_at(&["status", "phase"]),
@@ -54,7 +60,9 @@ impl ApiServer {
         } else {
             self.budget_of(&pod)?
         };
-        if let Some((budgets, budget)) = budget {
+        if let Some((budgets, budget)) = budget
+            && !self.is_exempt(&pod, &budget)
+        {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
         // The deletion itself runs no admission.
@@ -89,6 +97,20 @@ impl ApiServer {
         Ok(budgets.pop().map(|budget| (kind, budget)))
     }
 
+    /// Whether a pod that is not ready can be evicted regardless of the allowed disruptions.
+    fn is_exempt(&self, pod: &StoredObject, budget: &StoredObject) -> bool {
+        let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        if conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
+            return false;
+        }
+        let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64).unwrap_or(0);
+        let (healthy, desired) = (number("currentHealthy"), number("desiredHealthy"));
+        let is_always = budget.text_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+        (is_always && self.version.has(UNREADY_PODS_HAVE_A_POLICY))
+            || (healthy >= desired && desired > 0 && self.version.has(UNREADY_PODS_ARE_EXEMPT))
+    }
+
     /// Decrements the allowed disruptions of a budget. A budget without this number, as without a controller,
     /// allows all.
     fn count_down(
@@ -112,7 +134,7 @@ impl ApiServer {
         let Some(allowed) = number("disruptionsAllowed") else {
             return Ok(());
         };
-        if number("observedGeneration").is_some_and(|observed| observed < budget.meta.generation) {
+        if number("observedGeneration").unwrap_or(0) < budget.meta.generation {
             let message = format!("The disruption budget {name} is still being processed by the server.");
             return refused(message, Some(10));
         }
@@ -185,6 +207,7 @@ impl ApiServer {
             binding.resource = "pods/binding".into();
             return Err(status::conflict(&binding, name, &why));
         }
+        self.review_part(kind, "CREATE", "binding", None, binding)?;
         let mut pod = StoredObject::clone(&existing);
         put(&mut pod, &["spec", "nodeName"], Some(&node.into()));
         if let Some(Value::Object(annotations)) = sent.object.at(&["metadata", "annotations"]) {

@@ -193,6 +193,10 @@ impl ApiServer {
         if object.at(&path).and_then(Value::as_i64) != Some(replicas) {
             put(&mut object, &path, Some(&replicas.into()));
         }
+        if self.hooks.is_some() {
+            let (old, new) = (paths.show(existing)?, paths.show(&object)?);
+            self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
+        }
         let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
         self.finish(&written);
         paths.answer(Response::ok(written.object))

@@ -88,6 +88,7 @@ fn webhook(hook: &At<'_>, no_side_effects: bool, c: &mut Check) {
     }
     label_selector(&hook.get("namespaceSelector"), c);
     label_selector(&hook.get("objectSelector"), c);
+    match_conditions(&hook.get("matchConditions"), c);
     let client = hook.get("clientConfig");
     let (url, service) = (client.get("url"), client.get("service"));
     if url.is_set() == service.is_set() {
@@ -96,6 +97,30 @@ fn webhook(hook: &At<'_>, no_side_effects: bool, c: &mut Check) {
         client_url(&url, c);
     } else {
         client_service(&service, c);
+    }
+}
+
+/// `validateMatchConditions`, 1.30; the API server compiles the expressions.
+fn match_conditions(conditions: &At<'_>, c: &mut Check) {
+    const CONDITIONS_MAX: usize = 64;
+    if conditions.len() > CONDITIONS_MAX {
+        conditions.too_many(c, conditions.len(), CONDITIONS_MAX);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for condition in conditions.items() {
+        let (expression, name) = (condition.get("expression"), condition.get("name"));
+        if expression.text().trim().is_empty() {
+            expression.required(c, "");
+        }
+        if name.text().is_empty() {
+            name.required(c, "");
+            continue;
+        }
+        name.problems(c, formats::qualified_name(c.version, name.text()));
+        if names.contains(&name.text()) {
+            name.duplicate(c);
+        }
+        names.push(name.text());
     }
 }
 

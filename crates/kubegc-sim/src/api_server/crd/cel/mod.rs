@@ -1,5 +1,5 @@
 //! CEL rules of definitions (`x-kubernetes-validations`): compiled with the definition, run on custom
-//! resources.
+//! resources. Also `matchConditions` of webhooks.
 //!
 //! # Upstream
 //! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and
@@ -25,7 +25,7 @@ use std::{
 use cel::{Context, Env, ExecutionError, Program, Value as Cel, objects::OptionalValue};
 use kubegc_core::{Behavior, KubernetesVersion};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     instance::{child, is_embedded},
@@ -59,6 +59,35 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     // The names are distinct: the tests of every function would fail.
     debug_assert!(declared.is_ok(), "{declared:?}");
     Arc::new(env)
+});
+
+/// The fields of the variable `request` of match conditions.
+///
+/// # Upstream
+/// `BuildRequestType` in `apiserver/pkg/admission/plugin/cel/compile.go`, 1.30.0.
+static REVIEW_REQUEST: LazyLock<Value> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    let texts = |names: &[&str]| {
+        let properties: serde_json::Map<String, Value> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), text.clone()))
+            .collect();
+        json!({"type": "object", "properties": properties})
+    };
+    let kind = texts(&["group", "version", "kind"]);
+    let resource = texts(&["group", "version", "resource"]);
+    json!({"type": "object", "properties": {
+        "kind": kind, "resource": resource, "subResource": text,
+        "requestKind": kind, "requestResource": resource, "requestSubResource": text,
+        "name": text, "namespace": text, "operation": text,
+        "userInfo": {"type": "object", "properties": {
+            "username": text, "uid": text,
+            "groups": {"type": "array", "items": text},
+            "extra": {"type": "object", "additionalProperties": {"type": "array", "items": text}},
+        }},
+        "dryRun": {"type": "boolean"},
+        "options": {"x-kubernetes-int-or-string": true},
+    }})
 });
 
 /// Compiled rules by their text. Clones share them.
@@ -169,7 +198,7 @@ fn uses_old_self(program: &Program) -> bool {
 }
 
 /// Compiles and runs rules as a release does.
-pub(super) struct Engine<'a> {
+pub(in crate::api_server) struct Engine<'a> {
     pub(super) programs: &'a Programs,
     pub(super) version: KubernetesVersion,
 }
@@ -184,6 +213,83 @@ impl Engine<'_> {
             }
         }
         causes
+    }
+
+    /// The problems of the `matchConditions` of a webhook configuration, except those of `old` that it keeps.
+    pub(in crate::api_server) fn conditions(
+        &self,
+        configuration: &StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Vec<Cause> {
+        let of = |object: &StoredObject| -> Vec<Vec<Value>> {
+            let webhooks = object.at(&["webhooks"]).and_then(Value::as_array);
+            let webhooks = webhooks.into_iter().flatten();
+            let conditions = webhooks.map(|webhook| webhook["matchConditions"].as_array().cloned());
+            conditions.map(Option::unwrap_or_default).collect()
+        };
+        let old = old.map(of).unwrap_or_default();
+        let mut causes = Vec::new();
+        for (index, conditions) in of(configuration).iter().enumerate() {
+            if old.contains(conditions) {
+                continue;
+            }
+            for (position, condition) in conditions.iter().enumerate() {
+                let expression = text(condition, "expression");
+                if expression.trim().is_empty() {
+                    continue;
+                }
+                let problem = match self.compiled_condition(expression) {
+                    Err(problem) => format!("compilation failed: {problem}"),
+                    Ok((_, result)) if !matches!(result, Ty::Bool | Ty::Dyn) => {
+                        "must evaluate to bool".to_owned()
+                    }
+                    Ok(_) => continue,
+                };
+                let path = format!("webhooks[{index}].matchConditions[{position}].expression");
+                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+            }
+        }
+        causes
+    }
+
+    fn compiled_condition(&self, expression: &str) -> Result<(Arc<Program>, Ty<'static>), String> {
+        let program = self.programs.get(expression)?;
+        if program.references().has_variable("authorizer") {
+            // Its functions are not covered: the evaluation reports it.
+            return Ok((program, Ty::Dyn));
+        }
+        let mut checker = Checker {
+            minor: self.version.minor(),
+            variables: vec![
+                ("object".to_owned(), Ty::Dyn),
+                ("oldObject".to_owned(), Ty::Dyn),
+                ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
+            ],
+        };
+        let result = checker.check(program.expression());
+        let result = result.map_err(|mistake| mistake.shown(program.source_info()))?;
+        Ok((program, result))
+    }
+
+    /// Whether a condition holds for the `request` of an `AdmissionReview`.
+    ///
+    /// # Errors
+    /// The reason why it cannot be evaluated.
+    pub(in crate::api_server) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
+        let (program, _) = self.compiled_condition(expression)?;
+        if program.references().has_variable("authorizer") {
+            return Err("authorizer is not covered by this simulated API server".to_owned());
+        }
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        for name in ["object", "oldObject"] {
+            context.add_variable_from_value(name, values::dynamic(&review[name]));
+        }
+        context.add_variable_from_value("request", values::dynamic(review));
+        match program.execute(&context) {
+            Ok(Cel::Bool(holds)) => Ok(holds),
+            Ok(_) => Err("must evaluate to bool".to_owned()),
+            Err(error) => Err(shown(&error)),
+        }
     }
 
     /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the
@@ -335,7 +441,7 @@ impl Engine<'_> {
         Ok((program, result))
     }
 
-    /// Adds the problems that the rules of a schema find in a custom resource that is created, or that is to
+    /// Adds the problems that the rules of a [schema with rules](has_rules) find in a custom resource that is created, or that is to
     /// replace `old`. Rules rely on the types and sizes of their operands: they are not run where `causes`
     /// already names such problems.
     ///
@@ -348,7 +454,7 @@ impl Engine<'_> {
         schema: &Value,
         causes: &mut Vec<Cause>,
     ) {
-        if !self.version.has(RULES_ARE_RUN) || !has_rules(schema) {
+        if !self.version.has(RULES_ARE_RUN) {
             return;
         }
         if causes.iter().any(blocks) {
@@ -621,7 +727,7 @@ fn shown(error: &ExecutionError) -> String {
 }
 
 /// Whether a schema has rules, or one below it. Depth is bounded by the parser that read it.
-fn has_rules(schema: &Value) -> bool {
+pub(super) fn has_rules(schema: &Value) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut below = properties.into_iter().flatten().map(|(_, property)| property);
     schema.get(RULES).is_some()

@@ -151,6 +151,21 @@ pub(super) fn of(value: &Value, schema: &Value, is_root: bool) -> Result<Cel, St
     })
 }
 
+/// A value whose fields all can be read. Depth is bounded by the parser that read the value.
+pub(super) fn dynamic(value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(flag) => Cel::Bool(*flag),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Cel::Int(whole),
+            None => Cel::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(dynamic).collect())),
+        Value::Object(fields) => map(fields.iter().map(|(key, value)| (key.clone(), dynamic(value)))),
+    }
+}
+
 fn of_text(string: &str, format: &str) -> Result<Cel, String> {
     let by_function = |function: &str, argument: &str| {
         super::convert(function, argument)
