@@ -29,7 +29,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; it does not response yet.
+    /// Starts it; it does not respond yet.
     pub(crate) fn start(programs: Programs) -> Self {
         let runc = programs.runc.display();
         // Nothing is asked of the machine that a test does not need: to make a process less likely to be

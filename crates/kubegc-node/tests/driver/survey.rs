@@ -169,7 +169,7 @@ fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
     let runtime = faulty(&busy.node, vec![]);
     runtime.die();
     let found = survey(&runtime, &busy, "1.36.0");
-    let dead = "the runtime does not response";
+    let dead = "the runtime does not respond";
     assert_eq!(
         known(&found),
         format!("containers: {dead}; sandboxes: {dead}; images: {dead}; volumes: {dead}; disk: {dead}")
