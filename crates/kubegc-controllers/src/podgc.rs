@@ -649,6 +649,12 @@ impl Controller for PodGc {
                 was_unread || new.is_some_and(|new| self.concerns(new, was_counted, node))
             }
             (Resource::Nodes, None) => true,
+            // Its pods are no longer undecided.
+            (Resource::Nodes, Some(_))
+                if change.old.is_none() && cache.require_all(INFO.resources).is_err() =>
+            {
+                true
+            }
             (Resource::Nodes, Some(new)) => {
                 let (old, new) = (change.old.map(is_out_of_service), is_out_of_service(new));
                 let was_unknown = matches!(old, Some(Err(_)));

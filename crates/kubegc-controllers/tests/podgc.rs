@@ -658,6 +658,39 @@ fn l1_1_an_incomplete_list_ends_the_pass() {
 }
 
 #[test]
+fn other_pods_do_not_matter_to_a_pod_on_a_known_node() {
+    let mut manager = Manager::new(vec![Arc::new(latest())], Wire::Strict, second(0));
+    for resource in [Resource::Pods, Resource::Nodes] {
+        let records = Err(StoreError::Unlisted);
+        manager.handle(second(0), Input::Listed { resource, records });
+    }
+    let mut now = 0;
+    let mut unknown = |manager: &mut Manager, object: Value| {
+        let (resource, record) = record(object);
+        let record = Box::new(record);
+        manager.handle(second(now), Input::Applied { resource, record });
+        now += 20;
+        assert!(matches!(manager.poll_output(second(now)), Output::Wait { .. }));
+        let unknown = manager.unknown();
+        let mut names: Vec<String> = unknown.map(|(_, object, ..)| object.name.to_string()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let mut steps = vec![
+        (node("here", "True", ""), ""),
+        (pod("running", "Running", "here", 1), ""),
+        (pod("ended", "Succeeded", "here", 1), "ended"),
+        (pod("orphan", "Running", "elsewhere", 1), "ended orphan"),
+        (node("elsewhere", "True", ""), "ended"),
+    ];
+    steps.push((pod("running", "Failed", "here", 1), "ended running"));
+    for (object, expected) in steps {
+        let name = object["metadata"]["name"].to_string();
+        assert_eq!(unknown(&mut manager, object), expected, "{name}");
+    }
+}
+
+#[test]
 fn only_changes_that_matter_cause_a_pass() {
     let node_n = node("n", "True", "");
     let out = node("n", "False", OUT);

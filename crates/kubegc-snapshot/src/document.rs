@@ -11,7 +11,7 @@ use crate::{
     duplicates,
     error::{Cause, ParserSaid},
     foreign,
-    ingest::{Ingest, Source, TypeName, refuse_odd_kinds},
+    ingest::{Ingest, Source, TypeName, refuse_odd_kinds, without_objects},
     internal,
     item::{self, Item, ItemSeed, ListHead, OnlyItem},
     json, loose,
@@ -445,6 +445,13 @@ impl Reading<'_> {
         }
         if self.in_array && source.is_member && source.hint.is_none() && says_nothing(object) {
             self.ingest.no_object(source.place.clone(), foreign::NEITHER);
+            return Ok(());
+        }
+        // Among other files they are no loss.
+        if source.is_member
+            && let Some(problem) = without_objects(object.api_version_str(), object.kind_str())
+        {
+            self.ingest.no_object(source.place.clone(), problem);
             return Ok(());
         }
         self.ingest.object(object, source, item, head)

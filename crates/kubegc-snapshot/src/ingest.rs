@@ -465,6 +465,19 @@ fn metadata_only(place: Place) -> SnapshotError {
     }
 }
 
+/// Describes documents of the API server that hold no objects, whatever they say.
+pub(crate) fn without_objects(api_version: &str, kind: &str) -> Option<&'static str> {
+    match kind {
+        "Event" | "EventList" if api_version.starts_with("audit.k8s.io/") => Some(
+            "it is an audit event, which shows a request and no state; dump the objects with kubectl get -o json",
+        ),
+        "APIResourceList" | "APIGroupList" | "APIGroup" | "APIVersions" | "APIGroupDiscoveryList" => {
+            Some("it is a discovery listing; give it to api_resources")
+        }
+        _ => None,
+    }
+}
+
 /// Refuses kinds that are responses about objects, not objects.
 pub(crate) fn refuse_odd_kinds(
     api_version: &str,
@@ -476,13 +489,10 @@ pub(crate) fn refuse_odd_kinds(
         ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "Table") => {
             "it is a Table, made for printing; list again with -o json"
         }
-        (audit, "Event" | "EventList") if audit.starts_with("audit.k8s.io/") => {
-            "it is an audit event, which shows a request and no state; dump the objects with kubectl get -o json"
-        }
-        (_, "APIResourceList" | "APIGroupList" | "APIGroupDiscoveryList") => {
-            "it is a discovery listing; give it to api_resources"
-        }
-        _ => return Ok(()),
+        _ => match without_objects(api_version, kind) {
+            Some(problem) => problem,
+            None => return Ok(()),
+        },
     };
     Err(SnapshotError::NotAnObject {
         place: place(),

@@ -22,11 +22,12 @@
 //!   `Run`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kubegc_core::{identity::split_api_version, record::Resource};
 
 use crate::{
@@ -79,9 +80,12 @@ struct Listing {
     missing: u64,
 }
 
+/// A kind and a namespace.
+type Key = (GroupKind, Arc<str>);
+
 /// The complete lists, by kind and namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Listings(BTreeMap<(GroupKind, Arc<str>), Listing>);
+pub(crate) struct Listings(BTreeMap<Key, Listing>);
 
 impl Listings {
     /// The lists of what was read. The records are sorted and not merged yet.
@@ -136,7 +140,7 @@ impl Listings {
             let (api_version, kind) = store.type_texts(record.type_id);
             GroupKind::new(split_api_version(api_version).0, kind)
         };
-        let mut keys: HashMap<(TypeId, TextId), (GroupKind, Arc<str>), FixedState> = HashMap::default();
+        let mut keys: HashMap<(TypeId, TextId), Key, FixedState> = HashMap::default();
         let is_same = |a: &Record, b: &Record| {
             a.namespace == b.namespace
                 && a.name == b.name
@@ -173,7 +177,8 @@ impl Listings {
             return;
         }
         self.count_missing(snapshot);
-        let mut taken: BTreeMap<(GroupKind, &'static str, Arc<str>), Vec<Arc<str>>> = BTreeMap::new();
+        // By kind, with the namespaces.
+        let mut taken: Vec<(GroupKind, Listing, Vec<Arc<str>>)> = Vec::new();
         for ((kind, namespace), listing) in self.0 {
             if let Some(contradiction) = listing.contradiction(&kind, &namespace) {
                 findings.add_of_kind(
@@ -191,11 +196,14 @@ impl Listings {
                     entry.namespaces.insert(Arc::clone(&namespace), Proof::Inferred);
                 }
             }
-            let key = (kind, listing.layout, listing.api_version);
-            taken.entry(key).or_default().push(namespace);
+            match taken.last_mut().filter(|(last, ..)| *last == kind) {
+                Some((.., namespaces)) => namespaces.push(namespace),
+                None => taken.push((kind, listing, vec![namespace])),
+            }
         }
         let namespaces = all_namespaces(snapshot);
-        for ((kind, layout, api_version), listed) in taken {
+        for (kind, listing, listed) in taken {
+            let layout = listing.layout;
             let entry = snapshot.completeness.kinds.entry(kind.clone()).or_default();
             let has_all = |all: &Vec<Arc<str>>| all.iter().all(|one| entry.namespaces.contains_key(one));
             let detail = match &*listed {
@@ -221,7 +229,12 @@ impl Listings {
                     )
                 }
             };
-            findings.add_of_kind(Problem::InferredComplete, &api_version, &kind.kind, &detail);
+            findings.add_of_kind(
+                Problem::InferredComplete,
+                &listing.api_version,
+                &kind.kind,
+                &detail,
+            );
         }
     }
 

@@ -145,6 +145,11 @@ fn documents_that_cannot_be_read_are_refused() {
             "f: looks like a table of kubectl get, which is not read; list again with -o json",
         ),
         (
+            "printed events",
+            b"LAST SEEN   TYPE     REASON   OBJECT      MESSAGE\n5m   Normal   Killing   pod/web-0   Stopping\n",
+            "f: looks like a table of kubectl get, which is not read; list again with -o json",
+        ),
+        (
             "api-resources",
             b"NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\n",
             "f: looks like the output of kubectl api-resources, which is not read; give it to api_resources",

@@ -257,6 +257,42 @@ fn bad_parts_of_a_support_bundle_are_refused() {
     assert_eq!(findings(&snapshot), expected);
 }
 
+/// The layout of Sonobuoy, and logs that begin as JSON does.
+#[test]
+fn documents_without_objects_do_not_refuse_a_folder() {
+    let pod = object("v1", "Pod", "shop", "web");
+    let files = [
+        ("resources/ns/shop/core_v1_pods.json", format!("[{pod}]")),
+        ("resources/ns/shop/core_v1_secrets.json", "[]".to_owned()),
+        (
+            "servergroups.json",
+            r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned(),
+        ),
+        (
+            "serverversion.json",
+            r#"{"major":"1","minor":"30","gitVersion":"v1.30.2"}"#.to_owned(),
+        ),
+        (
+            "audit.json",
+            r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get"}"#.to_owned(),
+        ),
+        ("podlogs/shop/web/logs/a.txt", "{ not json }".to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+    let snapshot = both(&files);
+    assert_eq!(
+        render(&snapshot),
+        "shop/Pod/web uid=Pod-web rv= details=?/Running/?\n"
+    );
+    assert_eq!(
+        snapshot.finding_counts.into_iter().collect::<Vec<_>>(),
+        [(Problem::NotAnObject, 3)]
+    );
+    // A text that is cut off may have held objects.
+    let cut = tar(&[("pods.txt", b"{\"kind\": \"Pod\"")]);
+    assert!(read("dump.tar", &cut).is_err());
+}
+
 #[test]
 fn an_insights_archive_is_read() {
     let pod = object("v1", "Pod", "shop", "web");
