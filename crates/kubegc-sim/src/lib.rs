@@ -27,6 +27,8 @@ pub mod shared;
 pub mod status;
 mod types;
 
+#[cfg(feature = "cel")]
+pub use api_server::CEL_FUNCTIONS_NOT_COVERED;
 pub use api_server::{
     Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, Converter, CrdCleaner,
     CrdRegistration, CrdStep, Event, EventType, ObjectList, RegistrationStep, Response, ResponseBody,

@@ -510,7 +510,7 @@ fn acts(plane: &Plane, what: &str) -> String {
     if plane.collects {
         what.to_owned()
     } else {
-        format!("{what}; this cluster runs no collector")
+        format!("{what}; this cluster runs no collector, a real one does")
     }
 }
 

@@ -11,6 +11,7 @@ use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Map, Value, json};
 
 use super::{
+    deployment::share,
     plan::{Kind, Plan, View, items, set_condition, time_of},
     pods::ready_since,
     replicaset::replicas,
@@ -134,32 +135,19 @@ fn expected(
     budget: &StoredObject,
     pods: &[Arc<StoredObject>],
 ) -> Result<(usize, usize), String> {
+    let share = |value: &Value, total| share(Some(value), "0", total, true);
     let value = |field: &str| budget.at(&["spec", field]).filter(|value| !value.is_null());
     if let Some(max) = value("maxUnavailable") {
         let expected = scale(view, pods)?;
-        return Ok((expected, expected.saturating_sub(scaled(max, expected))));
+        return Ok((expected, expected.saturating_sub(share(max, expected))));
     }
     match value("minAvailable") {
         Some(min @ Value::String(_)) => {
             let expected = scale(view, pods)?;
-            Ok((expected, scaled(min, expected)))
+            Ok((expected, share(min, expected)))
         }
-        Some(min) => Ok((pods.len(), scaled(min, pods.len()))),
+        Some(min) => Ok((pods.len(), share(min, pods.len()))),
         None => Ok((0, 0)),
-    }
-}
-
-/// A number, or a percentage of `total`, rounded up.
-fn scaled(value: &Value, total: usize) -> usize {
-    let percent = value
-        .as_str()
-        .and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
-    match percent {
-        Some(percent) => total.saturating_mul(percent).div_ceil(100),
-        None => value
-            .as_u64()
-            .and_then(|number| usize::try_from(number).ok())
-            .unwrap_or(0),
     }
 }
 

@@ -280,6 +280,9 @@ impl ApiServer {
         if defines && self.settings.types {
             self.accept_names(kind, &object);
         }
+        if known.special == Special::Namespace {
+            self.create_default_account(&object.meta.name);
+        }
         Ok(Response::coded(201, object).with(warnings))
     }
 
@@ -344,7 +347,7 @@ impl ApiServer {
             1
         };
         for _ in 0..draws {
-            object.meta.name = self.draw_name(prefix.clone()).into();
+            object.meta.name = self.draw_name(&prefix).into();
             if self
                 .object(kind, &object.meta.namespace, &object.meta.name)
                 .is_none()
@@ -367,15 +370,33 @@ impl ApiServer {
         response
     }
 
-    fn draw_name(&mut self, mut name: String) -> String {
-        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    fn draw_name(&mut self, prefix: &str) -> String {
         self.uids_drawn += 1;
-        let mut letters = rng::Rng::new(self.settings.seed ^ rng::mix(self.uids_drawn));
-        for _ in 0..5 {
-            // Drawn below the number of letters.
-            name.push(char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]));
+        format!("{prefix}{}", self.letters(self.uids_drawn))
+    }
+
+    /// Five letters of a generated name, by a number that no other name of the prefix has.
+    pub(crate) fn letters(&self, number: u64) -> String {
+        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut letters = rng::Rng::new(self.settings.seed ^ rng::mix(number));
+        // Drawn below the number of letters.
+        let mut letter = || char::from(LETTERS[letters.below(LETTERS.len() as u64) as usize]);
+        (0..5).map(|_| letter()).collect()
+    }
+
+    /// Creates the service account `default` of a namespace, as its controller does.
+    pub(super) fn create_default_account(&mut self, namespace: &str) {
+        if !self.settings.service_accounts {
+            return;
         }
-        name
+        let Some(kind) = self.shape.catalog.mapping("v1", "ServiceAccount") else {
+            return;
+        };
+        let manager = std::mem::replace(&mut self.field_manager, "kube-controller-manager".into());
+        let user = std::mem::replace(&mut self.user, "system:kube-controller-manager".into());
+        // A terminating namespace refuses it.
+        let _refused = self.create_json(kind, namespace, json!({"metadata": {"name": "default"}}));
+        (self.field_manager, self.user) = (manager, user);
     }
 }
 

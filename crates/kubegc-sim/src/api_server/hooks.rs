@@ -312,7 +312,14 @@ impl ApiServer {
             }),
         };
         // Webhooks only return it.
-        let id = rng::mix(self.settings.seed ^ rng::mix(self.revision ^ (self.uids_drawn << 32)));
+        let operation = request
+            .operation
+            .bytes()
+            .fold(0, |sum, byte| sum * 31 + u64::from(byte));
+        let numbers = [self.revision, self.uids_drawn, operation];
+        let id = numbers
+            .iter()
+            .fold(self.settings.seed, |id, number| rng::mix(id ^ number));
         let mut review = json!({
             "uid": format!("00000000-0000-4000-8000-{:012x}", id >> 16),
             "kind": kind,

@@ -8,7 +8,7 @@ mod admission;
 mod apply;
 mod collection;
 mod commit;
-mod crd;
+pub(crate) mod crd;
 mod create;
 mod delete;
 mod export;
@@ -24,6 +24,7 @@ mod service;
 mod store;
 mod subresource;
 mod typed;
+mod unknown;
 mod update;
 mod validate;
 mod watch;
@@ -35,6 +36,8 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, T
 pub use admission::AdmissionWebhook;
 pub use apply::ApplyOptions;
 pub(crate) use apply::ManagedFields;
+#[cfg(feature = "cel")]
+pub use crd::cel::CEL_FUNCTIONS_NOT_COVERED;
 pub use crd::{
     Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
     version_priority,
@@ -70,6 +73,9 @@ pub struct Settings {
     pub seed: u64,
     /// Whether objects of built-in kinds are decoded, defaulted and validated by their types. Default: false.
     pub types: bool,
+    /// Whether each namespace gets the service account `default`, as from a controller, and pods are
+    /// admitted by the plugin `ServiceAccount`, if they have types. Default: false.
+    pub service_accounts: bool,
 }
 
 impl Default for Settings {
@@ -80,6 +86,7 @@ impl Default for Settings {
             events_max: usize::MAX,
             seed: 0,
             types: false,
+            service_accounts: false,
         }
     }
 }
@@ -94,14 +101,13 @@ impl Default for Settings {
 /// # Assumptions
 /// Specs are defaulted and validated only with [`Settings::types`]. No authorization is checked. Of the
 /// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks) and, with types,
-/// those that change or refuse specs (such as `Priority` and `LimitRanger`; not `ServiceAccount` and
+/// those that change or refuse specs (such as `Priority`, `LimitRanger` and `ServiceAccount`; not
 /// `ResourceQuota`) are implemented.
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
-/// covered are URLs, semantic versions, named formats, sets, comprehensions with two variables, and the
-/// equality of lists of the types `set` and `map`: a definition that uses them is refused, with a message
-/// that names the feature. Costs are not limited. The types of operands are checked only where they follow
+/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the types
+/// `set` and `map`: a definition that uses them is refused, with a message that names the feature. Costs are not limited. The types of operands are checked only where they follow
 /// from the schema.
 ///
 /// # Complexity

@@ -48,6 +48,12 @@ impl ApiServer {
             Special::Service => service::removed(self, &object.meta),
             Special::Namespace | Special::Pod | Special::None => {}
         }
+        if self.settings.service_accounts
+            && *object.meta.name == *"default"
+            && &*self.resource(kind).resource == "serviceaccounts"
+        {
+            self.create_default_account(&object.meta.namespace);
+        }
         last
     }
 

@@ -2,12 +2,12 @@
 //!
 //! # Upstream
 //! `plugin/pkg/admission`, 1.20.2: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds,
-//! LimitRanger, PersistentVolumeClaimResize, Priority, RuntimeClass, StorageObjectInUseProtection,
-//! TaintNodesByCondition.
+//! LimitRanger, PersistentVolumeClaimResize, Priority, RuntimeClass, ServiceAccount,
+//! StorageObjectInUseProtection, TaintNodesByCondition.
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, Quantity};
+use kubegc_core::{ApiResource, Behavior, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -68,6 +68,9 @@ pub(crate) fn complete(
         ("", "Pod") => {
             if old.is_none() {
                 limits::complete(server, object);
+                if server.settings().service_accounts {
+                    account(server, resource, object)?;
+                }
             }
             prioritize(server, resource, object, old)?;
             tolerate(object);
@@ -259,6 +262,99 @@ fn prioritize(
         }
     }
     Ok(())
+}
+
+/// Sets the service account of a pod, mounts its token and adds its image pull secrets. Before 1.21 tokens
+/// are Secrets of a controller, which does not run here: no volume is added.
+///
+/// # Upstream
+/// `Admit` and `mountServiceAccountToken` in `plugin/pkg/admission/serviceaccount/admission.go`, 1.30.
+fn account(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) -> Result<(), Refusal> {
+    if annotations(pod).is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror")) {
+        return Ok(());
+    }
+    let name = match pod.text_at(&["spec", "serviceAccountName"]) {
+        "" => "default".to_owned(),
+        name => name.to_owned(),
+    };
+    let namespace = Arc::clone(&pod.meta.namespace);
+    let kind = server.catalog().mapping("v1", "ServiceAccount");
+    let Some(account) = kind.and_then(|kind| server.object(kind, &namespace, &name)) else {
+        let quoted = status::quoted(&name);
+        let why =
+            format!("error looking up service account {namespace}/{name}: serviceaccount {quoted} not found");
+        return Err(forbidden(resource, pod, &why));
+    };
+    let suffix = server.letters(server.revision().rotate_left(32));
+    let has_tokens = server.version().has(TOKENS_ARE_PROJECTED);
+    let Some(spec) = spec_mut(pod) else {
+        return Ok(());
+    };
+    for field in ["serviceAccountName", "serviceAccount"] {
+        spec.insert(field.to_owned(), name.as_str().into());
+    }
+    let secrets = |value: &Value| value.as_array().is_some_and(|secrets| !secrets.is_empty());
+    if !spec.get("imagePullSecrets").is_some_and(secrets)
+        && let Some(Value::Array(own)) = account.at(&["imagePullSecrets"])
+    {
+        let named = own.iter().map(|secret| json!({"name": secret["name"]}));
+        spec.insert("imagePullSecrets".to_owned(), named.collect());
+    }
+    let field = "automountServiceAccountToken";
+    let mounts = spec
+        .get(field)
+        .or_else(|| account.at(&[field]))
+        .and_then(Value::as_bool);
+    if has_tokens && mounts.unwrap_or(true) {
+        mount_token(spec, &suffix);
+    }
+    Ok(())
+}
+
+/// The plugin `ServiceAccount` adds projected volumes.
+const TOKENS_ARE_PROJECTED: Behavior = Behavior::since(21, 0, "BoundServiceAccountTokenVolume, beta");
+
+fn mount_token(spec: &mut Object, suffix: &str) {
+    const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const VOLUME: &str = "kube-api-access-";
+    let volumes = spec.get("volumes").and_then(Value::as_array);
+    let mut names = volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume["name"].as_str());
+    let known = names.find(|name| name.starts_with(VOLUME)).map(str::to_owned);
+    let name = known.clone().unwrap_or_else(|| format!("{VOLUME}{suffix}"));
+    let mut is_needed = false;
+    for list in ["initContainers", "containers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let mounts = container.entry("volumeMounts").or_insert_with(|| json!([]));
+            if mounts.is_null() {
+                *mounts = json!([]);
+            }
+            if let Some(mounts) = mounts.as_array_mut()
+                && !mounts.iter().any(|mount| mount["mountPath"] == PATH)
+            {
+                mounts.push(json!({"name": name, "readOnly": true, "mountPath": PATH}));
+                is_needed = true;
+            }
+        }
+    }
+    if known.is_some() || !is_needed {
+        return;
+    }
+    if is_nil(spec, "volumes") {
+        spec.insert("volumes".to_owned(), json!([]));
+    }
+    if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
+        volumes.push(json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [
+                {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+            ]}},
+        ]}}));
+    }
 }
 
 /// Adds the tolerations that keep a pod for five minutes on a node that is not ready or not reachable, unless

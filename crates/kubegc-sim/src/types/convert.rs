@@ -13,6 +13,7 @@ use super::{
     defaults::{is_nil, object_mut, text},
     hpa,
 };
+use crate::api_server::crd::beta;
 
 type Object = Map<String, Value>;
 
@@ -28,6 +29,7 @@ enum Shape {
     EndpointSliceV1beta1,
     PriorityLevelV1beta1,
     Secret,
+    DefinitionV1beta1,
 }
 
 fn shape(resource: &ApiResource) -> Option<Shape> {
@@ -45,6 +47,7 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
             Shape::PriorityLevelV1beta1
         }
         ("", "v1", "Secret") => Shape::Secret,
+        _ if beta::is_beta(resource) => Shape::DefinitionV1beta1,
         _ => return None,
     })
 }
@@ -52,7 +55,8 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
 /// Converts an object of this version, with defaults, to the stored shape.
 pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {
-        None => {}
+        // Definitions are decoded elsewhere.
+        None | Some(Shape::DefinitionV1beta1) => {}
         Some(Shape::EventsEvent) => rename(object, EVENT.map(|(stored, shown)| (shown, stored))),
         Some(Shape::HpaV1) => hpa::from_v1(object),
         Some(Shape::HpaV2beta1) => {
@@ -106,6 +110,7 @@ pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
                 }
             }
         }
+        Some(Shape::DefinitionV1beta1) => beta::from_v1(object),
         Some(Shape::HpaV1) => hpa::to_v1(object),
         Some(Shape::HpaV2beta1) => hpa::to_v2beta1(object),
         Some(Shape::IngressV1beta1) => ingress(object, "defaultBackend", "backend", backend_to_shown),

@@ -364,6 +364,8 @@ fn functions_and_types_of_kubernetes_are_known() {
         "has(self.b) ? self.b : false",
         "quantity('1Gi').isGreaterThan(quantity('1G')) && isQuantity('100m') && !isQuantity('x')",
         "quantity('1.5').add(quantity('500m')).asInteger() == 2 && quantity('2').sub(1).compareTo(quantity('1')) == 0",
+        "sets.contains([1, 2, 3], [2, 2]) && !sets.contains([1], [1, 2]) && sets.equivalent([1, 2], [2, 1, 1])",
+        "sets.intersects(['a', 'b'], ['b', 'c']) && !sets.intersects(['a'], []) && !sets.equivalent([1], [])",
         "quantity('1024Mi') == quantity('1Gi') && quantity('-1').sign() == -1 && !quantity('1.5').isInteger()",
         "isIP('10.0.0.1') && ip('::1').family() == 6 && ip('127.0.0.1').isLoopback() && ip.isCanonical('::1')",
         "cidr('10.0.0.0/8').containsIP('10.1.2.3') && cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))",
@@ -371,8 +373,10 @@ fn functions_and_types_of_kubernetes_are_known() {
         "'%s is %d'.format([self.s, self.n]) == 'Hello is 3'",
         "self.?s.orValue('') == 'Hello' && self.?s.hasValue() && self.list[?9].orValue(7) == 7",
         "self.set.exists(e, e == 'x')",
+        "semver('1.2.3').isLessThan(semver('1.10.0')) && semver('1.0.0-rc.1').compareTo(semver('1.0.0')) == -1",
+        "semver('v1.02', true).minor() == 2 && isSemver('1.2.3+b') && !isSemver('1.2') && !isSemver('v1', false)",
     ] {
-        let mut server = server("1.31");
+        let mut server = server("1.36");
         let mut spec = all_kinds();
         spec["x-kubernetes-validations"] = rules(&[rule]);
         let defined = define(&mut server, spec, json!([]));
@@ -526,6 +530,8 @@ fn functions_belong_to_releases() {
         ("1.29", "1.28", "quantity('1') == quantity('1')"),
         ("1.31", "1.30", "isIP('::1')"),
         ("1.30", "1.29", "'%d'.format([self.n]) == '3'"),
+        ("1.30", "1.29", "sets.contains([1], [1])"),
+        ("1.34", "1.33", "isSemver('1.2.3')"),
     ] {
         assert_eq!(
             (rule(since, source), rule(before, source)),

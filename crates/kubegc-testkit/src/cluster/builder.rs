@@ -128,6 +128,7 @@ impl Default for Builder {
             start: None,
             settings: Settings {
                 types: true,
+                service_accounts: true,
                 ..Settings::default()
             },
             collects: true,
@@ -210,6 +211,13 @@ impl Builder {
     /// true.
     pub const fn types(mut self, types: bool) -> Self {
         self.settings.types = types;
+        self
+    }
+
+    /// Whether each namespace has the service account `default`, and pods get a service account that exists,
+    /// its pull secrets and a volume with its token. Default: true.
+    pub const fn service_accounts(mut self, service_accounts: bool) -> Self {
+        self.settings.service_accounts = service_accounts;
         self
     }
 

@@ -353,7 +353,8 @@ impl Cluster {
     }
 
     /// Plays the admission webhook with this name, such as `pods.example.com`, of a stored configuration: the
-    /// closure gets the `request` of the admission review. It must not use the cluster.
+    /// closure gets the `request` of the admission review, which `kube::core::admission::AdmissionRequest`
+    /// reads. It must not use the cluster.
     ///
     /// A webhook without a closure counts as one that cannot be reached: its failure policy decides.
     ///

@@ -258,6 +258,15 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
 }
 
+/// Whether unknown fields are refused (true) or warned of (false); `None` where they are ignored.
+pub(super) fn field_validation(query: &Query, version: KubernetesVersion) -> Option<bool> {
+    match query.text("fieldValidation") {
+        _ if !version.has(FIELD_VALIDATION_IS_READ) => None,
+        "Ignore" => None,
+        directive => Some(directive == "Strict"),
+    }
+}
+
 const FIELD_MANAGER_MAX: usize = 128;
 
 /// Checks the options of a server-side apply, and of a patch that is none.

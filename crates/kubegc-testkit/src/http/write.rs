@@ -16,7 +16,7 @@ use super::{
     body, deletion,
     options::{self, ListOptions},
     page,
-    problem::{self, Refusal},
+    problem::{self, Cause, Refusal},
     query::Query,
     read::collection_namespace,
     render::{ListMeta, View},
@@ -62,10 +62,12 @@ fn carry_out(
     view: &View,
     requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
-    let answer = match call.verb {
+    let mut warnings = Vec::new();
+    let mut answer = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
+            warnings = unknown_fields(server, call, kind, query, &body)?;
             if review::is_review(&view.resource) {
                 return review::answer(server, &view.resource, &call.namespace, body, requester);
             }
@@ -77,10 +79,12 @@ fn carry_out(
         Verb::Update => {
             options::write_options(query, "UpdateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
+            warnings = unknown_fields(server, call, kind, query, &body)?;
             store(server, call, kind, |server| update(server, call, kind, body))
         }
         Verb::Patch => {
             options::write_options(query, "PatchOptions", server.version())?;
+            warnings = unknown_fields_of_patch(server, call, kind, query, request)?;
             let work = patch(call, kind, query, request)?;
             store(server, call, kind, work)
         }
@@ -96,7 +100,91 @@ fn carry_out(
             return Err(problem::method_not_allowed());
         }
     };
+    if answer.is_success() {
+        answer.warnings.append(&mut warnings);
+    }
     respond(server, kind, view, answer)
+}
+
+/// The warnings about fields of a body that its kind does not have.
+///
+/// # Errors
+/// 400 with `fieldValidation=Strict`.
+///
+/// # Upstream
+/// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
+fn unknown_fields(
+    server: &ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    body: &Value,
+) -> Result<Vec<String>, Refusal> {
+    let Some(is_strict) = options::field_validation(query, server.version()) else {
+        return Ok(Vec::new());
+    };
+    // Other subresources have bodies of their own.
+    if !matches!(&*call.subresource, "" | "status") {
+        return Ok(Vec::new());
+    }
+    let unknown = named(server.unknown_fields(kind, body, false));
+    if unknown.is_empty() || !is_strict {
+        return Ok(unknown);
+    }
+    let resource = &server.catalog()[kind];
+    Err(problem::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+        resource.kind,
+        resource.version,
+        resource.kind,
+        unknown.join(", ")
+    )))
+}
+
+/// The same for a merge patch or a strategic merge patch. The fields of an apply are checked with it; those of
+/// a JSON patch are not checked.
+///
+/// # Errors
+/// 422 with `fieldValidation=Strict`.
+///
+/// # Upstream
+/// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
+fn unknown_fields_of_patch(
+    server: &ApiServer,
+    call: &Call,
+    kind: KindId,
+    query: &Query,
+    request: &http::Request<Bytes>,
+) -> Result<Vec<String>, Refusal> {
+    let is_checked = matches!(
+        body::content_type(request),
+        "application/merge-patch+json" | "application/strategic-merge-patch+json"
+    );
+    let Some(is_strict) = options::field_validation(query, server.version()).filter(|_| is_checked) else {
+        return Ok(Vec::new());
+    };
+    if !matches!(&*call.subresource, "" | "status") {
+        return Ok(Vec::new());
+    }
+    // A patch that cannot be read is refused later.
+    let patch: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+    let unknown = named(server.unknown_fields(kind, &patch, true));
+    if unknown.is_empty() || !is_strict {
+        return Ok(unknown);
+    }
+    let why = format!("strict decoding error: {}", unknown.join(", "));
+    let shown = format!("{:?}", String::from_utf8_lossy(request.body()));
+    Err(problem::invalid(
+        "",
+        "",
+        "",
+        &[Cause::invalid("patch", &shown, &why)],
+    ))
+}
+
+fn named(unknown: Vec<String>) -> Vec<String> {
+    let unknown = unknown.into_iter();
+    unknown.map(|field| format!("unknown field {field:?}")).collect()
 }
 
 /// A response of the simulated server, in the requested form.

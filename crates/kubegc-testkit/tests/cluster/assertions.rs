@@ -168,7 +168,9 @@ async fn a_terminating_namespace_lists_its_remaining_content() {
         "{text}"
     );
     assert!(
-        text.ends_with("it is deleted once its content is deleted: configmap/a -n shop"),
+        text.ends_with(
+            "it is deleted once its content is deleted: configmap/a -n shop, serviceaccount/default -n shop"
+        ),
         "{text}"
     );
 }
@@ -291,7 +293,7 @@ configmap/b -n shop is not being deleted
   its owner configmap/c never existed in this namespace
   its owner node/node-1 never existed
   its owner configmap/b never existed with this uid: its name belongs to another object
-  it is deleted once the collector finds that no owner exists; this cluster runs no collector"
+  it is deleted once the collector finds that no owner exists; this cluster runs no collector, a real one does"
     );
     // An owner that was there before the first request is gone once it is deleted.
     delete(&config_maps(&cluster), "a", &DeleteParams::default()).await;
@@ -377,5 +379,15 @@ async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {
         patch,
         "+0s garbage-collector patch configmaps default/a -> 200 because none of its 3 dependents blocks its \
          deletion: blockOwnerDeletion is not set in their owner references\n"
+    );
+    // A test that expects the owner to wait is told why it did not.
+    let text = message(|| cluster.assert_stuck(&a));
+    assert!(
+        text.starts_with("configmap/a -n default\n  expected: terminating"),
+        "{text}"
+    );
+    assert!(
+        text.contains("blockOwnerDeletion is not set in their owner references"),
+        "{text}"
     );
 }

@@ -19,6 +19,7 @@ use kube::{
     Api, Client, Error, Resource, ResourceExt,
     api::{
         ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
+        ValidationDirective,
     },
     core::{GroupVersionKind, PartialObjectMeta},
     discovery::{Discovery, Scope, pinned_kind},
@@ -282,8 +283,25 @@ async fn an_eviction_respects_the_budget() {
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
     }));
     budgets.create(&PostParams::default(), &budget).await.unwrap();
+    let cause = |error: Error| match error {
+        Error::Api(status) => {
+            let details = status.details.unwrap();
+            (
+                status.code,
+                details.retry_after_seconds,
+                details.causes[0].message.clone(),
+            )
+        }
+        other => panic!("{other}"),
+    };
+    // The disruption controller has not seen it yet.
+    let early = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
+    let why = "The disruption budget web is still being processed by the server.";
+    assert_eq!(cause(early), (429, 10, why.to_owned()));
+    cluster.settle().await.unwrap();
     let refused = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
-    assert_eq!(code(&refused), 429);
+    let why = "The disruption budget web needs 3 healthy pods and has 3 currently";
+    assert_eq!(cause(refused), (429, 0, why.to_owned()));
     budgets.delete("web", &DeleteParams::default()).await.unwrap();
     pods.evict(&name, &EvictParams::default()).await.unwrap();
     after_grace_periods(&cluster).await;
@@ -391,4 +409,43 @@ async fn a_store_follows_changes_of_the_generation_only() {
     let dynamic: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
     let read = dynamic.get("web").await.unwrap();
     assert_eq!(read.data["spec"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_run_as_service_accounts() {
+    let cluster = running().await;
+    let client = cluster.client_as("operator");
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    accounts.get("default").await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    let pod = pods.list(&ListParams::default()).await.unwrap().items.remove(0);
+    assert_eq!(pod.spec.unwrap().service_account_name.as_deref(), Some("default"));
+    let orphan = read(json!({
+        "metadata": {"name": "a"},
+        "spec": {"serviceAccountName": "missing", "containers": [{"name": "c", "image": "c:1"}]},
+    }));
+    let refused = pods.create(&PostParams::default(), &orphan).await.unwrap_err();
+    assert_eq!(code(&refused), 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_fields_of_a_patch_are_refused_on_request() {
+    let cluster = running().await;
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client_as("operator"));
+    let patch = Patch::Merge(json!({"spec": {"replica": 5}}));
+    let strict = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    let refused = deployments.patch("web", &strict, &patch).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("unknown field \"spec.replica\""),
+        "{refused}"
+    );
+    let before = deployments.get("web").await.unwrap();
+    let after = deployments
+        .patch("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    assert_eq!(after.resource_version(), before.resource_version());
 }

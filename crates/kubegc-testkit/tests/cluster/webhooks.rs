@@ -1,7 +1,15 @@
 //! Admission webhooks played by closures.
 
-use kube::{Error, api::PostParams};
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::{authentication::v1::UserInfo, core::v1::ConfigMap};
+use kube::{
+    Error,
+    api::{DeleteParams, PostParams},
+    core::{GroupVersionKind, GroupVersionResource},
+};
 use kubegc_testkit::{Admission, Cluster};
+use serde::Deserialize;
 
 use crate::support::{config_map, config_maps};
 
@@ -53,4 +61,63 @@ async fn a_closure_answers_for_a_webhook_and_without_one_its_policy_decides() {
             "admission webhook \"check.x.dev\" denied the request: only a".to_owned()
         )
     );
+}
+
+/// `AdmissionRequest` as kube-rs declares it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    uid: String,
+    kind: GroupVersionKind,
+    resource: GroupVersionResource,
+    sub_resource: Option<String>,
+    request_kind: Option<GroupVersionKind>,
+    name: String,
+    namespace: Option<String>,
+    operation: String,
+    user_info: UserInfo,
+    object: Option<ConfigMap>,
+    old_object: Option<ConfigMap>,
+    dry_run: bool,
+    options: Option<serde_json::Value>,
+}
+
+#[tokio::test]
+async fn a_request_is_read_by_the_handlers_of_a_real_webhook() {
+    let cluster = Cluster::builder().yaml(CONFIGURATION).build().unwrap();
+    let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
+    let record = Arc::clone(&seen);
+    cluster.on_admission("check.x.dev", move |request| {
+        let request = serde_json::from_value(request.clone()).unwrap();
+        record.lock().unwrap().push(request);
+        Admission::Allow
+    });
+    let api = config_maps(&cluster);
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    api.create(&dry_run, &config_map("a", &[], &[])).await.unwrap();
+    api.delete("first", &DeleteParams::default()).await.unwrap();
+    let seen = seen.lock().unwrap();
+    let [created, deleted] = seen.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((&*created.operation, created.dry_run), ("CREATE", true));
+    assert_eq!(created.kind, GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    assert_eq!(created.request_kind.as_ref(), Some(&created.kind));
+    assert_eq!(created.resource.resource, "configmaps");
+    assert_eq!((&created.sub_resource, created.options.is_some()), (&None, true));
+    assert_eq!(created.user_info.username.as_deref(), Some("client"));
+    assert_eq!(
+        created.object.as_ref().unwrap().metadata.name.as_deref(),
+        Some("a")
+    );
+    assert_eq!((&*deleted.operation, deleted.dry_run), ("DELETE", false));
+    assert!(deleted.object.is_none() && deleted.old_object.is_some());
+    assert_eq!(
+        (&*deleted.name, deleted.namespace.as_deref()),
+        ("first", Some("default"))
+    );
+    assert_ne!(created.uid, deleted.uid);
 }

@@ -8,6 +8,7 @@ mod nodes;
 mod pages;
 mod paths;
 mod properties;
+#[cfg(feature = "cel")]
 mod real;
 mod reviews;
 mod watches;

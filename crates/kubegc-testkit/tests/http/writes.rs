@@ -384,3 +384,49 @@ fn the_field_manager_of_a_request_is_that_of_this_request_alone() {
         assert_eq!(world.server.field_manager(), "before", "{query}");
     }
 }
+
+#[test]
+fn unknown_fields_are_refused_warned_of_or_ignored() {
+    let mut world = world();
+    let settings = kubegc_sim::Settings {
+        types: true,
+        ..world.server.settings().clone()
+    };
+    world.server = world.server.clone().with_settings(settings);
+    let object = json!({"metadata": {"name": "a"}, "dta": {"a": "b"}});
+    let reply = world.post(&format!("{MAPS}?fieldValidation=Strict"), &object);
+    assert_eq!(
+        (reply.code, reply.message()),
+        (
+            400,
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"dta\""
+                .to_owned()
+        )
+    );
+    let warning = "299 - \"unknown field \\\"dta\\\"\"".to_owned();
+    for (query, warnings) in [
+        ("dryRun=All&fieldValidation=Ignore", vec![]),
+        ("dryRun=All&fieldValidation=Warn", vec![warning.clone()]),
+        ("", vec![warning]),
+    ] {
+        let reply = world.post(&format!("{MAPS}?{query}"), &object);
+        assert_eq!((reply.code, reply.warnings), (201, warnings), "{query}");
+    }
+    let patch = json!({"dta": {"a": "c"}});
+    let headers = [("content-type", MERGE)];
+    let reply = world.send(
+        Method::PATCH,
+        &format!("{MAPS}/a?fieldValidation=Strict"),
+        &headers,
+        &patch,
+    );
+    assert_eq!(
+        (reply.code, reply.message()),
+        (
+            422,
+            " \"\" is invalid: patch: Invalid value: \"{\\\"dta\\\":{\\\"a\\\":\\\"c\\\"}}\": strict decoding error: unknown \
+             field \"dta\""
+                .to_owned()
+        )
+    );
+}

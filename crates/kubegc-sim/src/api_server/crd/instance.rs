@@ -269,7 +269,7 @@ fn allows_any(schema: &Value) -> bool {
     schema.get("additionalProperties").is_some()
 }
 
-pub(super) fn is_embedded(schema: &Value) -> bool {
+pub(in crate::api_server) fn is_embedded(schema: &Value) -> bool {
     schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
 }
 

@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions: the kinds that they define, their deletion, and the controllers for them.
 
+pub(crate) mod beta;
 #[cfg(feature = "cel")]
 pub(super) mod cel;
 mod cleaner;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 
 pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
+pub(super) use instance::is_embedded;
 pub use registration::{CrdRegistration, RegistrationStep};
 
 use super::{

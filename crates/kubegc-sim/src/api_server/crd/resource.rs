@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{beta, decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
@@ -94,6 +94,12 @@ impl ApiServer {
         }
         object.tidy();
         Ok(object)
+    }
+
+    /// The schema by which objects that are sent to a kind's URL are pruned.
+    pub(in crate::api_server) fn pruning_schema(&self, kind: KindId) -> Option<&Value> {
+        self.schema_of(kind, &self.resource(kind).version)
+            .filter(|_| self.is_shaped(kind))
     }
 
     /// The schema of a version of a custom kind, if it prunes or completes objects. Without it, they are
@@ -242,20 +248,22 @@ impl ApiServer {
         object: Value,
     ) -> Result<StoredObject, String> {
         let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
-        if &*self.resource(kind).version == "v1" {
-            decode::read(manifest.body_mut(), self.version)?;
+        if beta::is_beta(self.resource(kind)) {
+            beta::to_v1(manifest.body_mut());
         }
+        decode::read(manifest.body_mut(), self.version)?;
         Ok(manifest)
     }
 
     /// The problems of a definition that is created, or that is to replace `old`, except those of metadata.
+    /// `v1beta1` requires less than is checked here; there is no check of its own.
     pub(in crate::api_server) fn definition_problems(
         &self,
         kind: KindId,
         object: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        if &*self.resource(kind).version == "v1" {
+        if !beta::is_beta(self.resource(kind)) {
             let causes = validation::problems(self.version, object, old, self.openapi_rules());
             #[cfg(feature = "cel")]
             let causes = if causes.is_empty() {

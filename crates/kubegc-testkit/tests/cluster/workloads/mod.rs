@@ -1,5 +1,6 @@
 //! Workloads: Deployments, StatefulSets, DaemonSets, Jobs and their pods, by the rules of a test.
 
+mod budgets;
 mod deployments;
 mod jobs;
 mod nodes;

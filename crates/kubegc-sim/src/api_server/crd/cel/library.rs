@@ -1,8 +1,9 @@
-//! The functions that Kubernetes adds to CEL: lists, regular expressions, quantities, IP addresses and
-//! networks.
+//! The functions that Kubernetes adds to CEL: lists, sets, regular expressions, quantities, IP addresses,
+//! networks and semantic versions.
 //!
 //! # Upstream
-//! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0.
+//! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go` in
+//! `cel-go/ext`.
 
 use std::{any::Any, cmp::Ordering, net::IpAddr};
 
@@ -16,6 +17,7 @@ use cel::{
 };
 use kubegc_core::Quantity;
 use regex::Regex;
+use semver::Version;
 
 type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -35,6 +37,11 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     on_list("max", vec![], greatest)?;
     on_list("indexOf", vec![DYN_TYPE], first_index)?;
     on_list("lastIndexOf", vec![DYN_TYPE], last_index)?;
+    let mut on_lists =
+        |name: &str, function| env.add_overload(name, name, vec![LIST_TYPE, LIST_TYPE], function);
+    on_lists("sets.contains", contains_all)?;
+    on_lists("sets.equivalent", are_equivalent)?;
+    on_lists("sets.intersects", intersect)?;
     cel::add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>)?;
     env.add_member_overload(
         "findAll",
@@ -69,6 +76,17 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn is_global_unicast: (Address) -> CelBool)?;
     cel::add_overload!(env, fn address_text: (Address) -> CelString, name = "string")?;
 
+    cel::add_overload!(env, fn is_semver: (CelString) -> CelBool)?;
+    cel::add_overload!(env, fn is_semver_normalized: (CelString, CelBool) -> CelBool, name = "isSemver")?;
+    cel::add_overload!(env, fn semver: (CelString) -> Result<Release>)?;
+    cel::add_overload!(env, fn semver_normalized: (CelString, CelBool) -> Result<Release>, name = "semver")?;
+    cel::add_member_overload!(env, fn major: (Release) -> CelInt)?;
+    cel::add_member_overload!(env, fn minor: (Release) -> CelInt)?;
+    cel::add_member_overload!(env, fn patch: (Release) -> CelInt)?;
+    cel::add_member_overload!(env, fn is_older: (Release, Release) -> CelBool, name = "isLessThan")?;
+    cel::add_member_overload!(env, fn is_newer: (Release, Release) -> CelBool, name = "isGreaterThan")?;
+    cel::add_member_overload!(env, fn compare_releases: (Release, Release) -> CelInt, name = "compareTo")?;
+
     cel::add_overload!(env, fn is_cidr: (CelString) -> CelBool, name = "isCIDR")?;
     cel::add_overload!(env, fn cidr: (CelString) -> Result<Network>)?;
     cel::add_member_overload!(env, fn contains_ip: (Network, Address) -> CelBool, name = "containsIP")?;
@@ -84,7 +102,15 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
 
 /// The items of the list that a function was called on.
 fn items<'a, 'b, 'v>(args: &'a Args<'b, 'v>) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
-    let list = args.first().and_then(|list| list.as_iterable());
+    items_of(args, 0)
+}
+
+/// The items of the list at a position of the arguments.
+fn items_of<'a, 'b, 'v>(
+    args: &'a Args<'b, 'v>,
+    position: usize,
+) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
+    let list = args.get(position).and_then(|list| list.as_iterable());
     let list: &(dyn Iterable + 'v) = list.ok_or_else(|| ExecutionError::invalid_argument_count(1, 0))?;
     let (mut items, mut all) = (list.iter(), Vec::new());
     while let Some(item) = items.next() {
@@ -174,6 +200,31 @@ fn last_index<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
     index(&args, true)
 }
 
+/// Whether one list has all items of the other.
+fn has_all(args: &Args<'_, '_>, one: usize, other: usize) -> Result<bool, ExecutionError> {
+    let (all, wanted) = (items_of(args, one)?, items_of(args, other)?);
+    Ok(wanted
+        .iter()
+        .all(|item| all.iter().any(|known| known.equals(*item))))
+}
+
+fn contains_all<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    Ok(CowVal::owned(CelBool::from(has_all(&args, 0, 1)?)))
+}
+
+fn are_equivalent<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    let equivalent = has_all(&args, 0, 1)? && has_all(&args, 1, 0)?;
+    Ok(CowVal::owned(CelBool::from(equivalent)))
+}
+
+fn intersect<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    let (one, other) = (items_of(&args, 0)?, items_of(&args, 1)?);
+    let intersects = one
+        .iter()
+        .any(|item| other.iter().any(|known| known.equals(*item)));
+    Ok(CowVal::owned(CelBool::from(intersects)))
+}
+
 fn regex(pattern: &str) -> Result<Regex, ExecutionError> {
     Regex::new(pattern)
         .map_err(|_| ExecutionError::function_error("find", format!("Illegal regex: {pattern}")))
@@ -218,7 +269,7 @@ macro_rules! value {
                     .is_some_and(|other| self == other)
             }
             fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-                Box::new(*self)
+                Box::new(Self::clone(self))
             }
             fn as_any(&self) -> Option<&dyn Any> {
                 Some(self)
@@ -240,6 +291,11 @@ value!(Address, "net.IP");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network(IpAddr, u8);
 value!(Network, "net.CIDR");
+
+/// A semantic version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Release(Version);
+value!(Release, "kubernetes.Semver");
 
 fn is_quantity(text: &CelString<'_>) -> CelBool {
     Quantity::parse(text.inner()).is_some().into()
@@ -302,6 +358,77 @@ fn is_greater_than(one: &Amount, other: &Amount) -> CelBool {
 
 fn compare_to(one: &Amount, other: &Amount) -> CelInt {
     (one.0.cmp(&other.0) as i64).into()
+}
+
+fn parse_release(text: &str) -> Result<Release, ExecutionError> {
+    let parsed = Version::parse(text).map(Release);
+    parsed.map_err(|error| ExecutionError::function_error("semver", error.to_string()))
+}
+
+/// A version without a leading `v`, without leading zeros, and with three numbers.
+fn normalized(text: &str) -> String {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let end = text.find(['-', '+']).unwrap_or(text.len());
+    let (numbers, rest) = text.split_at(end);
+    let mut numbers: Vec<&str> = numbers
+        .split('.')
+        .map(|number| match number.trim_start_matches('0') {
+            "" if !number.is_empty() => "0",
+            number => number,
+        })
+        .collect();
+    while numbers.len() < 3 {
+        numbers.push("0");
+    }
+    numbers.join(".") + rest
+}
+
+fn semver(text: &CelString<'_>) -> Result<Release, ExecutionError> {
+    parse_release(text.inner())
+}
+
+fn semver_normalized(text: &CelString<'_>, normalize: &CelBool) -> Result<Release, ExecutionError> {
+    if *normalize.inner() {
+        parse_release(&normalized(text.inner()))
+    } else {
+        semver(text)
+    }
+}
+
+fn is_semver(text: &CelString<'_>) -> CelBool {
+    semver(text).is_ok().into()
+}
+
+fn is_semver_normalized(text: &CelString<'_>, normalize: &CelBool) -> CelBool {
+    semver_normalized(text, normalize).is_ok().into()
+}
+
+fn whole(number: u64) -> CelInt {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+fn major(release: &Release) -> CelInt {
+    whole(release.0.major)
+}
+
+fn minor(release: &Release) -> CelInt {
+    whole(release.0.minor)
+}
+
+fn patch(release: &Release) -> CelInt {
+    whole(release.0.patch)
+}
+
+fn is_older(one: &Release, other: &Release) -> CelBool {
+    one.0.cmp_precedence(&other.0).is_lt().into()
+}
+
+fn is_newer(one: &Release, other: &Release) -> CelBool {
+    one.0.cmp_precedence(&other.0).is_gt().into()
+}
+
+fn compare_releases(one: &Release, other: &Release) -> CelInt {
+    (one.0.cmp_precedence(&other.0) as i64).into()
 }
 
 /// An address without zone, and not an IPv4 address written as IPv6.

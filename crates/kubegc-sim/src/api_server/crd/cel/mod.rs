@@ -7,8 +7,8 @@
 //! 1.31.0.
 //!
 //! # Deviations
-//! Costs are neither estimated nor limited. Functions for URLs, semantic versions, named formats and sets,
-//! comprehensions with two variables, and the equality of lists of the types `set` and `map` are not covered.
+//! Costs are neither estimated nor limited. Functions for URLs and named formats, comprehensions with two
+//! variables, and the equality of lists of the types `set` and `map` are not covered.
 //! A definition that uses them is refused with a message that names the feature. The types of operands are
 //! checked as far as they are known without the results of functions.
 
@@ -35,6 +35,7 @@ use crate::{
     StoredObject,
     status::{Cause, quoted},
 };
+pub use check::CEL_FUNCTIONS_NOT_COVERED;
 use check::{Checker, Ty};
 use values::text;
 

@@ -1,0 +1,90 @@
+//! Fields that a kind does not have.
+
+use kubegc_core::{Catalog, KubernetesVersion};
+use kubegc_sim::{ApiServer, Settings};
+use serde_json::json;
+
+fn server() -> ApiServer {
+    let version: KubernetesVersion = "1.30".parse().unwrap();
+    let settings = Settings {
+        types: true,
+        ..Settings::default()
+    };
+    ApiServer::new(version, Catalog::builtin(version)).with_settings(settings)
+}
+
+#[test]
+fn fields_of_built_in_kinds_are_those_of_their_types() {
+    let server = server();
+    let kind = server.resolve("apps", "v1", "deployments").unwrap();
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "sepc": {},
+        "metadata": {"name": "a", "label": {}, "annotations": {"any": "thing"}},
+        "spec": {
+            "replica": 1, "selector": {"matchLabels": {"any": "thing"}},
+            "template": {"spec": {"containers": [{"name": "c"}, {"name": "d", "imagePolicy": null}]}},
+        },
+    });
+    assert_eq!(
+        server.unknown_fields(kind, &deployment, false),
+        [
+            "metadata.label",
+            "sepc",
+            "spec.replica",
+            "spec.template.spec.containers[1].imagePolicy",
+        ]
+    );
+    let patch = json!({"spec": {"replica": 1, "old": null, "template": {"spec": {
+        "$setElementOrder/containers": [{"name": "c"}],
+        "containers": [{"name": "c", "$patch": "delete"}],
+    }}}});
+    assert_eq!(server.unknown_fields(kind, &patch, true), ["spec.replica"]);
+    // Kinds without a type have any field.
+    let kind = server
+        .resolve("apiregistration.k8s.io", "v1", "apiservices")
+        .unwrap();
+    assert!(
+        server
+            .unknown_fields(kind, &json!({"any": {"thing": 1}}), false)
+            .is_empty()
+    );
+}
+
+#[test]
+fn fields_of_custom_resources_are_those_of_their_schemas() {
+    let mut server = server();
+    let definitions = server
+        .resolve("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        .unwrap();
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "template": {
+                "type": "object", "x-kubernetes-embedded-resource": true,
+                "properties": {"spec": {"type": "object"}},
+            },
+        }},
+    }});
+    let definition = json!({"metadata": {"name": "widgets.x.dev"}, "spec": {
+        "group": "x.dev", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+    }});
+    let created = server.create_json(definitions, "", definition);
+    assert_eq!(created.code, 201, "{:?}", created.body);
+    let kind = server.resolve("x.dev", "v1", "widgets").unwrap();
+    let widget = json!({
+        "apiVersion": "x.dev/v1", "kind": "Widget", "metadata": {"name": "a"}, "status": {},
+        "spec": {
+            "list": [{"a": "1"}, {"b": "2"}],
+            "map": {"x": {"a": "1", "b": "2"}},
+            "open": {"any": {"thing": 1}},
+            "template": {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"a": 1}},
+        },
+    });
+    assert_eq!(
+        server.unknown_fields(kind, &widget, false),
+        ["spec.list[1].b", "spec.map.x.b", "spec.template.spec.a", "status"]
+    );
+}
