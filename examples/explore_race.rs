@@ -10,7 +10,7 @@
 
 use kubegc::{
     core::{DeleteOptions, KubernetesVersion, PropagationPolicy},
-    predict::{Assumptions, Bounds, Cluster, Intent},
+    predict::{Assumptions, Cluster, Intent, explore::Bounds},
     snapshot::Reader,
 };
 

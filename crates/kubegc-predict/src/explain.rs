@@ -13,7 +13,11 @@ use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, Uid, printable};
 use kubegc_objects::classify::Resolved;
 
-use crate::{Act, Fate, Forecast, ObjectFate, Outcome, Step, Why, report::sentence};
+use crate::{
+    Fate, Forecast, ObjectFate, Step,
+    report::sentence,
+    trace::{Act, Outcome, Why},
+};
 
 /// One statement of an explanation, with its premises.
 #[non_exhaustive]
@@ -149,7 +153,7 @@ impl Forecast {
         };
         // The removal of a finalizer only ends a deletion.
         let began = self.timeline.iter().position(|step| {
-            let affects = |change: &crate::Change| {
+            let affects = |change: &crate::trace::Change| {
                 change.object.uid == object.uid && change.outcome != Outcome::Changed
             };
             step.is_delete() && step.changes.iter().any(affects)

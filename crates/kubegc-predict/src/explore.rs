@@ -31,10 +31,11 @@ use kubegc_sim::rng::Rng;
 
 use self::independence::Objects;
 use crate::{
-    Actor, Cluster, Fate, Intent, PredictError, Step,
+    Cluster, Fate, Intent, PredictError, Step,
     cluster::Scope,
     forecast,
     run::{ClientDelete, Simulated, Unlisted},
+    trace::Actor,
 };
 
 /// Bounds of the exploration.

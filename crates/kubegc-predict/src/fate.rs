@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
-use crate::{Actor, Wait};
+use crate::{Wait, trace::Actor};
 
 /// The fate of an object.
 #[non_exhaustive]

@@ -12,7 +12,7 @@
 //! | What changes with another cascade, version or dump? | [`Forecast::compare`] |
 //! | What does a restore of this dump lose? | [`Snapshot::restored`](kubegc_snapshot::Snapshot::restored) |
 //! | Which fates are possible if steps happen in another order? | [`Cluster::explore`] |
-//! | What does the kubelet of a node remove next? | [`node_forecast`] |
+//! | What does the kubelet of a node remove next? | [`node::node_forecast`] |
 //!
 //! A [`Forecast`] has the fate of every object that the question can reach, the writes that lead there with
 //! their reasons and causes, warnings and findings. Objects that are missing from the dump are unknown, never
@@ -23,13 +23,13 @@
 
 mod closure;
 mod cluster;
-mod comparison;
-mod doctor;
+pub mod comparison;
+pub mod doctor;
 mod doubt;
 mod error;
 mod everything;
-mod explain;
-mod explore;
+pub mod explain;
+pub mod explore;
 mod fate;
 mod forecast;
 mod intent;
@@ -44,20 +44,25 @@ mod wait;
 
 pub use closure::Closure;
 pub use cluster::Cluster;
-pub use comparison::{Comparison, Difference};
-pub use doctor::{Diagnosis, Fix, ForeignFinalizer, ReferenceProblem, Terminating, WrongReference};
+pub use comparison::Comparison;
+pub use doctor::Diagnosis;
 pub use error::PredictError;
-pub use explain::{Explanation, Fact, Statement};
-pub use explore::{Bounds, Exploration, PossibleFates, Way};
+pub use explain::Explanation;
+pub use explore::Exploration;
 pub use fate::{Fate, Finding, Missing};
 pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
 pub use intent::{Intent, KindName, ObjectName, Target};
-pub use kubegc_control_plane::{Act, Actor, Assumptions, Change, Instance, Outcome, Step, Why};
-pub use node::{NodeForecast, NodeFrame, node_forecast, what_if};
+pub use kubegc_control_plane::{Assumptions, Instance};
 pub use question::Question;
 pub use report::{Detail, document};
 pub use selection::Selection;
+pub use trace::Step;
 pub use wait::{Remaining, Wait};
+
+/// The writes of a forecast: what each does, who makes it and why.
+pub mod trace {
+    pub use kubegc_control_plane::{Act, Actor, Change, Outcome, Step, Why};
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
-use kubegc_predict::{Assumptions, Bounds, Cluster, Exploration, Fate, Intent, Outcome};
+use kubegc_predict::{Assumptions, Cluster, Exploration, Fate, Intent, explore::Bounds, trace::Outcome};
 use kubegc_snapshot::Reader;
 use proptest::{
     prelude::*,

@@ -9,8 +9,8 @@ use std::{
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
 use kubegc_core::{KubernetesVersion, ObjectRef, Timestamp};
 use kubegc_predict::{
-    Assumptions, Cluster, Fate, Forecast, Intent, KindName, ObjectFate, ObjectName, Outcome, Question, Step,
-    Target, Why,
+    Assumptions, Cluster, Fate, Forecast, Intent, KindName, ObjectFate, ObjectName, Question, Step, Target,
+    trace::{Outcome, Why},
 };
 use kubegc_snapshot::Reader;
 use serde::Serialize;

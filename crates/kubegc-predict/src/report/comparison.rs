@@ -9,7 +9,7 @@ use super::{
     names::{Name, names_of_kind},
     words::{line_text, number},
 };
-use crate::{Comparison, Difference, node::units::wrapped};
+use crate::{Comparison, comparison::Difference, node::units::wrapped};
 
 impl Comparison<'_> {
     /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for

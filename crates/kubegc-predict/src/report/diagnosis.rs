@@ -8,7 +8,11 @@ use super::{
     fates::{missing_text, sentence},
     words::{line_text, moment, number, span},
 };
-use crate::{Diagnosis, Fate, Fix, Terminating, WrongReference, node::units::wrapped};
+use crate::{
+    Diagnosis, Fate,
+    doctor::{Fix, Terminating, WrongReference},
+    node::units::wrapped,
+};
 
 impl Diagnosis {
     /// Writes the diagnosis for a person: what stays terminating, what is terminating and will be removed,

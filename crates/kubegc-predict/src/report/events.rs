@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{ObjectRef, Timestamp};
 
-use crate::{Act, Forecast, Outcome, Step, Why, forecast::key};
+use crate::{
+    Forecast, Step,
+    forecast::key,
+    trace::{Act, Outcome, Why},
+};
 
 /// A deletion or change that no other deletion caused.
 #[derive(Clone, Debug)]

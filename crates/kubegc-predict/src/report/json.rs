@@ -21,8 +21,10 @@ use super::{
     reasons::because,
 };
 use crate::{
-    Act, Assumptions, Comparison, Diagnosis, Fate, Fix, Forecast, ForeignFinalizer, Outcome, Step,
-    Terminating, Wait, Why, WrongReference, explain::StepText,
+    Assumptions, Comparison, Diagnosis, Fate, Forecast, Step, Wait,
+    doctor::{Fix, ForeignFinalizer, Terminating, WrongReference},
+    explain::StepText,
+    trace::{Act, Outcome, Why},
 };
 
 impl Forecast {

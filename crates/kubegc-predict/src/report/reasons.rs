@@ -6,7 +6,7 @@ use kubegc_objects::{
     classify::{Class, Resolved},
 };
 
-use crate::Why;
+use crate::trace::Why;
 
 /// The reason of a step that affects this object.
 pub(super) fn because(why: &Why, object: &ObjectRef) -> String {

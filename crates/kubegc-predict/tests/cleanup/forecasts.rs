@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubegc_core::Timestamp;
-use kubegc_predict::{Actor, Fate, Forecast, Question};
+use kubegc_predict::{Fate, Forecast, Question, trace::Actor};
 use serde_json::json;
 
 use crate::fixture::{DAY, Fixture, JOBS, PODS, VERSION, ask, at, condition, noon, owner};

@@ -5,7 +5,11 @@ use kubegc_objects::{
     Reason,
     classify::{Resolved, Verdict, decide},
 };
-use kubegc_predict::{Act, Actor, Fact, Forecast, ObjectFate, Outcome, Statement, Step, Why};
+use kubegc_predict::{
+    Forecast, ObjectFate, Step,
+    explain::{Fact, Statement},
+    trace::{Act, Actor, Outcome, Why},
+};
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::common::{self, Shape};

@@ -7,7 +7,7 @@ use kubegc_control_plane::{
 };
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{Operation, Request, Response};
-use kubegc_predict::Fact;
+use kubegc_predict::explain::Fact;
 use kubegc_sim::ApiServer;
 
 use super::{Cluster, Inner, State};
