@@ -1,24 +1,13 @@
 //! Time and peak memory of one large cascade in a process of its own: `-- namespace 100000`,
 //! `-- chain 1000000` or `-- deployment 1000000`.
 
-use std::{fs, io::BufReader, time::Instant};
+use std::{fs, time::Instant};
 
 use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
-    predict::{Assumptions, Cluster, Intent},
-    snapshot::Reader,
+    predict::Intent,
 };
-use kubegc_benches::{cascade::Cascade, dump::Dump};
-
-fn cluster(dump: impl std::io::Read) -> Cluster {
-    let version = "1.36".parse().expect("a version");
-    let mut reader = Reader::new(version).complete("all");
-    reader
-        .read("dump.json", BufReader::with_capacity(1 << 18, dump))
-        .expect("a dump");
-    let snapshot = reader.finish().expect("a snapshot");
-    Cluster::new(version, snapshot, Assumptions::default())
-}
+use kubegc_benches::{cascade::Cascade, cluster, dump::Dump};
 
 /// The largest resident size of this process so far, in MiB; `None` on systems without `/proc`.
 fn peak_mib() -> Option<u64> {

@@ -2,29 +2,15 @@
 //!
 //! The closure of a delete, and forecasts of one small delete, of a namespace and of a chain of owners.
 
-use std::{collections::VecDeque, io::BufReader};
+use std::collections::VecDeque;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
-    predict::{Assumptions, Cluster, Intent},
-    snapshot::Reader,
+    predict::{Cluster, Intent},
 };
-use kubegc_benches::{cascade::Cascade, dump::Dump, sizes};
-
-fn cluster(dump: impl std::io::Read) -> Cluster {
-    let version = "1.36".parse().expect("a version");
-    let mut reader = Reader::new(version).complete("all");
-    reader
-        .read("dump.json", BufReader::with_capacity(1 << 18, dump))
-        .expect("a dump");
-    Cluster::new(
-        version,
-        reader.finish().expect("a snapshot"),
-        Assumptions::default(),
-    )
-}
+use kubegc_benches::{cascade::Cascade, cluster, dump::Dump, sizes};
 
 /// Owners and dependents as plain arrays: the lower limit for any search.
 struct Arrays {

@@ -6,18 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, recordings, replay};
+use kubegc_conformance::runner::recordings;
 use serde_json::{Value, json};
+
+use crate::{assert_matches, failures, replay_file};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/controllers")
-}
-
-fn shown(report: &FileReport) -> Vec<String> {
-    let failed = report.failed.iter();
-    failed
-        .map(|case| format!("{}\n{}", case.name, case.failure))
-        .collect()
 }
 
 #[test]
@@ -25,10 +20,7 @@ fn every_recording_matches() {
     let files = recordings(&[folder()]).expect("the vectors are in the repository");
     assert_eq!(files.len(), 22);
     for path in files {
-        let report = replay(&path, &Options::default()).expect("the vectors can be read");
-        let failed = shown(&report);
-        assert!(failed.is_empty(), "{}: {}", path.display(), failed.join("\n"));
-        assert!(report.passed >= 7, "{} has too few cases", path.display());
+        assert_matches(&path, 7);
     }
 }
 
@@ -55,7 +47,7 @@ fn changed(case: &str, pointer: &str, value: &Value) -> Vec<String> {
     assert_ne!(case, before, "{pointer} changes");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("changed-controllers.jsonl");
     fs::write(&path, case.to_string()).expect("writable");
-    shown(&replay(&path, &Options::default()).expect("readable"))
+    failures(&replay_file(&path))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use kubegc_conformance::runner::recordings;
 
-use crate::replay_file;
+use crate::{assert_matches, replay_file};
 
 fn vectors(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(folder);
@@ -19,14 +19,7 @@ fn every_graph_recording_matches() {
     let files = vectors("graph");
     assert_eq!(files.len(), 6);
     for path in files {
-        let report = replay_file(&path);
-        let failed: Vec<_> = report
-            .failed
-            .iter()
-            .map(|case| format!("{}\n{}", case.name, case.failure))
-            .collect();
-        assert!(failed.is_empty(), "{}: {}", path.display(), failed.join("\n"));
-        assert!(report.passed >= 16, "{} has too few cases", path.display());
+        assert_matches(&path, 16);
     }
 }
 

@@ -9,21 +9,10 @@ use std::{
 use kubegc_conformance::runner::{FileReport, recordings};
 use serde_json::{Value, json};
 
-use crate::replay_file;
+use crate::{assert_matches, replay_file};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/node")
-}
-
-fn assert_matches(path: &Path) -> usize {
-    let report = replay_file(path);
-    let failed: Vec<_> = report
-        .failed
-        .iter()
-        .map(|case| format!("{}\n{}", case.name, case.failure))
-        .collect();
-    assert!(failed.is_empty(), "{}: {}", path.display(), failed.join("\n"));
-    report.passed
 }
 
 /// The line of one case.
@@ -100,7 +89,7 @@ fn every_node_recording_matches() {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            (name, assert_matches(path))
+            (name, assert_matches(path, 1).passed)
         })
         .collect();
     let expected = [

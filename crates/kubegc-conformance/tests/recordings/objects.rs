@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::replay_file;
+use crate::{assert_matches, replay_file};
 
 fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -13,40 +13,25 @@ fn recording(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn assert_matches(name: &str, cases_min: usize) {
-    let report = replay_file(&recording(name));
-    let failed: Vec<_> = report
-        .failed
-        .iter()
-        .map(|case| format!("{}\n{}", case.name, case.failure))
-        .collect();
-    assert!(failed.is_empty(), "{name}: {}", failed.join("\n"));
-    assert!(
-        report.passed >= cases_min,
-        "{name} has only {} cases",
-        report.passed
-    );
-}
-
 #[test]
 fn the_api_server_answers_as_recorded() {
-    assert_matches("api-delete-semantics.jsonl", 12);
+    assert_matches(&recording("api-delete-semantics.jsonl"), 12);
 }
 
 #[test]
 fn the_collector_writes_as_recorded() {
-    assert_matches("handwritten.jsonl", 30);
-    assert_matches("random.jsonl", 20);
+    assert_matches(&recording("handwritten.jsonl"), 30);
+    assert_matches(&recording("random.jsonl"), 20);
 }
 
 #[test]
 fn the_collector_writes_as_recorded_with_one_worker() {
-    assert_matches("handwritten-1worker.jsonl", 20);
+    assert_matches(&recording("handwritten-1worker.jsonl"), 20);
 }
 
 #[test]
 fn the_collector_writes_as_recorded_after_a_restart() {
-    assert_matches("restart.jsonl", 10);
+    assert_matches(&recording("restart.jsonl"), 10);
 }
 
 #[test]
