@@ -379,7 +379,9 @@ impl Reading<'_> {
                             self.value(&value, text, source, None)?;
                         }
                     }
-                    if window.bytes()[..length].last() != Some(&b'\n') {
+                    // Go writes an empty list as null.
+                    let text = &window.bytes()[..length];
+                    if text.last() != Some(&b'\n') && text.trim_ascii() != b"null" {
                         self.cut_off(source);
                     }
                     window.consume(length);

@@ -264,6 +264,7 @@ fn documents_without_objects_do_not_refuse_a_folder() {
     let files = [
         ("resources/ns/shop/core_v1_pods.json", format!("[{pod}]")),
         ("resources/ns/shop/core_v1_secrets.json", "[]".to_owned()),
+        ("resources/ns/shop/core_v1_services.json", "null".to_owned()),
         (
             "servergroups.json",
             r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned(),
@@ -286,7 +287,7 @@ fn documents_without_objects_do_not_refuse_a_folder() {
     );
     assert_eq!(
         snapshot.finding_counts.into_iter().collect::<Vec<_>>(),
-        [(Problem::NotAnObject, 3)]
+        [(Problem::NotAnObject, 4)]
     );
     // A text that is cut off may have held objects.
     let cut = tar(&[("pods.txt", b"{\"kind\": \"Pod\"")]);
