@@ -583,6 +583,10 @@ impl Reading<'_> {
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match source.hint {
                 Some(hint) => self.typed_list_end(&head, hint, shape, source),
+                // Among other files it is a part of the dump, which is incomplete then.
+                None if self.ingest.has_pending() && source.is_member => {
+                    self.ingest.settle_pending(None, source);
+                }
                 None if self.ingest.has_pending() => {
                     return refuse(
                         "neither the list nor its items have a kind; give it with read_as".to_owned(),

@@ -383,6 +383,22 @@ fn an_insights_archive_is_read() {
 }
 
 #[test]
+fn a_list_without_kinds_among_other_files_makes_every_kind_incomplete() {
+    let list = format!(
+        r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#,
+        untyped(&object("v1", "Pod", "shop", "web"))
+    );
+    let snapshot = both(&[("run-a/a-events.json", &list)]);
+    assert_eq!(render(&snapshot), "shop/Event/web uid=Pod-web rv=\n");
+    let mut reader = reader().complete("all");
+    let archive = tar(&[("elsewhere/a.json", list.as_bytes())]);
+    reader.read("dump.tar", &*archive).expect("one list of many");
+    let snapshot = reader.finish().expect("read");
+    assert!(snapshot.is_empty() && !snapshot.completeness.of("", "Node").is_complete());
+    assert_eq!(snapshot.finding_counts[&Problem::Unreadable], 1);
+}
+
+#[test]
 fn a_member_with_metadata_and_no_kind_makes_every_kind_incomplete() {
     let mut reader = reader().complete("all");
     let text = untyped(&object("v1", "Pod", "shop", "web"));
