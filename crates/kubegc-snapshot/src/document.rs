@@ -259,7 +259,7 @@ impl Reading<'_> {
             let problem = Problem::DuplicateKey;
             self.ingest.findings.add(problem, || Finding {
                 problem,
-                place: Some(item.map_or_else(|| source.place.clone(), |item| source.place.item(item))),
+                place: Some(source.at(item)),
                 object: name.clone(),
                 field: field.into(),
                 detail: "occurs several times; the last one is kept".into(),
@@ -294,7 +294,7 @@ impl Reading<'_> {
                 let (line, column) = (error.line() as u64, error.column() as u64);
                 let (first_line, first_column) = window.position(0);
                 return Err(SnapshotError::Syntax {
-                    place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+                    place: source.at(item),
                     object: object.short_name(),
                     line: first_line + line.saturating_sub(1),
                     column: if line <= 1 {
@@ -379,7 +379,9 @@ impl Reading<'_> {
                             self.value(&value, text, source, None)?;
                         }
                     }
-                    if window.bytes()[..length].last() != Some(&b'\n') {
+                    // Go writes an empty list as null.
+                    let text = &window.bytes()[..length];
+                    if text.last() != Some(&b'\n') && text.trim_ascii() != b"null" {
                         self.cut_off(source);
                     }
                     window.consume(length);
@@ -388,10 +390,7 @@ impl Reading<'_> {
                     shape.is_array = splitter.is_array();
                     if shape.is_array && maps == 0 && !source.is_member {
                         self.ingest.forget_since(shape.mark);
-                        return Err(SnapshotError::NotAnObject {
-                            place: source.place.clone(),
-                            problem: "it is a list".to_owned(),
-                        });
+                        return Err(source.not_an_object("it is a list".to_owned()));
                     }
                     let text = as_text(splitter.rest(), window, source, None)?;
                     let value: Value = yaml::parse(text)
@@ -485,10 +484,7 @@ impl Reading<'_> {
             self.ingest.settle_pending(None, source);
             return Ok(());
         }
-        Err(SnapshotError::NotAnObject {
-            place: source.place.clone(),
-            problem: missing,
-        })
+        Err(source.not_an_object(missing))
     }
 
     /// Whether a document without metadata contains the version of the API server, or shows that a list is
@@ -523,10 +519,7 @@ impl Reading<'_> {
                     .unreadable(source, item, &format!("expected a map, found {found}"));
                 return Ok(());
             }
-            return Err(SnapshotError::NotAnObject {
-                place: source.place.clone(),
-                problem: format!("it is {found}"),
-            });
+            return Err(source.not_an_object(format!("it is {found}")));
         };
         if !is_list_kind(&object) {
             object.look_through(text);
@@ -537,10 +530,9 @@ impl Reading<'_> {
             None | Some(Value::Null) => &empty,
             Some(Value::Array(items)) => items,
             Some(other) => {
-                return Err(SnapshotError::NotAnObject {
-                    place: source.place.clone(),
-                    problem: format!("items: expected a list, found {}", loose::name_of(other)),
-                });
+                return Err(
+                    source.not_an_object(format!("items: expected a list, found {}", loose::name_of(other)))
+                );
             }
         };
         let aside = self.ingest.set_aside();
@@ -569,12 +561,7 @@ impl Reading<'_> {
     /// The end of a list: its kind decides what its items are.
     fn list_end(&mut self, value: &Value, shape: &Shape, source: &Source) -> Result<(), SnapshotError> {
         let head = loose::list_head(value);
-        let refuse = |problem: String| {
-            Err(SnapshotError::NotAnObject {
-                place: source.place.clone(),
-                problem,
-            })
-        };
+        let refuse = |problem: String| Err(source.not_an_object(problem));
         refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
         let of_items = head.kind.strip_suffix("List");
         if head.is_named && !head.kind.is_empty() {
@@ -596,6 +583,10 @@ impl Reading<'_> {
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match source.hint {
                 Some(hint) => self.typed_list_end(&head, hint, shape, source),
+                // Among other files it is a part of the dump, which is incomplete then.
+                None if self.ingest.has_pending() && source.is_member => {
+                    self.ingest.settle_pending(None, source);
+                }
                 None if self.ingest.has_pending() => {
                     return refuse(
                         "neither the list nor its items have a kind; give it with read_as".to_owned(),
@@ -656,7 +647,7 @@ impl Reading<'_> {
         source: &Source,
         item: Option<u32>,
     ) -> SnapshotError {
-        let place = item.map_or_else(|| source.place.clone(), |item| source.place.item(item));
+        let place = source.at(item);
         match error {
             json::SplitError::Window(error) => {
                 window_error(error, source, item, window.line(), self.settings)
@@ -748,7 +739,7 @@ fn yaml_error(
     first_line: u64,
 ) -> SnapshotError {
     SnapshotError::Syntax {
-        place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+        place: source.at(item),
         object: yaml::name_in(text),
         line: first_line + error.line.saturating_sub(1),
         column: error.column,
@@ -770,7 +761,7 @@ fn window_error(
             source: source_error,
         },
         WindowError::Full => SnapshotError::TooLarge {
-            place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+            place: source.at(item),
             line,
             limit_bytes: settings.object_bytes_max,
         },
@@ -785,7 +776,7 @@ fn as_text<'a, R: Read>(
     item: Option<u32>,
 ) -> Result<&'a str, SnapshotError> {
     str::from_utf8(bytes).map_err(|error| SnapshotError::NotText {
-        place: item.map_or_else(|| source.place.clone(), |item| source.place.item(item)),
+        place: source.at(item),
         line: window.position(error.valid_up_to()).0,
         problem: "not UTF-8",
     })

@@ -29,6 +29,20 @@ pub(crate) struct Source {
     pub(crate) is_member: bool,
 }
 
+impl Source {
+    /// The place of an item of the document, or of the document.
+    pub(crate) fn at(&self, item: Option<u32>) -> Place {
+        item.map_or_else(|| self.place.clone(), |item| self.place.item(item))
+    }
+
+    pub(crate) fn not_an_object(&self, problem: impl Into<String>) -> SnapshotError {
+        SnapshotError::NotAnObject {
+            place: self.place.clone(),
+            problem: problem.into(),
+        }
+    }
+}
+
 /// apiVersion and kind.
 pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
@@ -116,7 +130,7 @@ impl Ingest {
         position: Option<u32>,
         list: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
-        let place = || position.map_or_else(|| source.place.clone(), |at| source.place.item(at));
+        let place = || source.at(position);
         let type_id = match (item.api_version_str(), item.kind_str()) {
             ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "PartialObjectMetadata") => match source.hint {
                 Some(hint) => hint,
@@ -235,8 +249,7 @@ impl Ingest {
                 },
             });
         } else {
-            let place = position.map_or_else(|| source.place.clone(), |at| source.place.item(at));
-            self.report(type_id, "", "", flaws, &place);
+            self.report(type_id, "", "", flaws, &source.at(position));
         }
     }
 

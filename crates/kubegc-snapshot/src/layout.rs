@@ -116,6 +116,10 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     if let Some([name] | [name, _]) = after(&segments, "cluster-resources") {
         return kind_of(BUNDLED, name);
     }
+    // The collectors `run` and `runPod` of a support bundle.
+    if segments.last().is_some_and(|name| name.ends_with("-events")) {
+        return Some(("v1", "Event"));
+    }
     match after(&segments, "namespaces") {
         Some([_, "pods", one, other]) if one == other => return Some(("v1", "Pod")),
         Some([_, "imagestreams", _]) => return Some(("image.openshift.io/v1", "ImageStream")),

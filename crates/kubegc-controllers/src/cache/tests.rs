@@ -113,3 +113,22 @@ fn an_index_finds_objects_of_any_namespace() {
         .collect();
     assert_eq!(found, ["bakery/a", "shop/b"]);
 }
+
+#[test]
+fn a_list_may_be_complete_in_some_namespaces() {
+    let mut cache = Cache::new([Resource::ConfigMaps], []);
+    cache.set_listed_in(Resource::ConfigMaps, ["shop".into()].into());
+    cache.set_listed(Resource::ConfigMaps, Err(StoreError::Unlisted));
+    assert_eq!(cache.require_in(Resource::ConfigMaps, "shop"), Ok(()));
+    for missing in [
+        cache.require_in(Resource::ConfigMaps, "blog"),
+        cache.require(Resource::ConfigMaps),
+    ] {
+        assert_eq!(
+            missing,
+            Err(Missing::list(Resource::ConfigMaps, &StoreError::Unlisted))
+        );
+    }
+    cache.set_listed(Resource::ConfigMaps, Ok(()));
+    assert_eq!(cache.require_in(Resource::ConfigMaps, "blog"), Ok(()));
+}

@@ -264,6 +264,7 @@ fn documents_without_objects_do_not_refuse_a_folder() {
     let files = [
         ("resources/ns/shop/core_v1_pods.json", format!("[{pod}]")),
         ("resources/ns/shop/core_v1_secrets.json", "[]".to_owned()),
+        ("resources/ns/shop/core_v1_services.json", "null".to_owned()),
         (
             "servergroups.json",
             r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned(),
@@ -286,7 +287,7 @@ fn documents_without_objects_do_not_refuse_a_folder() {
     );
     assert_eq!(
         snapshot.finding_counts.into_iter().collect::<Vec<_>>(),
-        [(Problem::NotAnObject, 3)]
+        [(Problem::NotAnObject, 4)]
     );
     // A text that is cut off may have held objects.
     let cut = tar(&[("pods.txt", b"{\"kind\": \"Pod\"")]);
@@ -379,6 +380,22 @@ fn an_insights_archive_is_read() {
              taken as dnses.operator.openshift.io: cluster-scoped, because none of them has a namespace",
         ]
     );
+}
+
+#[test]
+fn a_list_without_kinds_among_other_files_makes_every_kind_incomplete() {
+    let list = format!(
+        r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#,
+        untyped(&object("v1", "Pod", "shop", "web"))
+    );
+    let snapshot = both(&[("run-a/a-events.json", &list)]);
+    assert_eq!(render(&snapshot), "shop/Event/web uid=Pod-web rv=\n");
+    let mut reader = reader().complete("all");
+    let archive = tar(&[("elsewhere/a.json", list.as_bytes())]);
+    reader.read("dump.tar", &*archive).expect("one list of many");
+    let snapshot = reader.finish().expect("read");
+    assert!(snapshot.is_empty() && !snapshot.completeness.of("", "Node").is_complete());
+    assert_eq!(snapshot.finding_counts[&Problem::Unreadable], 1);
 }
 
 #[test]
