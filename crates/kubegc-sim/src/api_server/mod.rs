@@ -106,9 +106,9 @@ impl Default for Settings {
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
-/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the types
-/// `set` and `map`: a definition that uses them is refused, with a message that names the feature. Costs are not limited. The types of operands are checked only where they follow
-/// from the schema.
+/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the
+/// types `set` and `map`: a definition that uses them is refused, with a message that names the feature.
+/// Costs are not limited. The types of operands are checked only where they follow from the schema.
 ///
 /// # Complexity
 /// Requests on one object need two hash lookups, regardless of the number of objects. A list of n objects
