@@ -73,8 +73,8 @@ pub struct Settings {
     pub seed: u64,
     /// Whether objects of built-in kinds are decoded, defaulted and validated by their types. Default: false.
     pub types: bool,
-    /// Whether each namespace gets the service account `default`, as from a controller, and pods are
-    /// admitted by the plugin `ServiceAccount`, if they have types. Default: false.
+    /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
+    /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
 }
 
