@@ -2,7 +2,8 @@
 //!
 //! # Upstream
 //! [`trySync`, `getExpectedPodCount`, `updatePdbStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/disruption/disruption.go)
-//! in `disruption.go`, and `UpdateDisruptionAllowedCondition` in `component-helpers/apps/poddisruptionbudget`.
+//! in `disruption.go`, and `UpdateDisruptionAllowedCondition` in
+//! `component-helpers/apps/poddisruptionbudget`.
 
 use std::{sync::Arc, time::Duration};
 

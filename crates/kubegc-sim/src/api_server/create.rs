@@ -386,7 +386,7 @@ impl ApiServer {
 
     /// Creates the service account `default` of a namespace, as its controller does.
     pub(super) fn create_default_account(&mut self, namespace: &str) {
-        if !self.settings.service_accounts {
+        if !(self.settings.service_accounts && self.settings.types) {
             return;
         }
         let Some(kind) = self.shape.catalog.mapping("v1", "ServiceAccount") else {

@@ -73,8 +73,8 @@ pub struct Settings {
     pub seed: u64,
     /// Whether objects of built-in kinds are decoded, defaulted and validated by their types. Default: false.
     pub types: bool,
-    /// Whether each namespace gets the service account `default`, as from a controller, and pods are
-    /// admitted by the plugin `ServiceAccount`, if they have types. Default: false.
+    /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
+    /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
 }
 
@@ -106,9 +106,9 @@ impl Default for Settings {
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
-/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the types
-/// `set` and `map`: a definition that uses them is refused, with a message that names the feature. Costs are not limited. The types of operands are checked only where they follow
-/// from the schema.
+/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the
+/// types `set` and `map`: a definition that uses them is refused, with a message that names the feature.
+/// Costs are not limited. The types of operands are checked only where they follow from the schema.
 ///
 /// # Complexity
 /// Requests on one object need two hash lookups, regardless of the number of objects. A list of n objects

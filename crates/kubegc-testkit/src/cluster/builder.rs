@@ -215,7 +215,7 @@ impl Builder {
     }
 
     /// Whether each namespace has the service account `default`, and pods get a service account that exists,
-    /// its pull secrets and a volume with its token. Default: true.
+    /// its pull secrets and a volume with its token: only with types. Default: true.
     pub const fn service_accounts(mut self, service_accounts: bool) -> Self {
         self.settings.service_accounts = service_accounts;
         self

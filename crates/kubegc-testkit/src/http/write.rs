@@ -141,8 +141,8 @@ fn unknown_fields(
     )))
 }
 
-/// The same for a merge patch or a strategic merge patch. The fields of an apply are checked with it; those of
-/// a JSON patch are not checked.
+/// The same for a merge patch or a strategic merge patch. The fields of an apply are checked with it; those
+/// of a JSON patch are not checked.
 ///
 /// # Errors
 /// 422 with `fieldValidation=Strict`.

@@ -2,8 +2,8 @@
 //! networks and semantic versions.
 //!
 //! # Upstream
-//! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go` in
-//! `cel-go/ext`.
+//! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go`
+//! in `cel-go/ext`.
 
 use std::{any::Any, cmp::Ordering, net::IpAddr};
 

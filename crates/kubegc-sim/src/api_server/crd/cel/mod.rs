@@ -442,9 +442,9 @@ impl Engine<'_> {
         Ok((program, result))
     }
 
-    /// Adds the problems that the rules of a [schema with rules](has_rules) find in a custom resource that is created, or that is to
-    /// replace `old`. Rules rely on the types and sizes of their operands: they are not run where `causes`
-    /// already names such problems.
+    /// Adds the problems that the rules of a [schema with rules](has_rules) find in a custom resource that is
+    /// created, or that is to replace `old`. Rules rely on the types and sizes of their operands: they are
+    /// not run where `causes` already names such problems.
     ///
     /// # Upstream
     /// `hasBlockingErr` in `pkg/registry/customresource/strategy.go`, 1.25.0.
