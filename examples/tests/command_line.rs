@@ -8,14 +8,19 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// The example `predict`. `cargo test` builds it, except with `--test`. Without a dump it reads the bundled
-/// one.
+/// The example `predict`. Without a dump it reads the bundled one.
 fn predict() -> PathBuf {
+    example("predict")
+}
+
+/// An example. `cargo test` builds it, except with `--test`.
+fn example(name: &str) -> PathBuf {
     let tests = env::current_exe().expect("a test has a path");
     let target = tests.parent().and_then(Path::parent);
     let path = target
         .expect("tests are in target/PROFILE/deps")
-        .join("examples/predict");
+        .join("examples")
+        .join(name);
     assert!(
         path.exists(),
         "{} is missing: run `cargo build --examples`",
@@ -166,4 +171,73 @@ fn a_file_that_cannot_be_read_is_skipped_on_request() {
         errors.starts_with("note: Unread: ./b.json, document 1: "),
         "{errors}"
     );
+}
+
+#[test]
+fn a_document_of_an_archive_that_cannot_be_read_has_the_same_hint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("b.json"), "{").expect("a file");
+    let mut tar = Command::new("tar");
+    let packed = tar
+        .args(["czf", "dump.tgz", "b.json"])
+        .current_dir(folder.path())
+        .status();
+    assert!(packed.expect("tar").success());
+    let output = Command::new(predict())
+        .args(["--pending", "--dump", "dump.tgz"])
+        .current_dir(folder.path())
+        .output();
+    let output = output.expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let expected = "note: --lenient skips files that cannot be read\nerror: dump.tgz:b.json";
+    assert!(
+        !output.status.success() && errors.starts_with(expected),
+        "{errors}"
+    );
+}
+
+/// Client libraries leave the dependents of a Job to the API server's default, which keeps them. kubectl asks
+/// for their deletion.
+#[test]
+fn the_default_policy_is_that_of_kubectl() {
+    let dump = r#"{"apiVersion":"v1","kind":"List","items":[
+        {"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"shop","name":"report","uid":"1"}},
+        {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"rows","uid":"2","ownerReferences":
+            [{"apiVersion":"batch/v1","kind":"Job","name":"report","uid":"1"}]}}]}"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("dump.json"), dump).expect("a file");
+    for (cascade, expected) in [
+        (&[][..], "Deleted: 2\n"),
+        (
+            &["--cascade", "unset"],
+            "Released: 1\n  - configmap/rows -n shop: released from job/report\n",
+        ),
+    ] {
+        let output = Command::new(predict())
+            .args([
+                "job/report",
+                "-n",
+                "shop",
+                "--dump",
+                "dump.json",
+                "--complete",
+                "all",
+            ])
+            .args(cascade)
+            .current_dir(folder.path())
+            .output();
+        let output = output.expect("it runs");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains(expected), "{cascade:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_node_is_asked_about_now() {
+    let output = Command::new(example("node_forecast"))
+        .args(["--now", "now"])
+        .output();
+    let output = output.expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
 }

@@ -20,7 +20,7 @@ use crate::{
 /// # Examples
 /// ```
 /// use kubegc_core::KubernetesVersion;
-/// use kubegc_predict::{Assumptions, Cluster, ReferenceProblem};
+/// use kubegc_predict::{Assumptions, Cluster, doctor::ReferenceProblem};
 /// use kubegc_snapshot::Reader;
 ///
 /// let version = KubernetesVersion::LATEST;

@@ -162,7 +162,7 @@ impl<R> FaultyRuntime<R> {
         let mut state = self.state.lock();
         if state.dead && operation.is_of_runtime() {
             return Some(Fault::Refuse(RuntimeError::refused(
-                "the runtime does not answer",
+                "the runtime does not respond",
             )));
         }
         let turns = self.plan.rules.iter().map(|rule| Turn {

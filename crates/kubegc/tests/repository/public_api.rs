@@ -57,7 +57,7 @@ impl Source {
         for item in &items {
             let Item::Mod(inner) = item else { continue };
             let name = inner.ident.to_string();
-            let path = [&module[..], &[name.clone()]].concat();
+            let path = [&module[..], std::slice::from_ref(&name)].concat();
             match &inner.content {
                 Some((_, content)) => self.add(path, content.clone(), &folder.join(name)),
                 None => {
@@ -149,7 +149,7 @@ impl Source {
             external.attrs = kept(&item.attrs);
             return vec![(name.to_owned(), vec![Item::Use(external)])];
         };
-        let inner = [&at[..], &[name.clone()]].concat();
+        let inner = [&at[..], std::slice::from_ref(&name)].concat();
         if import.name.is_none() {
             return vec![(format!("*{name}"), self.surface(&inner))];
         }
