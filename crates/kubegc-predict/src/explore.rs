@@ -7,7 +7,7 @@
 //! controllers act, and time passes, if none of these steps is possible.
 //!
 //! Up to a bound, every schedule is tried, but for those that differ only in the order of steps that commute
-//! ([`independence`]). States that were met before are not explored again. Beyond the bound, or instead,
+//! (`independence.rs`). States that were met before are not explored again. Beyond the bound, or instead,
 //! schedules are drawn from seeds.
 
 mod independence;
