@@ -152,7 +152,7 @@ fn images(forecast: &NodeForecast) -> Vec<&str> {
 fn each_stage_is_foreseen_over_what_the_one_before_leaves() {
     let forecast = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW));
     assert_eq!(containers(&forecast), ["left", "dead-old"]);
-    // Its sandbox goes in the same pass, since it has no containers by then.
+    // Its sandbox is removed in the same pass, since it has no containers by then.
     assert_eq!(forecast.sandboxes.actions.len(), 1);
     assert_eq!(forecast.logs.as_ref().map(|plan| plan.actions.len()), Some(1));
     // Never used before used long ago; 100 000 are wanted.

@@ -478,7 +478,7 @@ fn metadata_only(place: Place) -> SnapshotError {
     }
 }
 
-/// Describes documents of the API server that hold no objects, whatever they say.
+/// Describes documents of the API server that have no objects, such as audit events and discovery listings.
 pub(crate) fn without_objects(api_version: &str, kind: &str) -> Option<&'static str> {
     match kind {
         "Event" | "EventList" if api_version.starts_with("audit.k8s.io/") => Some(

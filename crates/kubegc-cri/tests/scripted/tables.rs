@@ -1,4 +1,4 @@
-//! A backend that responds from tables of wire messages, whatever they say.
+//! A backend that responds from tables of wire messages, valid or not.
 
 use std::{
     collections::BTreeMap,

@@ -13,7 +13,7 @@ use kubegc_core::{
 };
 use serde_json::{Value, json};
 
-use super::{ApiServer, patch::Operations};
+use super::{ApiServer, admission, patch::Operations};
 use crate::{
     StoredObject, label_selector, rng,
     status::{self, Refusal},
@@ -228,8 +228,8 @@ impl ApiServer {
         }
         let mut versions = ["v1", "v1beta1"].into_iter();
         let catalog = &self.shape.catalog;
-        let configurations = versions
-            .find_map(|version| catalog.by_resource("admissionregistration.k8s.io", version, resource));
+        let configurations =
+            versions.find_map(|version| catalog.by_resource(admission::GROUP, version, resource));
         let Some(configurations) = configurations.filter(|kind| self.len(*kind) > 0) else {
             return Vec::new();
         };

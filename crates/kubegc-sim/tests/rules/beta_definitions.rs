@@ -146,7 +146,7 @@ fn a_stable_definition_is_shown_in_the_beta_version() {
         json!({"metadata": {"name": "widgets.x.dev"}, "spec": spec}),
     );
     let beta = shown(&server, "v1beta1")["spec"].clone();
-    // What all versions share stands once.
+    // Fields that are the same in all versions are shown once.
     assert_eq!(beta["subresources"], json!({"status": {}}));
     assert_eq!(beta.get("validation"), None);
     assert_eq!(

@@ -188,7 +188,7 @@ fn without_a_function_the_failure_policy_decides() {
     }
 }
 
-/// Stores a configuration of webhooks for all requests, with these fields beside the required ones.
+/// Stores a configuration of webhooks for all requests, with these fields in addition to the required ones.
 fn configure_all(server: &mut ApiServer, resource: &str, webhooks: &[(&str, Value)]) -> Response {
     let kind = server
         .resolve("admissionregistration.k8s.io", "v1", resource)

@@ -380,7 +380,7 @@ async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {
         "+0s garbage-collector patch configmaps default/a -> 200 because none of its 3 dependents blocks its \
          deletion: blockOwnerDeletion is not set in their owner references\n"
     );
-    // A test that expects the owner to wait is told why it did not.
+    // The failing assertion names the reason to a test that expects the owner to wait.
     let text = message(|| cluster.assert_stuck(&a));
     assert!(
         text.starts_with("configmap/a -n default\n  expected: terminating"),
