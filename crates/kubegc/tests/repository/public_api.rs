@@ -10,8 +10,8 @@ use std::{
 };
 
 use syn::{
-    Attribute, Expr, ExprInfer, Fields, ImplItem, Item, ItemImpl, ItemUse, TraitItem, Type, TypeInfer,
-    UseTree, Visibility, punctuated::Punctuated, visit_mut::VisitMut,
+    Attribute, Expr, ExprInfer, Fields, FnArg, ImplItem, Item, ItemImpl, ItemUse, Pat, TraitItem, Type,
+    TypeInfer, UseTree, Visibility, punctuated::Punctuated, visit_mut::VisitMut,
 };
 
 /// The names of a module and of those around it, from the root of the crate.
@@ -307,6 +307,20 @@ impl VisitMut for Skeleton {
     fn visit_impl_item_const_mut(&mut self, item: &mut syn::ImplItemConst) {
         item.attrs = kept(&item.attrs);
         item.expr = unnamed();
+    }
+
+    fn visit_fn_arg_mut(&mut self, argument: &mut FnArg) {
+        // Callers do not see whether a function changes its own copy.
+        match argument {
+            FnArg::Receiver(receiver) if receiver.reference.is_none() => receiver.mutability = None,
+            FnArg::Receiver(_) => {}
+            FnArg::Typed(typed) => {
+                if let Pat::Ident(name) = &mut *typed.pat {
+                    name.mutability = None;
+                }
+            }
+        }
+        syn::visit_mut::visit_fn_arg_mut(self, argument);
     }
 
     fn visit_item_trait_mut(&mut self, item: &mut syn::ItemTrait) {
