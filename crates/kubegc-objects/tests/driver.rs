@@ -15,6 +15,7 @@ use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
     PropagationPolicy::{Background, Foreground},
     ResourceVersion, StoreError, Timestamp, WatchStream,
+    metadata::FINALIZER_FOREGROUND,
     store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
 use kubegc_objects::{
@@ -135,6 +136,16 @@ fn a_cascade_completes() {
                 "{release} {policy}"
             );
             assert!(bench.there(&other));
+            let waited = bench.shared.with(|server| {
+                let objects = server.changes_since(0).map(|change| &change.event.object.meta);
+                let mut middle = objects.filter(|meta| *meta.name == *family[1].meta.name);
+                middle.any(|meta| meta.has_finalizer(FINALIZER_FOREGROUND))
+            });
+            assert_eq!(
+                waited,
+                policy == Foreground,
+                "{release} {policy}: the delete of a dependent has the policy of its owner's deletion"
+            );
             let performed = reports
                 .iter()
                 .filter(|(_, report)| matches!(report, Report::Performed { .. }))

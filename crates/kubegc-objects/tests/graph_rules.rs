@@ -289,3 +289,47 @@ fn t69_an_object_that_owns_itself_fails_the_old_dump_only() {
         }
     }
 }
+
+/// An owner with many dependents has an index of them: it stays right while they are deleted in any order.
+#[test]
+fn the_dependents_of_an_owner_are_those_that_remain() {
+    let mut case = Case::new("1.36");
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    case.apply(&owner);
+    let mut dependents: Vec<Object> = (0..80)
+        .map(|at| Object::new(SECRET, "red", &format!("d{at}")).owned_by(&owner))
+        .collect();
+    for dependent in &dependents {
+        case.apply(dependent);
+    }
+    let kind = case.graph.kind(SECRET.api_version, SECRET.kind);
+    while !dependents.is_empty() {
+        let removed = dependents.swap_remove(dependents.len() * 2 / 3);
+        let object = Observed::of(kind, &removed.meta);
+        case.graph.apply(&Event::Deleted { object }, &mut Vec::new());
+        let owner = case.graph.node(&owner.meta.uid).expect("it was observed");
+        let found = case.graph.dependents(owner).iter();
+        let mut found: Vec<_> = found.map(|node| case.graph.identity(*node).name).collect();
+        let mut expected: Vec<_> = dependents.iter().map(|one| one.meta.name.clone()).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn the_graph_returns_references_as_they_were_observed() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    for flags in [(None, None), (Some(true), Some(false)), (Some(false), Some(true))] {
+        let mut case = Case::new("1.36");
+        let mut item = Object::new(SECRET, "red", "item").owned_by(&owner);
+        (
+            item.meta.owner_references[0].controller,
+            item.meta.owner_references[0].block_owner_deletion,
+        ) = flags;
+        case.apply(&item);
+        let node = case.graph.node(&item.meta.uid).expect("it was observed");
+        let owners: Vec<OwnerReference> = case.graph.owners(node).collect();
+        assert_eq!(owners, item.meta.owner_references.to_vec());
+    }
+}

@@ -1,7 +1,10 @@
 //! Whole scenarios in releases that differ, and restarts of a collector. Test numbers are those of the list
 //! of scenarios.
 
+use std::sync::Arc;
+
 use kubegc_core::PropagationPolicy::{Background, Foreground};
+use kubegc_objects::WatchEvent;
 
 use crate::common::{
     VERSIONS,
@@ -40,6 +43,21 @@ fn t7_a_good_dependent_of_a_missing_owner_is_collected_from_1_20_3_on() {
         assert!(bad.live(&world.server).is_some(), "{release}");
         assert_eq!(good.live(&world.server).is_none(), collected, "{release}");
     }
+}
+
+/// An informer that does not have an object drops its deletion: the missing owner stays a virtual node.
+#[test]
+fn the_deletion_of_an_unknown_object_changes_nothing() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let dependent = Object::new(SECRET, "red", "dependent").owned_by(&owner);
+    let mut world = world("1.36", &[&dependent]);
+    list_first(&mut world, SECRET);
+    let before = world.collector.fingerprint();
+    let monitor = world.monitor_of(id(&world.server, CONFIG_MAP));
+    world.watched(monitor, WatchEvent::Delete(Arc::new(owner.meta.clone())));
+    assert_eq!(world.collector.fingerprint(), before);
+    world.watched(monitor, WatchEvent::Apply(Arc::new(owner.meta.clone())));
+    assert_ne!(world.collector.fingerprint(), before, "a known object counts");
 }
 
 /// Kubernetes #65200: up to 1.19 the list order decides whether the dependents in the owner's own namespace
