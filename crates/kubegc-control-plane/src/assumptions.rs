@@ -5,6 +5,13 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use kubegc_controllers::{Cloud, Storage};
 
 /// Assumptions about kubelets, storage, the cloud provider and operators. Printed with each forecast.
+///
+/// # Examples
+/// ```
+/// use kubegc_control_plane::Assumptions;
+/// let assumptions = Assumptions { pods_end: false, ..Assumptions::default() };
+/// assert!(assumptions.to_string().starts_with("pods never end; "));
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumptions {
@@ -32,6 +39,15 @@ pub struct Assumptions {
 }
 
 /// The cloud provider's response about the instance of a node.
+///
+/// # Examples
+/// The cloud provider no longer has the instance of a node.
+/// ```
+/// use kubegc_control_plane::{Assumptions, Instance};
+/// use kubegc_controllers::Cloud;
+/// let instance = Instance { exists: Cloud::No, is_shutdown: Cloud::No };
+/// let assumptions = Assumptions { cloud: [("node-1".into(), instance)].into(), ..Assumptions::default() };
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {

@@ -128,6 +128,9 @@ pub enum Why {
 }
 
 /// One write.
+///
+/// # Examples
+/// `kubegc_predict::Forecast` has an example that reads the actors of two steps.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Step {

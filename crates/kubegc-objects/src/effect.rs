@@ -57,17 +57,6 @@ impl InvalidNamespace {
     pub const fn new(dependent: ObjectRef, reference: OwnerReference) -> Self {
         Self { dependent, reference }
     }
-
-    /// The namespace that the Event object lives in: the dependent's, or `default` for cluster-scoped
-    /// dependents.
-    #[must_use]
-    pub fn event_namespace(&self) -> &str {
-        if self.dependent.namespace.is_empty() {
-            "default"
-        } else {
-            &self.dependent.namespace
-        }
-    }
 }
 
 impl fmt::Display for InvalidNamespace {

@@ -7,6 +7,14 @@ use kubegc_core::ObjectRef;
 use crate::classify::{Class, Resolved};
 
 /// The reason for one request.
+///
+/// # Examples
+/// ```
+/// use kubegc_objects::Reason;
+/// let reason = Reason::NothingBlocks { dependents: 2, unset: 2 };
+/// assert_eq!(reason.name(), "NothingBlocks");
+/// assert_eq!(Reason::LookUpOwner.to_string(), "a dependent names it as an owner");
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {

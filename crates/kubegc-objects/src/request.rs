@@ -9,6 +9,9 @@ use kubegc_core::{
 use crate::{patch::Body, reason::Reason};
 
 /// One request, with the expected state behind its decision.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) responds to three requests.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
@@ -27,6 +30,17 @@ pub struct Request {
 }
 
 /// An operation on an object.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Preconditions, PropagationPolicy};
+/// use kubegc_objects::Operation;
+/// let delete = Operation::Delete {
+///     wire: Preconditions { uid: Some("u1".into()), ..Preconditions::default() },
+///     propagation: PropagationPolicy::Background,
+/// };
+/// assert!(delete.is_write() && !Operation::Get.is_write());
+/// ```
 #[expect(
     clippy::exhaustive_enums,
     reason = "executors must perform each; a new one must break them"
@@ -70,6 +84,10 @@ impl Operation {
 /// The response to one request.
 ///
 /// Failures are data here, in the classes that lead to different decisions.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) passes in a found object, an absent one and a finished
+/// write.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {

@@ -19,6 +19,18 @@ pub enum Hardening {
 }
 
 /// Settings of a [`Collector`](crate::Collector).
+///
+/// # Examples
+/// ```
+/// use std::num::NonZeroU32;
+/// use kubegc_core::KubernetesVersion;
+/// use kubegc_objects::{Settings, settings::Hardening};
+/// let mut settings = Settings::new("1.20.2".parse::<KubernetesVersion>()?);
+/// assert_eq!(settings.hardening, Hardening::Strict);
+/// assert!(!settings.semantics.expect_resource_version, "deletes carry a resourceVersion from 1.34 on");
+/// settings.calls_in_flight_max = NonZeroU32::new(4);
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {

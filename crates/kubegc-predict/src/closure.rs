@@ -14,6 +14,28 @@ use crate::{
 
 /// The steady state after background deletes, by position in the dump
 /// ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
+///
+/// # Examples
+/// A ConfigMap owns a Secret.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: owner, uid: u1}
+/// # ---
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let closure = cluster.closure(&[Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default()).target])?;
+/// assert_eq!(closure.gone, [0, 1], "the ConfigMap and the Secret, by position");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {

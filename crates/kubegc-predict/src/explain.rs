@@ -67,6 +67,30 @@ pub enum Fact {
 }
 
 /// A reason for the fate of an object.
+///
+/// # Examples
+/// A ConfigMap owns a Secret.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: owner, uid: u1}
+/// # ---
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// let forecast = cluster.predict(&[delete])?;
+/// let explanation = forecast.explain(&forecast.fates[1].object);
+/// assert!(explanation.to_string().starts_with("secret/key"), "{explanation}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {

@@ -66,6 +66,31 @@ impl Default for Bounds {
 }
 
 /// The fates that were met.
+///
+/// # Examples
+/// A ConfigMap owns a Secret: in every order, both are deleted.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: owner, uid: u1}
+/// # ---
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// use kubegc_predict::explore::Bounds;
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// let exploration = cluster.explore(&[delete], Bounds::default())?;
+/// assert!(exploration.exhaustive);
+/// assert!(exploration.fates.iter().all(|possible| exploration.is_certain(&possible.object)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Exploration {

@@ -7,6 +7,9 @@ use kubegc_core::{ObjectRef, OwnerReference};
 use crate::{Wait, trace::Actor};
 
 /// The fate of an object.
+///
+/// # Examples
+/// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
@@ -49,6 +52,26 @@ impl Fate {
 }
 
 /// Something that is not in the dump and decides a fate.
+///
+/// # Examples
+/// The owner of a Secret is missing from the dump, and its kind was not dumped completely.
+/// ```
+/// # use kubegc_core::{KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version);
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// use kubegc_predict::{Fate, Missing};
+/// let forecast = cluster.pending();
+/// let Fate::Undetermined { missing } = &forecast.fates[0].fate else { panic!("{:?}", forecast.fates) };
+/// assert!(matches!(&missing[0], Missing::Owner { resource, .. } if resource == "configmaps"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Missing {
@@ -158,6 +181,9 @@ impl fmt::Display for Missing {
 }
 
 /// Something worth knowing that is no fate.
+///
+/// # Examples
+/// The example of [`Forecast`](crate::Forecast) reads that there are no findings.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Finding {

@@ -27,6 +27,35 @@ use crate::{
 };
 
 /// The forecast of a cluster, object by object and write by write.
+///
+/// # Examples
+/// A ConfigMap owns a Secret.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: owner, uid: u1}
+/// # ---
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// let forecast = cluster.predict(&[delete])?;
+/// for fate in &forecast.fates {
+///     assert_eq!(fate.fate.word(), "deleted");
+///     assert!(fate.after.is_none());
+/// }
+/// let removals = forecast.removals().map(|removal| (&*removal.object.name, removal.step.actor.to_string()));
+/// assert_eq!(removals.collect::<Vec<_>>(), [("owner", "you".to_owned()), ("key", "garbage collector".to_owned())]);
+/// assert!(forecast.findings.is_empty() && forecast.undetermined.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Forecast {
@@ -59,6 +88,9 @@ pub struct Forecast {
 }
 
 /// One object and its fate.
+///
+/// # Examples
+/// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct ObjectFate {
@@ -84,6 +116,9 @@ impl ObjectFate {
 }
 
 /// An object about which a controller cannot decide.
+///
+/// # Examples
+/// The example of [`Forecast`](crate::Forecast) reads that nothing is undetermined.
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undetermined {
@@ -96,6 +131,9 @@ pub struct Undetermined {
 }
 
 /// The removal of an object.
+///
+/// # Examples
+/// The example of [`Forecast`](crate::Forecast) reads who removes two objects.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct Removal<'a> {

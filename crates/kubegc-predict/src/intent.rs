@@ -6,6 +6,16 @@ use kubegc_core::{DeleteOptions, FieldError};
 use kubegc_sim::Selector;
 
 /// One thing to be deleted.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{DeleteOptions, PropagationPolicy};
+/// use kubegc_predict::Intent;
+/// let options = DeleteOptions::policy(PropagationPolicy::Foreground);
+/// let delete = Intent::delete("shop/Deployment/web".parse()?, options);
+/// assert!(delete.after.is_zero());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -18,6 +28,21 @@ pub struct Intent {
 }
 
 /// The target of a deletion.
+///
+/// # Examples
+/// All Secrets of an application, in every namespace.
+/// ```
+/// use std::time::Duration;
+/// use kubegc_core::DeleteOptions;
+/// use kubegc_predict::{Intent, KindName, Target};
+/// let target = Target::Labelled {
+///     kind: KindName::new("secrets"),
+///     namespace: None,
+///     selector: "app=shop".parse()?,
+/// };
+/// let delete = Intent { target, options: DeleteOptions::default(), after: Duration::ZERO };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -52,6 +77,9 @@ impl Intent {
 ///
 /// A name that fits several groups means the core group, and is ambiguous if the core group does not have
 /// it.
+///
+/// # Examples
+/// The example of [`Target`] names a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindName(Arc<str>);
 

@@ -15,6 +15,27 @@ use serde::Serialize;
 use crate::{Cluster, unknown::kubelet_of};
 
 /// A condition that a terminating object waits for.
+///
+/// # Examples
+/// A ConfigMap has a finalizer of an operator.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// use kubegc_predict::Fate;
+/// let delete = Intent::delete("shop/ConfigMap/settings".parse()?, DeleteOptions::default());
+/// let forecast = cluster.predict(&[delete])?;
+/// let Fate::Terminating { waits_for } = &forecast.fates[0].fate else { panic!("{:?}", forecast.fates) };
+/// assert_eq!(waits_for[0].finalizer(), Some("example.com/hold"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
@@ -52,6 +73,35 @@ pub enum Wait {
 }
 
 /// The objects of one resource that remain.
+///
+/// # Examples
+/// A ConfigMap with a finalizer of an operator keeps its Namespace.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: Namespace
+/// # metadata: {name: shop, uid: u0}
+/// # spec: {finalizers: [kubernetes]}
+/// # ---
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// use kubegc_predict::{Fate, Wait};
+/// let delete = Intent::delete("Namespace/shop".parse()?, DeleteOptions::default());
+/// let forecast = cluster.predict(&[delete])?;
+/// let namespace = forecast.fates.iter().find(|fate| &*fate.object.kind == "Namespace").expect("it is deleted");
+/// let Fate::Terminating { waits_for } = &namespace.fate else { panic!("{:?}", namespace.fate) };
+/// let Wait::Content { remaining, .. } = &waits_for[0] else { panic!("{waits_for:?}") };
+/// assert_eq!((&*remaining[0].resource, remaining[0].count), ("configmaps", 1));
+/// assert_eq!(remaining[0].finalizers["example.com/hold"], 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

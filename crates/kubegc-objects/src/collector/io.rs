@@ -24,6 +24,9 @@ impl fmt::Display for CallId {
 pub struct MonitorId(pub(super) u32);
 
 /// An event of a watch. The metadata is shared, not copied.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) passes in a list of one object.
 #[expect(clippy::exhaustive_enums, reason = "the events of a kube watcher")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEvent {
@@ -40,6 +43,9 @@ pub enum WatchEvent {
 }
 
 /// An input of a collector.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) passes in a catalog, watch events and responses.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -69,6 +75,9 @@ pub enum Input {
 }
 
 /// An output of a collector.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) handles each output.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle each output")]
 #[must_use]
 #[expect(clippy::large_enum_variant, reason = "most outputs are calls")]
@@ -89,6 +98,9 @@ pub enum Output {
 }
 
 /// One request to perform.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) responds to three calls.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {

@@ -64,6 +64,60 @@ pub use crate::{
 /// [W-1](crate::rules#w-1) to [W-6](crate::rules#w-6) and [G-10](crate::rules#g-10) to
 /// [G-23](crate::rules#g-23). Two things are immediate here that upstream leaves to scheduling: an event is
 /// processed when it is passed in, and a virtual delete right after the attempt that caused it.
+///
+/// # Examples
+/// A ConfigMap names an owner that does not exist. The collector looks the owner up, reads the ConfigMap and
+/// deletes it.
+/// ```
+/// use std::sync::Arc;
+/// use kubegc_core::{ApiResource, Catalog, KubernetesVersion, ObjectMeta, OwnerReference, Scope, Timestamp};
+/// use kubegc_objects::{Collector, Input, Operation, Output, Response, Settings, WatchEvent};
+///
+/// let mut catalog = Catalog::new();
+/// catalog.add(ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced))?;
+/// let catalog = Arc::new(catalog);
+/// let mut meta = ObjectMeta::new("shop", "settings", "u2");
+/// meta.owner_references.push(OwnerReference {
+///     api_version: "v1".into(),
+///     kind: "ConfigMap".into(),
+///     name: "absent".into(),
+///     uid: "u1".into(),
+///     controller: None,
+///     block_owner_deletion: None,
+/// });
+/// let meta = Arc::new(meta);
+///
+/// let now = Timestamp::EPOCH;
+/// let mut collector = Collector::new(Settings::new(KubernetesVersion::LATEST));
+/// let mut requests = Vec::new();
+/// loop {
+///     match collector.poll_output() {
+///         Output::Discover => {
+///             let catalog = Arc::clone(&catalog);
+///             collector.handle(now, Input::Catalog { catalog, failed: Vec::new() })?;
+///         }
+///         Output::Watch(monitor) => {
+///             for event in [WatchEvent::Init, WatchEvent::InitApply(Arc::clone(&meta)), WatchEvent::InitDone] {
+///                 collector.handle(now, Input::Watch { monitor, event })?;
+///             }
+///         }
+///         Output::Call(call) => {
+///             let request = &call.request;
+///             let response = match request.operation {
+///                 Operation::Get if request.target.name == meta.name => Response::Found(Arc::clone(&meta)),
+///                 Operation::Get => Response::NotFound,
+///                 _ => Response::Applied(None),
+///             };
+///             requests.push(request.reason.name());
+///             collector.handle(now, Input::Response { call: call.id, response })?;
+///         }
+///         Output::Unwatch(_) | Output::Event(_) => {}
+///         Output::Wait(_) => break,
+///     }
+/// }
+/// assert_eq!(requests, ["VerifyItem", "VerifyItem", "NoOwnerLeft"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Collector {
     settings: Settings,

@@ -44,6 +44,35 @@ pub use crate::effect::Effect;
 use crate::settings::Semantics;
 
 /// Owners and dependents in one cluster, as far as events have shown.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{KubernetesVersion, OwnerReference, Uid};
+/// use kubegc_objects::{Graph, graph::{DeletionState, Event, Observed}, settings::Semantics};
+///
+/// let mut graph = Graph::new(Semantics::of(KubernetesVersion::LATEST));
+/// let kind = graph.kind("v1", "ConfigMap");
+/// let owner = OwnerReference {
+///     api_version: "v1".into(),
+///     kind: "ConfigMap".into(),
+///     name: "owner".into(),
+///     uid: "u1".into(),
+///     controller: None,
+///     block_owner_deletion: None,
+/// };
+/// let object = Observed {
+///     kind,
+///     namespace: "shop",
+///     name: "dependent",
+///     uid: &Uid::new("u2"),
+///     owners: &[owner],
+///     deletion: DeletionState::default(),
+/// };
+/// graph.apply(&Event::Applied { object, old: None }, &mut Vec::new());
+/// let owner = graph.node(&Uid::new("u1")).expect("a reference names it");
+/// assert!(graph.is_virtual(owner), "no event showed it");
+/// assert_eq!(graph.dependents(owner).len(), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Graph {
     semantics: Semantics,

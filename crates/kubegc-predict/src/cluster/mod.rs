@@ -39,6 +39,30 @@ pub(crate) use self::{
 /// A cluster as far as it was dumped, from which forecasts are computed.
 ///
 /// Building it costs one pass over the objects. A forecast afterwards costs what its cascade costs.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// use kubegc_predict::{Assumptions, Cluster, Intent};
+/// use kubegc_snapshot::Reader;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let mut reader = Reader::new(version).complete("all");
+/// reader.read("dump.yaml", &b"
+/// apiVersion: v1
+/// kind: ConfigMap
+/// metadata: {namespace: shop, name: owner, uid: u1}
+/// ---
+/// apiVersion: v1
+/// kind: Secret
+/// metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// "[..])?;
+/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// assert!(cluster.pending().timeline.is_empty(), "nothing happens without a delete");
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// assert_eq!(cluster.predict(&[delete])?.counts()["deleted"], 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) version: KubernetesVersion,

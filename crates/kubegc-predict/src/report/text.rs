@@ -14,6 +14,30 @@ use super::{
 use crate::{Fate, Finding, Forecast, Step, explain::StepText, node::units::wrapped};
 
 /// Size limits of a printed forecast.
+///
+/// # Examples
+/// A ConfigMap owns a Secret.
+/// ```
+/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
+/// # use kubegc_predict::{Assumptions, Cluster, Intent};
+/// # let version = KubernetesVersion::LATEST;
+/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
+/// # reader.read("dump.yaml", &b"
+/// # apiVersion: v1
+/// # kind: ConfigMap
+/// # metadata: {namespace: shop, name: owner, uid: u1}
+/// # ---
+/// # apiVersion: v1
+/// # kind: Secret
+/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// # "[..])?;
+/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// use kubegc_predict::Detail;
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// let text = cluster.predict(&[delete])?.to_text(Detail { steps: true, ..Detail::default() });
+/// assert!(text.contains("secret/key"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {

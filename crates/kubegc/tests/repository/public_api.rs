@@ -480,3 +480,48 @@ fn public_items_are_listed() {
     }
     assert!(listed > 10, "only {listed} packages are published");
 }
+
+/// What a user meets first has an example, or names the item whose example shows it.
+#[test]
+fn items_at_the_roots_of_objects_and_predict_have_examples() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
+    let mut seen = 0;
+    let mut without = Vec::new();
+    for folder in ["kubegc-objects", "kubegc-predict"] {
+        let source = Source::of(&crates.join(folder).join("src/lib.rs"));
+        let uses = source.items(&[]).iter().filter_map(|item| match item {
+            Item::Use(item) if is_public(&item.vis) => Some(imports(item)),
+            _ => None,
+        });
+        for import in uses.flatten() {
+            // An item of another crate has its documentation there.
+            let Some((module, name)) = source.resolve(&[], &import.path, DEPTH) else {
+                continue;
+            };
+            let mut items = source.items(&module).iter();
+            let item = items.find(|item| ident(item).is_some_and(|ident| ident == name));
+            let item = item.filter(|item| !matches!(item, Item::Mod(_) | Item::Use(_)));
+            let Some(item) = item else { continue };
+            seen += 1;
+            if !attributes(item).iter().any(is_heading_of_examples) {
+                without.push(format!("{folder}: {name}"));
+            }
+        }
+    }
+    assert!(without.is_empty(), "without `# Examples`: {without:?}");
+    assert!(seen > 30, "only {seen} items were found");
+}
+
+fn is_heading_of_examples(attribute: &Attribute) -> bool {
+    let syn::Meta::NameValue(doc) = &attribute.meta else {
+        return false;
+    };
+    let Expr::Lit(syn::ExprLit {
+        lit: syn::Lit::Str(text),
+        ..
+    }) = &doc.value
+    else {
+        return false;
+    };
+    attribute.path().is_ident("doc") && text.value().trim() == "# Examples"
+}
