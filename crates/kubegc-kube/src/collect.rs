@@ -100,8 +100,8 @@ impl GarbageCollector {
         }
     }
 
-    /// Behaves as this version instead of requesting the API server's own. Needed for servers newer than
-    /// kubegc.
+    /// Behaves as this version instead of requesting the API server's own. For servers that
+    /// report a version of their own.
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self

@@ -137,7 +137,8 @@ pub async fn client() -> Result<Client, Error> {
     })
 }
 
-/// The version that the API server reports.
+/// The version that the API server reports. A version that is newer than those that kubegc knows is accepted,
+/// with a warning in the log.
 ///
 /// # Errors
 /// The API server does not respond, or reports a version that kubegc does not know.
@@ -154,10 +155,15 @@ pub async fn version(client: &Client) -> Result<KubernetesVersion, Error> {
         serde_json::from_slice::<k8s_openapi::apimachinery::pkg::version::Info>(&body).map_err(unreadable)
     });
     let info = info.map_err(|source| Error::Version { source })?;
-    info.git_version.parse().map_err(|source| Error::UnknownVersion {
+    let read = info.git_version.parse::<KubernetesVersion>();
+    let version = read.map_err(|source| Error::UnknownVersion {
         version: info.git_version,
         source,
-    })
+    })?;
+    if let Some(warning) = version.warning() {
+        tracing::warn!("{warning}");
+    }
+    Ok(version)
 }
 
 #[cfg(doctest)]

@@ -173,27 +173,27 @@ fn what_is_not_listed_takes_nothing_with_it() {
         ("everything", |node| *node = Inventory::default(), [0, 0, 0, 0]),
         (
             "containers",
-            |node| node.containers = Err(Unlisted::NotAsked),
+            |node| node.containers = Err(Unlisted::NotRequested),
             [0, 0, 0, 1],
         ),
         (
             "sandboxes",
-            |node| node.sandboxes = Err(Unlisted::NotAsked),
+            |node| node.sandboxes = Err(Unlisted::NotRequested),
             [2, 0, 2, 1],
         ),
         (
             "images",
-            |node| node.images = Err(Unlisted::NotAsked),
+            |node| node.images = Err(Unlisted::NotRequested),
             [2, 1, 0, 1],
         ),
         (
             "disk",
-            |node| node.image_file_system = Err(Unlisted::NotAsked),
+            |node| node.image_file_system = Err(Unlisted::NotRequested),
             [2, 1, 0, 1],
         ),
         (
             "logs",
-            |node| node.log_entries = Err(Unlisted::NotAsked),
+            |node| node.log_entries = Err(Unlisted::NotRequested),
             [2, 1, 2, 0],
         ),
         // Without pods only limits count: the one beyond them, and no sandbox.
@@ -218,17 +218,33 @@ fn what_is_not_listed_takes_nothing_with_it() {
     let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
     assert!(
         images(&forecast).is_empty(),
-        "asked which images are mounted, and got no answer"
+        "the request for mounted images failed, so any image may be mounted"
     );
     assert!(!forecast.assumptions.contains(&Assumption::NoImageVolumes));
-    mounted.image_volumes = Err(Unlisted::NotAsked);
+    mounted.image_volumes = Err(Unlisted::NotRequested);
     let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
     assert_eq!(
         images(&forecast).len(),
         2,
-        "nobody asked, and the forecast says what it assumes"
+        "mounted images were not requested, and the forecast assumes that there are none"
     );
     assert!(forecast.assumptions.contains(&Assumption::NoImageVolumes));
+}
+
+#[test]
+fn a_release_that_is_newer_than_the_known_ones_is_an_assumption() {
+    let newer = |version: &str| {
+        let forecast = node_forecast(&node(), &policy(version, &[]), NodeFrame::at(NOW));
+        let mut assumptions = forecast.assumptions.iter();
+        let newer = assumptions.find(|one| matches!(one, Assumption::NewerVersion { .. }));
+        newer.map(ToString::to_string)
+    };
+    assert_eq!(newer("1.37"), None);
+    let text = newer("1.38").expect("1.38 is not known");
+    assert_eq!(
+        text,
+        "kubegc knows Kubernetes up to 1.37: for 1.38.0, behaviour of the newest known release is used"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubegc_core::Behavior;
+use kubegc_core::{Behavior, KubernetesVersion};
 
 /// Knowledge about the use of images before the forecast.
 #[non_exhaustive]
@@ -55,6 +55,11 @@ pub enum Assumption {
         /// The behaviour.
         behavior: Behavior,
     },
+    /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
+    NewerVersion {
+        /// The release.
+        version: KubernetesVersion,
+    },
 }
 
 impl Assumption {
@@ -73,6 +78,7 @@ impl Assumption {
             Self::NothingElseHappens => "NothingElseHappens",
             Self::SteadyGrowth { .. } => "SteadyGrowth",
             Self::VersionUncertain { .. } => "VersionUncertain",
+            Self::NewerVersion { .. } => "NewerVersion",
         }
     }
 }
@@ -116,6 +122,7 @@ impl fmt::Display for Assumption {
                 behavior.first().minor(),
                 behavior.source()
             ),
+            Self::NewerVersion { version } => f.write_str(&version.warning().unwrap_or_default()),
         }
     }
 }

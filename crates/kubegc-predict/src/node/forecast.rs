@@ -95,7 +95,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     let mut assumptions = vec![Assumption::NothingElseHappens];
     let mut world = inventory.clone();
     let semantics = policy.semantics();
-    if semantics.image_volumes && world.image_volumes == Err(Unlisted::NotAsked) {
+    if semantics.image_volumes && world.image_volumes == Err(Unlisted::NotRequested) {
         world.image_volumes = Ok(Vec::new());
         assumptions.push(Assumption::NoImageVolumes);
     }
@@ -160,6 +160,10 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         });
     }
     assumptions.extend(uncertain(policy));
+    let version = semantics.version;
+    if version.warning().is_some() {
+        assumptions.push(Assumption::NewerVersion { version });
+    }
     let freed_bytes = images.as_ref().map_or(0, plan_bytes);
     let disk = disk(&world, policy, frame, freed_bytes);
     NodeForecast {
