@@ -36,12 +36,6 @@ impl FieldSelector {
         Self(Vec::new())
     }
 
-    /// Whether it has no requirement.
-    #[must_use]
-    pub const fn is_everything(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The fields of the requirements, in order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| &*requirement.field)
@@ -139,6 +133,12 @@ pub struct Filter {
     pub labels: Selector,
     /// By fields.
     pub fields: FieldSelector,
+}
+
+impl From<&Selector> for Filter {
+    fn from(labels: &Selector) -> Self {
+        labels.clone().into()
+    }
 }
 
 impl From<Selector> for Filter {

@@ -135,8 +135,10 @@ fn failure(response: &Response) -> StoreError {
     response.error().unwrap_or(StoreError::Unknown { message })
 }
 
-fn meta(answer: Response) -> Result<ObjectMeta, StoreError> {
-    answer.into_object().map(|object| ObjectMeta::clone(&object.meta))
+fn meta(response: Response) -> Result<ObjectMeta, StoreError> {
+    response
+        .into_object()
+        .map(|object| ObjectMeta::clone(&object.meta))
 }
 
 #[async_trait]
@@ -190,13 +192,13 @@ impl ObjectStore for SharedApiServer {
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         self.on(address.resource, |server, kind| {
-            let (answer, gone) = server
+            let (response, gone) = server
                 .try_delete(kind, address.namespace, address.name, options)
                 .map_err(|status| status.to_error())?;
             if gone {
                 return Ok(Deleted::Gone);
             }
-            match answer.body {
+            match response.body {
                 ResponseBody::Object(object) => {
                     Ok(Deleted::Terminating(Box::new(ObjectMeta::clone(&object.meta))))
                 }
@@ -302,8 +304,8 @@ impl ObjectStore for SharedApiServer {
     ) -> Result<(), StoreError> {
         self.on(resource, |server, kind| {
             let everything = Filter::default();
-            let answer = server.delete_collection_with(kind, Some(namespace), &everything, options);
-            match answer.status() {
+            let response = server.delete_collection_with(kind, Some(namespace), &everything, options);
+            match response.status() {
                 Some(status) => Err(status.to_error()),
                 None => Ok(()),
             }
@@ -331,8 +333,8 @@ impl SharedApiServer {
                     (cursor, Vec::new())
                 }
             };
-            if let Err(answer) = server.events_since(kind, cursor) {
-                return Err(failure(&answer));
+            if let Err(response) = server.events_since(kind, cursor) {
+                return Err(failure(&response));
             }
             Ok(Watch {
                 shared: self.clone(),
@@ -376,8 +378,8 @@ impl<T> Watch<T> {
                 }
                 Ok(true)
             }
-            Err(answer) if answer.code == 404 => Ok(false),
-            Err(answer) => Err(failure(&answer)),
+            Err(response) if response.code == 404 => Ok(false),
+            Err(response) => Err(failure(&response)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, FieldError, StoreError, Uid};
+use kubegc_core::{ApiResource, FieldError, ResourceVersion, StoreError, Uid};
 use serde_json::{Map, Value, json};
 
 /// The body of a response without an object: `metav1.Status`.
@@ -17,6 +17,8 @@ pub struct Status {
     pub message: String,
     /// The object of the request.
     pub details: Option<Details>,
+    /// The version of an object that was deleted, in releases that return it.
+    pub resource_version: Option<ResourceVersion>,
 }
 
 /// The object of a [`Status`].
@@ -85,7 +87,13 @@ impl Status {
         };
         put("kind", "Status".into());
         put("apiVersion", "v1".into());
-        put("metadata", json!({}));
+        put(
+            "metadata",
+            match &self.resource_version {
+                Some(version) => json!({"resourceVersion": version.as_str()}),
+                None => json!({}),
+            },
+        );
         put(
             "status",
             if self.is_success() { "Success" } else { "Failure" }.into(),
@@ -231,6 +239,7 @@ fn refusal(code: u16, reason: &'static str, message: String, details: Option<Det
         reason,
         message,
         details,
+        resource_version: None,
     })
 }
 

@@ -21,7 +21,10 @@ use crate::{
 /// of this update.
 const PRECONDITION_FOLLOWS_UPDATE: Behavior = Behavior::since(17, 0, "kubernetes #85516");
 /// The object in the response to a finished deletion has the deletion's revision, not that of the last write.
-const ANSWERS_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
+const RESPONSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
+/// The `Status` in the response to a finished deletion has the deletion's revision too. Its place, the
+/// metadata of the `Status`, is taken from the review of the change, not from a recording.
+const STATUSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(38, "kubernetes #138724");
 
 /// The result of a deletion.
 pub(super) struct Outcome {
@@ -80,7 +83,7 @@ impl ApiServer {
         options: &DeleteOptions,
     ) -> Response {
         self.try_delete(kind, namespace, name, options)
-            .map(|(answer, _)| answer)
+            .map(|(response, _)| response)
             .into()
     }
 
@@ -108,12 +111,12 @@ impl ApiServer {
         let accepted = !outcome.gone
             && matches!(outcome.body, ResponseBody::Object(_))
             && options.propagation == Some(Propagation::OrphanDependents(false));
-        let answer = Response {
+        let response = Response {
             code: if accepted { 202 } else { 200 },
             body: outcome.body,
             warnings: Vec::new(),
         };
-        Ok((answer, outcome.gone))
+        Ok((response, outcome.gone))
     }
 
     /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
@@ -202,7 +205,7 @@ impl ApiServer {
         }
         if !options.dry_run {
             let removed = self.remove(kind, &last);
-            if self.version.has(ANSWERS_SHOW_DELETION_REVISION) {
+            if self.version.has(RESPONSES_SHOW_DELETION_REVISION) {
                 last = removed;
             }
         }
@@ -335,7 +338,11 @@ impl ApiServer {
         let body = if resource.delete_returns_object {
             ResponseBody::Object(object)
         } else {
-            ResponseBody::Status(status::deleted(resource, &object.meta.name, &object.meta.uid))
+            let mut status = status::deleted(resource, &object.meta.name, &object.meta.uid);
+            if self.version.has(STATUSES_SHOW_DELETION_REVISION) {
+                status.resource_version = Some(object.meta.resource_version.clone());
+            }
+            ResponseBody::Status(status)
         };
         Outcome { body, gone }
     }

@@ -175,10 +175,10 @@ impl ApiServer {
             if is_again && !calls.again.contains(&position) {
                 continue;
             }
-            let Some(answer) = self.review(configured, request, object.as_deref())? else {
+            let Some(admission) = self.review(configured, request, object.as_deref())? else {
                 continue;
             };
-            if let Admission::Patch(patch) = answer.unwrap_or(Admission::Allow)
+            if let Admission::Patch(patch) = admission
                 && patch.as_array().is_none_or(|operations| !operations.is_empty())
             {
                 let name = status::quoted(&configured.webhook.name);
@@ -240,14 +240,14 @@ impl ApiServer {
         entries.flatten().map(read).collect()
     }
 
-    /// Calls a webhook. `None`: it does not match. `Some(None)`: it cannot be called and its failure is
-    /// ignored.
+    /// Calls a webhook. `None`: it does not match. A webhook that cannot be called and whose failure is
+    /// ignored allows the request.
     fn review(
         &self,
         configured: &Configured,
         request: Request<'_>,
         object: Option<&StoredObject>,
-    ) -> Result<Option<Option<Admission>>, Refusal> {
+    ) -> Result<Option<Admission>, Refusal> {
         let webhook = &configured.webhook;
         let metas: Vec<&kubegc_core::ObjectMeta> = [request.old, object]
             .into_iter()
@@ -274,7 +274,7 @@ impl ApiServer {
         }
         let Some(hook) = self.hooks.as_ref().and_then(|hooks| hooks.get(&*webhook.name)) else {
             if !webhook.refuses_on_failure {
-                return Ok(Some(None));
+                return Ok(Some(Admission::Allow));
             }
             let why = "failed to call webhook: no function of the caller plays it";
             return Err(status::internal_error(&format!(
@@ -290,7 +290,7 @@ impl ApiServer {
                 };
                 Err(status::denied(code.max(400), message))
             }
-            answered => Ok(Some(Some(answered))),
+            allowed => Ok(Some(allowed)),
         }
     }
 

@@ -110,6 +110,10 @@ impl Default for Settings {
 /// types `set` and `map`: a definition that uses them is refused, with a message that names the feature.
 /// Costs are not limited. The types of operands are checked only where they follow from the schema.
 ///
+/// Stored objects can always be read. The deletion of objects that cannot be read (delete option
+/// `ignoreStoreReadErrorWithClusterBreakingPotential`, feature gate `AllowUnsafeMalformedObjectDeletion`,
+/// on by default from 1.37, [#140785](https://github.com/kubernetes/kubernetes/pull/140785)) is not covered.
+///
 /// # Complexity
 /// Requests on one object need two hash lookups, regardless of the number of objects. A list of n objects
 /// takes O(n log n).
@@ -123,11 +127,11 @@ impl Default for Settings {
 /// let settings = Settings { namespaces_must_exist: false, ..Settings::default() };
 /// let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
 /// let config_maps = server.catalog().mapping("v1", "ConfigMap").expect("served in 1.20");
-/// let answer = server.create_json(config_maps, "shop", json!({"metadata": {"name": "a", "finalizers": ["shop/hold"]}}));
-/// assert_eq!(answer.code, 201);
+/// let response = server.create_json(config_maps, "shop", json!({"metadata": {"name": "a", "finalizers": ["shop/hold"]}}));
+/// assert_eq!(response.code, 201);
 /// let foreground = DeleteOptionsSpec { propagation_policy: Some("Foreground".into()), ..Default::default() };
-/// let answer = server.delete(config_maps, "shop", "a", &foreground);
-/// let kept = answer.object().expect("finalizers hold it");
+/// let response = server.delete(config_maps, "shop", "a", &foreground);
+/// let kept = response.object().expect("finalizers hold it");
 /// assert_eq!(kept.meta.finalizers, ["shop/hold".into(), "foregroundDeletion".into()]);
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```

@@ -3,7 +3,7 @@
 use kubegc_core::KindId;
 
 use super::{ApiServer, Response};
-use crate::{Filter, Selector, status::Refusal};
+use crate::{Filter, status::Refusal};
 
 impl ApiServer {
     /// Reads one object.
@@ -15,19 +15,12 @@ impl ApiServer {
             .into()
     }
 
-    /// Lists the objects of a resource, or those of one namespace.
-    #[must_use]
-    pub fn list(&self, kind: KindId, namespace: Option<&str>, selector: &Selector) -> Response {
-        self.try_list(kind, namespace, &selector.clone().into()).into()
-    }
-
-    /// Lists the objects of a resource, or those of one namespace, that a filter matches.
+    /// Lists the objects of a resource, or those of one namespace, that a filter or label selector matches.
     ///
     /// # Errors
     /// In the response: 400 if objects of the kind cannot be selected by one of the fields.
-    #[must_use]
-    pub fn list_filtered(&self, kind: KindId, namespace: Option<&str>, filter: &Filter) -> Response {
-        self.try_list(kind, namespace, filter).into()
+    pub fn list(&self, kind: KindId, namespace: Option<&str>, filter: impl Into<Filter>) -> Response {
+        self.try_list(kind, namespace, &filter.into()).into()
     }
 
     pub(super) fn try_list(

@@ -152,9 +152,9 @@ impl From<Refusal> for Response {
 }
 
 impl<T: Into<Self>> From<Result<T, Refusal>> for Response {
-    fn from(answer: Result<T, Refusal>) -> Self {
-        match answer {
-            Ok(answer) => answer.into(),
+    fn from(response: Result<T, Refusal>) -> Self {
+        match response {
+            Ok(response) => response.into(),
             Err(refusal) => refusal.into(),
         }
     }

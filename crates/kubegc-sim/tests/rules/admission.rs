@@ -62,19 +62,19 @@ fn deletes_are_refused_with_upstreams_message_and_change_nothing() {
     let before = world.server.revision();
     for options in [DeleteOptionsSpec::default(), policy("Foreground"), dry_run()] {
         for name in ["a", "b"] {
-            let answer = world.delete("ConfigMap", name, &options);
-            let status = answer.status().expect("a refusal");
-            assert_eq!((answer.code, status.reason), (500, "InternalError"));
+            let response = world.delete("ConfigMap", name, &options);
+            let status = response.status().expect("a refusal");
+            assert_eq!((response.code, status.reason), (500, "InternalError"));
             let message = "Internal error occurred: failed calling webhook \"w.example.com\"";
             assert!(status.message.starts_with(message), "{}", status.message);
         }
     }
     let kind = world.kind("ConfigMap");
     let all = Filter::default();
-    let answer = world
+    let response = world
         .server
         .delete_collection(kind, Some("ns"), &all, &policy("Background"));
-    assert_eq!(answer.code, 500);
+    assert_eq!(response.code, 500);
     assert_eq!(world.server.revision(), before);
     assert_eq!(world.delete("ConfigMap", "none", &policy("Background")).code, 404);
     assert_eq!(world.delete("Pod", "p", &policy("Background")).code, 200);
@@ -114,14 +114,14 @@ fn resources_name_subresources_and_scopes() {
         let mut world = refuses(webhook(rule(&["*"], &["*"], &[resource], scope)));
         let kind = world.kind("Pod");
         let body = status.to_string();
-        let answer = world
+        let response = world
             .server
             .patch_subresource(kind, "ns", "p", "status", MERGE, body.as_bytes());
-        let of_status = answer.code == 500;
+        let of_status = response.code == 500;
         let of_pod = world.delete("Pod", "p", &policy("Background")).code == 500;
         let namespaces = world.kind("Namespace");
-        let answer = world.server.delete(namespaces, "", "ns", &policy("Background"));
-        let found = (of_pod, of_status, answer.code == 500);
+        let response = world.server.delete(namespaces, "", "ns", &policy("Background"));
+        let found = (of_pod, of_status, response.code == 500);
         assert_eq!(found, (pod, pod_status, namespace), "{resource} {scope:?}");
     }
 }
@@ -171,8 +171,8 @@ fn selectors_mean_the_object_and_its_namespace() {
                 };
                 let id = world.kind(kind);
                 let body = labelled.to_string();
-                let answer = world.server.patch(id, namespace, name, MERGE, body.as_bytes());
-                assert_eq!(answer.code, 200);
+                let response = world.server.patch(id, namespace, name, MERGE, body.as_bytes());
+                assert_eq!(response.code, 200);
                 install(&mut world, webhook);
                 let refused = world.delete("ConfigMap", "a", &policy("Background")).code == 500;
                 assert_eq!(refused, expected, "{kind} {selector:?} {labelled}");
@@ -199,8 +199,8 @@ fn another_version_matches_where_the_policy_is_equivalent() {
         let mut webhook = webhook(rule);
         webhook.matches_equivalent = matches_equivalent;
         install(&mut world, webhook);
-        let answer = world.server.delete(ingresses, "ns", "i", &policy("Background"));
-        assert_eq!(answer.code == 500, matches_equivalent);
+        let response = world.server.delete(ingresses, "ns", "i", &policy("Background"));
+        assert_eq!(response.code == 500, matches_equivalent);
     }
 }
 

@@ -9,14 +9,14 @@ fn data(fields: &Value) -> Value {
     json!({"metadata": {"name": "a"}, "data": fields})
 }
 
-fn ok(answer: &Response) -> u16 {
-    assert!(answer.is_success(), "{}", message(answer));
-    answer.code
+fn ok(response: &Response) -> u16 {
+    assert!(response.is_success(), "{}", message(response));
+    response.code
 }
 
-fn conflicts(answer: &Response) -> Vec<(&str, &str)> {
-    assert_eq!(answer.code, 409);
-    let status = answer.status().unwrap();
+fn conflicts(response: &Response) -> Vec<(&str, &str)> {
+    assert_eq!(response.code, 409);
+    let status = response.status().unwrap();
     assert_eq!(status.reason, "Conflict");
     let causes = status.causes().iter();
     causes
@@ -59,8 +59,8 @@ fn s_26_an_equal_configuration_writes_nothing() {
     let (stored, revision) = (world.get("ConfigMap", "a"), world.server.revision());
     world.tick(10);
     for force in [false, true] {
-        let answer = world.apply_to("ConfigMap", None, "one", force, config.clone());
-        assert_eq!(ok(&answer), 200);
+        let response = world.apply_to("ConfigMap", None, "one", force, config.clone());
+        assert_eq!(ok(&response), 200);
     }
     assert_eq!(world.get("ConfigMap", "a"), stored);
     assert_eq!(world.server.revision(), revision);
@@ -83,25 +83,28 @@ fn a_conflict_names_each_field_and_its_owner() {
             {"name": "c", "image": image}]}}}})
     };
     ok(&world.apply("Deployment", "one", config("i", 1)));
-    let answer = world.apply("Deployment", "two", config("i", 2));
-    assert_eq!(conflicts(&answer), [(".spec.replicas", "conflict with \"one\"")]);
+    let response = world.apply("Deployment", "two", config("i", 2));
     assert_eq!(
-        message(&answer),
+        conflicts(&response),
+        [(".spec.replicas", "conflict with \"one\"")]
+    );
+    assert_eq!(
+        message(&response),
         "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas"
     );
     world.server.set_field_manager("kubectl");
     ok(&world.patch("Deployment", "a", MERGE, &json!({"spec": {"replicas": 5}})));
-    let answer = world.apply("Deployment", "two", config("j", 2));
+    let response = world.apply("Deployment", "two", config("j", 2));
     let image = ".spec.template.spec.containers[name=\"c\"].image";
     assert_eq!(
-        conflicts(&answer),
+        conflicts(&response),
         [
             (image, "conflict with \"one\""),
             (".spec.replicas", "conflict with \"kubectl\" using apps/v1"),
         ]
     );
     assert_eq!(
-        message(&answer),
+        message(&response),
         format!(
             "Apply failed with 2 conflicts: conflicts with \"kubectl\" using apps/v1:\n- .spec.replicas\n\
              conflicts with \"one\":\n- {image}"
@@ -126,8 +129,8 @@ fn force_takes_the_fields_from_their_owners() {
         ]
     );
     // The one that lost the field conflicts from now on.
-    let answer = world.apply("ConfigMap", "one", data(&json!({"k": "1", "l": "1"})));
-    assert_eq!(conflicts(&answer), [(".data.k", "conflict with \"two\"")]);
+    let response = world.apply("ConfigMap", "one", data(&json!({"k": "1", "l": "1"})));
+    assert_eq!(conflicts(&response), [(".data.k", "conflict with \"two\"")]);
 }
 
 #[test]
@@ -182,9 +185,9 @@ fn fields_from_before_the_first_apply_have_a_manager() {
         "ConfigMap",
         json!({"metadata": {"name": "a", "labels": {"x": "1"}, "finalizers": ["x.dev/a"]}, "data": {"k": "1"}}),
     );
-    let answer = world.apply("ConfigMap", "one", data(&json!({"k": "2"})));
+    let response = world.apply("ConfigMap", "one", data(&json!({"k": "2"})));
     assert_eq!(
-        conflicts(&answer),
+        conflicts(&response),
         [(".data.k", "conflict with \"before-first-apply\" using v1")]
     );
     assert_eq!(world.managers("ConfigMap", "a"), []);
@@ -298,25 +301,25 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
     ] {
         let mut world = world_of("1.30.0");
         let revision = world.server.revision();
-        let answer = world.apply("ConfigMap", manager, config);
-        assert_eq!((answer.code, message(&answer)), (code, expected));
+        let response = world.apply("ConfigMap", manager, config);
+        assert_eq!((response.code, message(&response)), (code, expected));
         assert_eq!(world.server.revision(), revision);
     }
     let mut old = world_of("1.15.0");
     assert_eq!(old.apply("ConfigMap", "one", config()).code, 415);
     let mut world = world();
     for subresource in ["status", "scale"] {
-        let answer = world.apply_to(
+        let response = world.apply_to(
             "Deployment",
             Some(subresource),
             "one",
             false,
             json!({"metadata": {"name": "a"}}),
         );
-        assert_eq!(answer.code, 404, "a subresource creates nothing");
+        assert_eq!(response.code, 404, "a subresource creates nothing");
     }
-    let answer = world.apply_to("ConfigMap", Some("status"), "one", false, config());
-    assert_eq!(answer.code, 404, "config maps have no status");
+    let response = world.apply_to("ConfigMap", Some("status"), "one", false, config());
+    assert_eq!(response.code, 404, "config maps have no status");
 }
 
 #[test]
@@ -335,8 +338,8 @@ fn uid_and_version_in_a_configuration_are_preconditions() {
         ("uid", json!("uid-a"), 200),
         ("resourceVersion", version, 409),
     ] {
-        let answer = world.apply("ConfigMap", "one", config(key, value.clone()));
-        assert_eq!(answer.code, code, "{key} {value}: {}", message(&answer));
+        let response = world.apply("ConfigMap", "one", config(key, value.clone()));
+        assert_eq!(response.code, code, "{key} {value}: {}", message(&response));
     }
 }
 
@@ -347,9 +350,9 @@ fn s_16_applies_obey_the_rules_of_deletion() {
         let mut world = world();
         ok(&world.apply(kind, "one", finalizers(&["x.dev/a", "x.dev/b"])));
         ok(&world.delete(kind, "a", &policy("Background")));
-        let answer = world.apply(kind, "one", finalizers(&["x.dev/a", "x.dev/b", "x.dev/c"]));
-        assert_eq!(answer.code, 422);
-        assert!(message(&answer).contains("no new finalizers can be added if the object is being deleted"));
+        let response = world.apply(kind, "one", finalizers(&["x.dev/a", "x.dev/b", "x.dev/c"]));
+        assert_eq!(response.code, 422);
+        assert!(message(&response).contains("no new finalizers can be added if the object is being deleted"));
         let revision = world.server.revision();
         ok(&world.apply(kind, "one", finalizers(&["x.dev/b"])));
         assert_eq!(world.finalizers(kind, "a"), ["x.dev/b"]);
@@ -389,14 +392,14 @@ fn an_object_and_its_status_have_owners_of_their_own() {
         None,
         "status is written apart"
     );
-    let answer = world.apply_to(
+    let response = world.apply_to(
         "Deployment",
         Some("status"),
         "one",
         false,
         config(json!({"replicas": 9}), status),
     );
-    ok(&answer);
+    ok(&response);
     let stored = world.get("Deployment", "a");
     assert_eq!(
         (&stored["spec"]["replicas"], &stored["status"]["readyReplicas"]),
@@ -412,7 +415,7 @@ fn an_object_and_its_status_have_owners_of_their_own() {
             ),
         ]
     );
-    let answer = world.apply_to(
+    let response = world.apply_to(
         "Deployment",
         Some("status"),
         "two",
@@ -420,7 +423,7 @@ fn an_object_and_its_status_have_owners_of_their_own() {
         config(Value::Null, json!({"readyReplicas": 2})),
     );
     assert_eq!(
-        conflicts(&answer),
+        conflicts(&response),
         [(
             ".status.readyReplicas",
             "conflict with \"one\" with subresource \"status\""
@@ -437,11 +440,14 @@ fn a_scale_is_applied_to_the_number_of_the_object() {
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}),
     ));
     let scale = |replicas: u32| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
-    let answer = world.apply_to("Deployment", Some("scale"), "two", false, scale(3));
-    assert_eq!(conflicts(&answer), [(".spec.replicas", "conflict with \"one\"")]);
-    let answer = world.apply_to("Deployment", Some("scale"), "two", true, scale(3));
-    ok(&answer);
-    let shown = answer.virtual_object().unwrap();
+    let response = world.apply_to("Deployment", Some("scale"), "two", false, scale(3));
+    assert_eq!(
+        conflicts(&response),
+        [(".spec.replicas", "conflict with \"one\"")]
+    );
+    let response = world.apply_to("Deployment", Some("scale"), "two", true, scale(3));
+    ok(&response);
+    let shown = response.virtual_object().unwrap();
     assert_eq!(
         (&shown["kind"], &shown["spec"]["replicas"]),
         (&json!("Scale"), &json!(3))
@@ -476,10 +482,10 @@ fn a_scale_is_applied_to_the_number_of_the_object() {
             field_manager: "two".to_owned(),
             force: true,
         };
-        let answer = world
+        let response = world
             .server
             .apply(deployments, "ns", "a", Some("scale"), config, &options);
-        let status = answer.status().unwrap();
+        let status = response.status().unwrap();
         assert_eq!(status.code, code, "{key}");
         assert!(status.message.contains(expected), "{}", status.message);
     }

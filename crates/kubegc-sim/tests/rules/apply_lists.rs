@@ -140,13 +140,13 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
         },
     ] {
         let mut world = world_of("1.30.0");
-        let answer = world.apply(kind, "one", at(path, first.clone()));
-        assert_eq!(answer.code, 201, "{}", message(&answer));
-        let answer = world.apply(kind, "two", at(path, second.clone()));
+        let response = world.apply(kind, "one", at(path, first.clone()));
+        assert_eq!(response.code, 201, "{}", message(&response));
+        let response = world.apply(kind, "two", at(path, second.clone()));
         let pointer = format!("/{}", path.replace('.', "/"));
         match expected {
             Ok(expected) => {
-                assert_eq!(answer.code, 200, "{}", message(&answer));
+                assert_eq!(response.code, 200, "{}", message(&response));
                 let stored = world.get(kind, "a");
                 assert_eq!(stored.pointer(&pointer), Some(&expected), "{first} + {second}");
                 // What each applied goes with it, and nothing else.
@@ -156,14 +156,14 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
                 assert_eq!(stored.pointer(&pointer), None, "{stored}");
             }
             Err(paths) => {
-                let causes = answer
+                let causes = response
                     .status()
-                    .unwrap_or_else(|| panic!("{path}: {}", message(&answer)))
+                    .unwrap_or_else(|| panic!("{path}: {}", message(&response)))
                     .causes();
                 let fields: Vec<&str> = causes.iter().map(|cause| &*cause.field).collect();
                 assert_eq!(fields, paths);
-                let answer = world.force(kind, "two", at(path, second.clone()));
-                assert_eq!(answer.code, 200);
+                let response = world.force(kind, "two", at(path, second.clone()));
+                assert_eq!(response.code, 200);
                 let stored = world.get(kind, "a");
                 assert_eq!(stored.pointer(&pointer), Some(&second));
             }
@@ -221,16 +221,16 @@ fn a_definition_says_how_its_lists_and_objects_merge() {
     let first = json!({"set": ["a"], "map": [{"id": "1", "v": 1}], "plain": ["a"], "atomic": {"a": 1}, "open": {"x": {}}});
     assert_eq!(apply("one", first).code, 201);
     let second = json!({"set": ["b"], "map": [{"id": "1", "zone": "z", "w": 1}, {"id": "2"}], "open": {"y": {"z": 1}}});
-    let answer = apply("two", second);
-    assert_eq!(answer.code, 200, "{}", message(&answer));
-    let stored = answer.object().unwrap().at(&["spec"]).unwrap().clone();
+    let response = apply("two", second);
+    assert_eq!(response.code, 200, "{}", message(&response));
+    let stored = response.object().unwrap().at(&["spec"]).unwrap().clone();
     assert_eq!(
         stored,
         json!({"set": ["a", "b"], "map": [{"id": "1", "zone": "z", "v": 1, "w": 1}, {"id": "2"}], "plain": ["a"],
             "atomic": {"a": 1}, "open": {"x": {}, "y": {"z": 1}}})
     );
-    let answer = apply("two", json!({"plain": ["b"], "atomic": {"b": 1}}));
-    let causes = answer.status().unwrap().causes();
+    let response = apply("two", json!({"plain": ["b"], "atomic": {"b": 1}}));
+    let causes = response.status().unwrap().causes();
     let fields: Vec<&str> = causes.iter().map(|cause| &*cause.field).collect();
     assert_eq!(fields, [".spec.atomic", ".spec.plain"]);
 }

@@ -116,8 +116,8 @@ proptest! {
     ) {
         let mut world = world();
         world.apply(kind, "other", object(&before));
-        let answer = world.force(kind, "one", object(&one));
-        prop_assert!(answer.is_success());
+        let response = world.force(kind, "one", object(&one));
+        prop_assert!(response.is_success());
         let (stored, revision) = (world.get(kind, "a"), world.server.revision());
         world.tick(100);
         for force in [false, true] {
@@ -140,8 +140,8 @@ proptest! {
             let mut turns = BTreeMap::from([("one", vec![&third, &first]), ("two", vec![&fourth, &second])]);
             for manager in order {
                 let config = turns.get_mut(manager).unwrap().pop().unwrap();
-                let answer = world.apply(kind, manager, object(config));
-                prop_assert!(answer.is_success(), "{:?}", answer.body);
+                let response = world.apply(kind, manager, object(config));
+                prop_assert!(response.is_success(), "{:?}", response.body);
             }
             orders.push(settled(&world, kind));
         }
@@ -180,12 +180,12 @@ proptest! {
         let mut world = world();
         for (manager, config) in &history {
             let manager = ["one", "two", "three"][*manager];
-            let answer = world.apply(kind, manager, object(config));
-            if answer.is_success() {
+            let response = world.apply(kind, manager, object(config));
+            if response.is_success() {
                 let problem = stands(&world, kind, config);
                 prop_assert!(problem.is_ok(), "{:?}", problem);
             } else {
-                prop_assert_eq!(answer.code, 409);
+                prop_assert_eq!(response.code, 409);
             }
         }
         prop_assert!(world.force(kind, "one", object(&last)).is_success());
@@ -227,8 +227,8 @@ proptest! {
                     let mut config = json!({"metadata": {"name": "a"}});
                     config[field] = spec.clone();
                     for subresource in [None, Some("status"), Some("scale")] {
-                        let answer = world.apply_to(kind, subresource, manager, force, config.clone());
-                        prop_assert!((200..=500).contains(&answer.code));
+                        let response = world.apply_to(kind, subresource, manager, force, config.clone());
+                        prop_assert!((200..=500).contains(&response.code));
                     }
                 }
             }

@@ -78,10 +78,10 @@ fn a_subresource_is_named_with_its_writer() {
     let mut world = applied_in("1.30.0");
     let kind = world.kind("Deployment");
     let body = json!({"status": {"readyReplicas": 1}}).to_string();
-    let answer = world
+    let response = world
         .server
         .patch_subresource(kind, "ns", "a", "status", MERGE, body.as_bytes());
-    assert_eq!(answer.code, 200);
+    assert_eq!(response.code, 200);
     let scale = json!({"metadata": {"name": "a"}, "spec": {"replicas": 4}});
     assert_eq!(
         world
@@ -126,7 +126,7 @@ fn clients_can_edit_the_managed_fields() {
     ] {
         for with_put in [false, true] {
             let mut world = applied();
-            let answer = if with_put {
+            let response = if with_put {
                 let mut object = world.get("Deployment", "a");
                 object["metadata"]["managedFields"] = list.clone();
                 world.update("Deployment", "a", object)
@@ -134,7 +134,7 @@ fn clients_can_edit_the_managed_fields() {
                 let patch = json!({"metadata": {"managedFields": list}});
                 world.patch("Deployment", "a", MERGE, &patch)
             };
-            assert_eq!(answer.code, 200);
+            assert_eq!(response.code, 200);
             assert_eq!(names(&world), expected, "{list}");
         }
         // Nobody edits it through a subresource.

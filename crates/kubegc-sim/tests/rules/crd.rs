@@ -87,10 +87,10 @@ fn a_definition_serves_its_kind_in_all_versions_over_the_same_objects() {
         .collect();
     assert_eq!(preferred, ["v1"]);
     let before = world.server.revision();
-    let answer = world
+    let response = world
         .server
         .create_json(beta, "ns", json!({"metadata": {"name": "a"}}));
-    assert_eq!(answer.code, 201);
+    assert_eq!(response.code, 201);
     let object = world.server.read(stable, "ns", "a");
     let json = object.object().unwrap().to_json(&world.server.catalog()[stable]);
     assert_eq!(json["apiVersion"], "x.dev/v1");
@@ -146,8 +146,8 @@ fn s_38_the_instances_go_first_and_their_own_finalizers_decide() {
     let mut cleaner = CrdCleaner::default();
     assert_eq!(cleaner.step(&mut world.server), CrdStep::Idle);
     // Not even this policy spares the instances.
-    let answer = world.delete(CRD, NAME, &policy("Orphan"));
-    assert!(answer.object().unwrap().meta.is_deleting());
+    let response = world.delete(CRD, NAME, &policy("Orphan"));
+    assert!(response.object().unwrap().meta.is_deleting());
     let refused = world
         .server
         .create_json(kind, "ns", json!({"metadata": {"name": "late"}}));
@@ -158,10 +158,10 @@ fn s_38_the_instances_go_first_and_their_own_finalizers_decide() {
         condition(&world, "Terminating"),
         "True/InstanceDeletionInProgress"
     );
-    let answer = world
+    let response = world
         .server
         .create_json(kind, "ns", json!({"metadata": {"name": "late"}}));
-    assert_eq!(answer.code, 405);
+    assert_eq!(response.code, 405);
     assert_eq!(cleaner.step(&mut world.server), worked);
     let left: Vec<String> = world
         .server
@@ -278,8 +278,8 @@ fn a_dry_run_and_a_failed_precondition_mark_no_definition() {
     let mut world = cluster();
     world.create(CRD, definition("x.dev", "widgets", &["v1"]));
     let before = world.server.revision();
-    let answer = world.delete(CRD, NAME, &dry_run());
-    let shown = answer.object().unwrap();
+    let response = world.delete(CRD, NAME, &dry_run());
+    let shown = response.object().unwrap();
     assert!(shown.meta.is_deleting() && shown.meta.has_finalizer(CLEANUP));
     let uid = world.get(CRD, NAME)["metadata"]["uid"].clone();
     for (options, why) in [
@@ -295,13 +295,13 @@ fn a_dry_run_and_a_failed_precondition_mark_no_definition() {
             format!("ResourceVersion in precondition: 1, ResourceVersion in object meta: {before}"),
         ),
     ] {
-        let answer = world.delete(CRD, NAME, &options);
-        assert_eq!(answer.code, 409);
+        let response = world.delete(CRD, NAME, &options);
+        assert_eq!(response.code, 409);
         let expected = format!(
             "Operation cannot be fulfilled on customresourcedefinitions.apiextensions.k8s.io \"{NAME}\": \
              Precondition failed: {why}"
         );
-        assert_eq!(message(&answer), expected);
+        assert_eq!(message(&response), expected);
     }
     assert_eq!(world.server.revision(), before);
 }
@@ -331,8 +331,8 @@ fn deletecollection_deletes_definitions_and_keeps_their_custom_resources() {
     let crds = world.kind(CRD);
     let everything = Filter::default();
     let options = DeleteOptionsSpec::default();
-    let answer = world.server.delete_collection(crds, None, &everything, &options);
-    assert_eq!(answer.code, 200);
+    let response = world.server.delete_collection(crds, None, &everything, &options);
+    assert_eq!(response.code, 200);
     assert!(world.get(CRD, NAME).is_null());
     assert_eq!(world.server.read(kind, "ns", "a").code, 404);
     world.create(CRD, definition("x.dev", "widgets", &["v1"]));
@@ -355,7 +355,7 @@ fn writes_keep_the_cleanup_finalizer_unless_they_remove_it() {
         // The status endpoint takes finalizers too.
         let mut object = world.get(CRD, NAME);
         object["metadata"]["finalizers"] = json!([]);
-        let answer = match subresource {
+        let response = match subresource {
             "status" => {
                 let object = Manifest::read(object).unwrap().object;
                 let crds = world.kind(CRD);
@@ -363,7 +363,7 @@ fn writes_keep_the_cleanup_finalizer_unless_they_remove_it() {
             }
             _ => world.update(CRD, NAME, object),
         };
-        assert_eq!(answer.code, 200);
+        assert_eq!(response.code, 200);
         assert!(world.get(CRD, NAME).is_null() && !world.server.serves(kind));
     }
 }

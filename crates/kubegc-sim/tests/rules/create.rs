@@ -7,14 +7,14 @@ use crate::world::{message, owner, policy, world, world_of};
 #[test]
 fn s_28_the_server_fills_in_what_is_its_own() {
     let mut world = world();
-    let answer = world.create(
+    let response = world.create(
         "Child",
         json!({"apiVersion": "test.dev/v1", "kind": "Child", "metadata": {
             "name": "a", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
             "creationTimestamp": "2020-01-01T00:00:00Z", "finalizers": ["x.dev/a"], "ownerReferences": [owner("o")]},
             "spec": {"size": 1}}),
     );
-    assert_eq!(answer.code, 201);
+    assert_eq!(response.code, 201);
     let meta = &world.get("Child", "a")["metadata"];
     assert_ne!(meta["uid"], "mine");
     assert_eq!(meta["creationTimestamp"], "1970-01-12T13:46:40Z");
@@ -30,8 +30,8 @@ fn s_28_a_name_is_taken_until_its_object_is_removed() {
     let mut world = world();
     world.put("Child", "a", &["x.dev/a"]);
     let again = |world: &mut crate::world::World| {
-        let answer = world.create("Child", json!({"metadata": {"name": "a"}}));
-        (answer.code, message(&answer).to_owned())
+        let response = world.create("Child", json!({"metadata": {"name": "a"}}));
+        (response.code, message(&response).to_owned())
     };
     let taken = r#"children.test.dev "a" already exists"#;
     assert_eq!(again(&mut world), (409, taken.to_owned()));
@@ -45,8 +45,8 @@ fn s_28_a_name_is_taken_until_its_object_is_removed() {
 #[test]
 fn names_are_generated_and_requests_that_make_no_sense_are_refused() {
     let mut world = world();
-    let answer = world.create("ConfigMap", json!({"metadata": {"generateName": "job-"}}));
-    let name = &answer.object().unwrap().meta.name;
+    let response = world.create("ConfigMap", json!({"metadata": {"generateName": "job-"}}));
+    let name = &response.object().unwrap().meta.name;
     assert!(name.starts_with("job-") && name.len() == 9, "{name}");
     for (object, code) in [
         (json!({"metadata": {}}), 422),
@@ -111,12 +111,12 @@ fn s_30_references_are_checked_for_form_alone() {
     ] {
         for kind in ["Secret", "Child"] {
             let mut world = world();
-            let answer = world.create(
+            let response = world.create(
                 kind,
                 json!({"metadata": {"name": "a", "ownerReferences": [reference]}}),
             );
-            let causes = answer.status().unwrap().causes();
-            assert_eq!((answer.code, causes.len()), (422, 1), "{reference}");
+            let causes = response.status().unwrap().causes();
+            assert_eq!((response.code, causes.len()), (422, 1), "{reference}");
             assert_eq!(causes[0].field, format!("metadata.ownerReferences{field}"));
             assert_eq!(causes[0].message, format!("Invalid value: {problem}"));
         }
@@ -127,11 +127,11 @@ fn s_30_references_are_checked_for_form_alone() {
         json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "name": "e", "uid": "u"}),
     ];
     for reference in fine {
-        let answer = world().create(
+        let response = world().create(
             "Secret",
             json!({"metadata": {"name": "a", "ownerReferences": [reference]}}),
         );
-        assert_eq!(answer.code, 201, "{reference}");
+        assert_eq!(response.code, 201, "{reference}");
     }
 }
 
@@ -142,18 +142,18 @@ fn s_30_one_reference_may_be_the_controller() {
         reference["controller"] = true.into();
         reference
     };
-    let answer = world().create(
+    let response = world().create(
         "Child",
         json!({"metadata": {"name": "a", "ownerReferences": [controller("o"), controller("p")]}}),
     );
-    assert_eq!(answer.code, 422);
+    assert_eq!(response.code, 422);
     let shown = |name: &str| {
         format!(
             r#"v1.OwnerReference{{APIVersion:"v1", Kind:"ConfigMap", Name:"{name}", UID:"uid-{name}", Controller:(*bool)(<ptr>), BlockOwnerDeletion:(*bool)(nil)}}"#
         )
     };
     assert_eq!(
-        answer.status().unwrap().causes()[0].message,
+        response.status().unwrap().causes()[0].message,
         format!(
             "Invalid value: []v1.OwnerReference{{{}, {}}}: Only one reference can have Controller set to true. \
              Found \"true\" in references for o and p",
@@ -199,12 +199,12 @@ fn s_22_finalizers_have_qualified_names_and_the_collectors_exclude_each_other() 
             Some(("metadata.finalizers", r#""x.dev/": name part must be non-empty"#)),
         ),
     ] {
-        let answer = world().create(kind, json!({"metadata": {"name": "a", "finalizers": finalizers}}));
+        let response = world().create(kind, json!({"metadata": {"name": "a", "finalizers": finalizers}}));
         match problem {
-            None => assert_eq!(answer.code, 201, "{finalizers:?}"),
+            None => assert_eq!(response.code, 201, "{finalizers:?}"),
             Some((field, problem)) => {
-                assert_eq!(answer.code, 422, "{finalizers:?}");
-                let cause = &answer.status().unwrap().causes()[0];
+                assert_eq!(response.code, 422, "{finalizers:?}");
+                let cause = &response.status().unwrap().causes()[0];
                 assert_eq!(cause.field, field);
                 assert_eq!(cause.message, format!("Invalid value: {problem}"));
             }
@@ -223,24 +223,24 @@ fn s_31_equal_references_are_dropped_with_a_warning_since_1_20() {
         ("1.20.2", vec![owner("o"), other], 2, false),
     ] {
         let mut world = world_of(version);
-        let answer = world.create(
+        let response = world.create(
             "Secret",
             json!({"metadata": {"name": "a", "ownerReferences": references}}),
         );
-        assert_eq!(answer.object().unwrap().meta.owner_references.len(), kept);
+        assert_eq!(response.object().unwrap().meta.owner_references.len(), kept);
         let expected = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
              and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: uid-o";
         let expected: &[&str] = if warned { &[expected] } else { &[] };
-        assert_eq!(answer.warnings, expected);
+        assert_eq!(response.warnings, expected);
     }
 }
 
 #[test]
 fn a_kind_that_is_not_served_is_not_found() {
     let world = world();
-    let answer = world.server.resolve("apps", "v9", "deployments").unwrap_err();
+    let response = world.server.resolve("apps", "v9", "deployments").unwrap_err();
     assert_eq!(
-        (answer.code, message(&answer)),
+        (response.code, message(&response)),
         (404, "the server could not find the requested resource")
     );
 }
@@ -250,15 +250,15 @@ fn a_generated_name_that_is_taken_is_drawn_again_from_1_31_on() {
     for (version, code) in [("1.30.0", 409), ("1.31.0", 201)] {
         let mut world = world_of(version);
         let generated = || json!({"metadata": {"generateName": "a-"}});
-        let name = |answer: &kubegc_sim::Response| answer.object().map(|object| object.meta.name.clone());
+        let name = |response: &kubegc_sim::Response| response.object().map(|object| object.meta.name.clone());
         let drawn = name(&world.clone().create("ConfigMap", generated())).unwrap();
         // The same draw, foreseen: the name is taken by an object whose creation draws nothing.
         world.put("ConfigMap", &drawn, &[]);
         let twin = world.clone();
-        let answer = world.create("ConfigMap", generated());
-        assert_eq!(answer.code, code, "{version}");
+        let response = world.create("ConfigMap", generated());
+        assert_eq!(response.code, code, "{version}");
         if code == 201 {
-            let other = name(&answer).unwrap();
+            let other = name(&response).unwrap();
             assert!(other.starts_with("a-") && other != drawn);
             let mut twin = twin;
             assert_eq!(

@@ -35,21 +35,21 @@ fn s_1_conflicting_options_are_refused_before_the_object_is_read() {
             r#"DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: "Some": supported values: "All""#,
         ),
     ] {
-        let answer = world().delete("Secret", "missing", &options);
-        assert_eq!((answer.code, message(&answer)), (422, expected));
+        let response = world().delete("Secret", "missing", &options);
+        assert_eq!((response.code, message(&response)), (422, expected));
     }
-    let answer = world().delete("Secret", "missing", &both);
-    let causes = answer.status().unwrap().causes();
+    let response = world().delete("Secret", "missing", &both);
+    let causes = response.status().unwrap().causes();
     let reasons: Vec<&str> = causes.iter().map(|cause| cause.reason).collect();
     assert_eq!(reasons, ["FieldValueInvalid", "FieldValueNotSupported"]);
-    assert!(message(&answer).contains("is invalid: [propagationPolicy"));
+    assert!(message(&response).contains("is invalid: [propagationPolicy"));
 }
 
 #[test]
 fn s_2_an_object_that_is_not_there_is_not_found() {
-    let answer = world().delete("Child", "a", &expecting(Some("u"), None));
+    let response = world().delete("Child", "a", &expecting(Some("u"), None));
     assert_eq!(
-        (answer.code, message(&answer)),
+        (response.code, message(&response)),
         (404, r#"children.test.dev "a" not found"#)
     );
 }
@@ -63,25 +63,25 @@ fn s_5_preconditions_are_checked_uid_first_and_name_the_kind() {
             .as_str()
             .unwrap()
             .to_owned();
-        let answer = world.delete(kind, "a", &expecting(Some("other"), Some("0")));
-        assert_eq!(answer.code, 409);
+        let response = world.delete(kind, "a", &expecting(Some("other"), Some("0")));
+        assert_eq!(response.code, 409);
         assert_eq!(
-            message(&answer),
+            message(&response),
             format!(
                 "Operation cannot be fulfilled on {subject} \"a\": the UID in the precondition (other) does not match \
                  the UID in record (uid-a). The object might have been deleted and then recreated"
             )
         );
-        let answer = world.delete(kind, "a", &expecting(Some("uid-a"), Some("7")));
+        let response = world.delete(kind, "a", &expecting(Some("uid-a"), Some("7")));
         assert_eq!(
-            message(&answer),
+            message(&response),
             format!(
                 "Operation cannot be fulfilled on {subject} \"a\": the ResourceVersion in the precondition (7) does not \
                  match the ResourceVersion in record ({version}). The object might have been modified"
             )
         );
-        let answer = world.delete(kind, "a", &expecting(Some("uid-a"), Some(&version)));
-        assert_eq!(answer.code, 200);
+        let response = world.delete(kind, "a", &expecting(Some("uid-a"), Some(&version)));
+        assert_eq!(response.code, 200);
     }
 }
 
@@ -138,24 +138,24 @@ fn s_8_to_s_10_policy_field_stored_finalizer_and_default_decide_in_this_order() 
         for (options, expected) in options.iter().zip(columns) {
             let mut world = world();
             world.put(kind, "a", finalizers);
-            let answer = world.delete(kind, "a", options);
+            let response = world.delete(kind, "a", options);
             let at = format!("{kind} {finalizers:?} {options:?}");
             match expected {
                 None => {
                     assert!(world.get(kind, "a").is_null(), "{at}");
-                    assert_eq!(answer.code, 200, "{at}");
+                    assert_eq!(response.code, 200, "{at}");
                     assert_eq!(
-                        answer.status().unwrap().details.as_ref().unwrap().uid,
+                        response.status().unwrap().details.as_ref().unwrap().uid,
                         Some("uid-a".into()),
                         "{at}"
                     );
                 }
                 Some(expected) => {
                     assert_eq!(world.finalizers(kind, "a"), expected, "{at}");
-                    assert!(answer.object().unwrap().meta.is_deleting(), "{at}");
+                    assert!(response.object().unwrap().meta.is_deleting(), "{at}");
                     // S-17: only an explicit `orphanDependents: false` is answered "accepted".
                     let accepted = options.orphan_dependents == Some(false);
-                    assert_eq!(answer.code, if accepted { 202 } else { 200 }, "{at}");
+                    assert_eq!(response.code, if accepted { 202 } else { 200 }, "{at}");
                 }
             }
         }
@@ -203,8 +203,8 @@ fn s_13_a_second_request_may_add_swap_and_drop_and_dropping_the_last_removes() {
         (policy("Orphan"), vec![HOLD, "orphan"]),
         (DeleteOptionsSpec::default(), vec![HOLD, "orphan"]),
     ] {
-        let answer = world.delete("ConfigMap", "a", &options);
-        assert_eq!(answer.code, 200);
+        let response = world.delete("ConfigMap", "a", &options);
+        assert_eq!(response.code, 200);
         assert_eq!(world.finalizers("ConfigMap", "a"), expected);
     }
     world.patch(
@@ -213,8 +213,8 @@ fn s_13_a_second_request_may_add_swap_and_drop_and_dropping_the_last_removes() {
         MERGE,
         &json!({"metadata": {"finalizers": ["orphan"]}}),
     );
-    let answer = world.delete("ConfigMap", "a", &policy("Background"));
-    assert_eq!(answer.status().unwrap().to_json()["status"], "Success");
+    let response = world.delete("ConfigMap", "a", &policy("Background"));
+    assert_eq!(response.status().unwrap().to_json()["status"], "Success");
     assert!(world.get("ConfigMap", "a").is_null());
 }
 
@@ -244,7 +244,7 @@ fn s_15_marking_bumps_the_generation_once_and_keeps_an_earlier_date() {
 }
 
 #[test]
-fn s_17_kinds_differ_in_what_a_finished_deletion_answers() {
+fn s_17_kinds_differ_in_what_a_finished_deletion_responses() {
     for (kind, with_object) in [
         ("ConfigMap", false),
         ("Secret", false),
@@ -257,14 +257,14 @@ fn s_17_kinds_differ_in_what_a_finished_deletion_answers() {
     ] {
         let mut world = world();
         world.put(kind, "a", &[]);
-        let answer = world.delete(kind, "a", &policy("Background"));
-        assert_eq!(answer.object().is_some(), with_object, "{kind}");
+        let response = world.delete(kind, "a", &policy("Background"));
+        assert_eq!(response.object().is_some(), with_object, "{kind}");
         assert!(world.get(kind, "a").is_null(), "{kind}");
     }
     let mut world = world();
     world.put("Job", "a", &[]);
-    let answer = world.delete("Job", "a", &policy("Background"));
-    let details = answer.status().unwrap().to_json()["details"].clone();
+    let response = world.delete("Job", "a", &policy("Background"));
+    let details = response.status().unwrap().to_json()["details"].clone();
     assert_eq!(
         details,
         json!({"name": "a", "group": "batch", "kind": "jobs", "uid": "uid-a"})
@@ -272,7 +272,7 @@ fn s_17_kinds_differ_in_what_a_finished_deletion_answers() {
 }
 
 #[test]
-fn s_19_a_dry_run_answers_and_changes_nothing() {
+fn s_19_a_dry_run_responses_and_changes_nothing() {
     let mut world = world();
     world.put("ConfigMap", "a", &[]);
     world.put("ConfigMap", "b", &[HOLD]);
@@ -282,8 +282,12 @@ fn s_19_a_dry_run_answers_and_changes_nothing() {
             dry_run: vec!["All".to_owned()],
             ..policy("Background")
         };
-        let answer = world.delete("ConfigMap", name, &options);
-        assert_eq!((answer.code, answer.object().is_some()), (200, kept), "{name}");
+        let response = world.delete("ConfigMap", name, &options);
+        assert_eq!(
+            (response.code, response.object().is_some()),
+            (200, kept),
+            "{name}"
+        );
         assert!(!world.get("ConfigMap", name).is_null());
     }
     assert_eq!(world.server.revision(), before);

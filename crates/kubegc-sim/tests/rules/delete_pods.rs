@@ -46,7 +46,7 @@ fn s_16_the_grace_comes_from_the_options_the_pod_or_is_none() {
         world.put_json("Pod", json!({"metadata": {"name": "p"}, "spec": spec}));
         if !phase.is_empty() {
             let body = json!({"status": {"phase": phase}}).to_string();
-            let answer = world.server.patch_subresource(
+            let response = world.server.patch_subresource(
                 world.kind("Pod"),
                 "ns",
                 "p",
@@ -54,11 +54,11 @@ fn s_16_the_grace_comes_from_the_options_the_pod_or_is_none() {
                 crate::world::MERGE,
                 body.as_bytes(),
             );
-            assert_eq!(answer.code, 200);
+            assert_eq!(response.code, 200);
         }
-        let answer = world.delete("Pod", "p", &options);
-        assert_eq!(answer.code, 200);
-        let meta = &answer.object().unwrap().meta;
+        let response = world.delete("Pod", "p", &options);
+        assert_eq!(response.code, 200);
+        let meta = &response.object().unwrap().meta;
         match expected {
             Some(seconds) => {
                 let (date, grace) = left(&world, "p");
@@ -85,8 +85,8 @@ fn s_14_a_pod_that_is_ending_only_ends_sooner() {
     assert_eq!(first.1, 30);
     for options in [policy("Orphan"), grace(30), grace(40)] {
         let before = world.server.revision();
-        let answer = world.delete("Pod", "p", &options);
-        assert_eq!((answer.code, world.server.revision()), (200, before));
+        let response = world.delete("Pod", "p", &options);
+        assert_eq!((response.code, world.server.revision()), (200, before));
         assert_eq!(world.finalizers("Pod", "p"), ["foregroundDeletion"]);
         assert_eq!(left(&world, "p"), first);
     }
@@ -105,9 +105,9 @@ fn s_14_a_pod_that_is_ending_only_ends_sooner() {
         grace_period_seconds: Some(0),
         ..policy("Background")
     };
-    let answer = world.delete("Pod", "p", &now);
+    let response = world.delete("Pod", "p", &now);
     assert!(world.get("Pod", "p").is_null());
-    assert!(answer.object().unwrap().meta.finalizers.is_empty());
+    assert!(response.object().unwrap().meta.finalizers.is_empty());
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn codes_become_the_errors_that_they_are_on_the_wire() {
 }
 
 #[test]
-fn a_refused_call_is_not_carried_out_and_a_lost_answer_was() {
+fn a_refused_call_is_not_carried_out_and_a_lost_response_was() {
     let secrets = resource("v1", "Secret");
     let rules = vec![
         Rule {

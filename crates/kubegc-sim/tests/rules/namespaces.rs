@@ -15,18 +15,18 @@ fn s_35_the_first_deletion_marks_and_a_namespace_is_removed_when_both_lists_are_
         texts(&world.get("Namespace", "ns")["spec"]["finalizers"]),
         ["kubernetes"]
     );
-    let answer = world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
-    assert_eq!(answer.code, 200);
+    let response = world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
+    assert_eq!(response.code, 200);
     let namespace = world.get("Namespace", "ns");
     assert_eq!(namespace["status"]["phase"], "Terminating");
     assert!(namespace["metadata"]["deletionTimestamp"].is_string());
     assert!(namespace["metadata"].get("deletionGracePeriodSeconds").is_none());
     let before = world.server.revision();
-    let answer = world.delete("Namespace", "ns", &policy("Orphan"));
-    assert!(answer.object().is_some() && world.server.revision() == before);
+    let response = world.delete("Namespace", "ns", &policy("Orphan"));
+    assert!(response.object().is_some() && world.server.revision() == before);
     let kind = world.kind("Namespace");
-    let answer = world.server.remove_namespace_finalizer(kind, "ns", "kubernetes");
-    assert_eq!(answer.code, 200);
+    let response = world.server.remove_namespace_finalizer(kind, "ns", "kubernetes");
+    assert_eq!(response.code, 200);
     assert!(world.get("Namespace", "ns").is_null());
 }
 
@@ -47,10 +47,10 @@ fn s_35_the_collectors_finalizers_on_a_namespace_follow_rules_of_their_own() {
     ] {
         let mut world = world();
         world.put("Namespace", "n", &stored);
-        let answer = world.delete("Namespace", "n", &options);
+        let response = world.delete("Namespace", "n", &options);
         let at = format!("{stored:?} {options:?}");
         assert_eq!(
-            answer.code,
+            response.code,
             if options.orphan_dependents == Some(false) {
                 202
             } else {
@@ -72,15 +72,15 @@ fn s_35_the_collectors_finalizers_on_a_namespace_follow_rules_of_their_own() {
 #[test]
 fn s_35_preconditions_on_namespaces_are_worded_by_the_storage() {
     let mut world = world();
-    let answer = world.delete("Namespace", "ns", &expecting(Some("other"), None));
-    assert_eq!(answer.code, 409);
-    assert!(message(&answer).starts_with(
+    let response = world.delete("Namespace", "ns", &expecting(Some("other"), None));
+    assert_eq!(response.code, 409);
+    assert!(message(&response).starts_with(
         "Operation cannot be fulfilled on namespaces \"ns\": Precondition failed: UID in precondition: other,"
     ));
     for name in ["default", "kube-system", "kube-public"] {
-        let answer = world.delete("Namespace", name, &DeleteOptionsSpec::default());
+        let response = world.delete("Namespace", name, &DeleteOptionsSpec::default());
         assert_eq!(
-            (answer.code, message(&answer)),
+            (response.code, message(&response)),
             (
                 403,
                 &*format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted")
@@ -122,13 +122,13 @@ fn s_36_nothing_is_created_in_a_namespace_that_ends_or_is_missing() {
     world.put("Secret", "held", &["x.dev/a"]);
     world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
     assert!(world.server.is_terminating("ns"));
-    let answer = world.create("ConfigMap", json!({"metadata": {"name": "late"}}));
-    assert_eq!(answer.code, 403);
+    let response = world.create("ConfigMap", json!({"metadata": {"name": "late"}}));
+    assert_eq!(response.code, 403);
     assert_eq!(
-        message(&answer),
+        message(&response),
         "configmaps \"late\" is forbidden: unable to create new content in namespace ns because it is being terminated"
     );
-    let cause = &answer.status().unwrap().causes()[0];
+    let cause = &response.status().unwrap().causes()[0];
     assert_eq!(
         (cause.reason, &*cause.field, &*cause.message),
         (
@@ -153,18 +153,18 @@ fn s_36_nothing_is_created_in_a_namespace_that_ends_or_is_missing() {
         200
     );
     let kind = world.kind("Secret");
-    let answer = world
+    let response = world
         .server
         .create_json(kind, "nowhere", json!({"metadata": {"name": "a"}}));
     assert_eq!(
-        (answer.code, message(&answer)),
+        (response.code, message(&response)),
         (404, "namespaces \"nowhere\" not found")
     );
     let mut open = open_world();
-    let answer = open
+    let response = open
         .server
         .create_json(kind, "nowhere", json!({"metadata": {"name": "a"}}));
-    assert_eq!(answer.code, 201);
+    assert_eq!(response.code, 201);
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn an_object_whose_namespace_no_longer_exists_can_be_updated_from_1_37_on() {
             .remove_namespace_finalizer(namespace, "ns", "kubernetes");
         assert_eq!(removed.code, 200);
         let label = json!({"metadata": {"labels": {"a": "b"}}});
-        let answer = world.patch("Secret", "left", MERGE, &label);
-        assert_eq!(answer.code, expected, "{version}");
+        let response = world.patch("Secret", "left", MERGE, &label);
+        assert_eq!(response.code, expected, "{version}");
         if expected == 404 {
-            assert_eq!(message(&answer), "namespaces \"ns\" not found");
+            assert_eq!(message(&response), "namespaces \"ns\" not found");
         }
         let deleted = world.delete("Secret", "left", &DeleteOptionsSpec::default());
         assert_eq!(deleted.code, 200, "{version}: a delete needs no namespace");
@@ -209,18 +209,18 @@ fn s_33_a_collection_is_deleted_one_by_one_with_the_same_options() {
     ]);
     let kind = world.kind("Secret");
     let picked: Selector = "name!=a".parse().unwrap();
-    let answer =
+    let response =
         world
             .server
             .delete_collection(kind, Some("ns"), &picked.clone().into(), &policy("Background"));
-    let names: Vec<&str> = answer.items().iter().map(|object| &*object.meta.name).collect();
-    assert_eq!((answer.code, names), (200, vec!["b", "c"]));
+    let names: Vec<&str> = response.items().iter().map(|object| &*object.meta.name).collect();
+    assert_eq!((response.code, names), (200, vec!["b", "c"]));
     assert!(!world.get("Secret", "a").is_null() && world.get("Secret", "c").is_null());
     assert_eq!(world.finalizers("Secret", "b"), ["x.dev/a"]);
-    let answer = world
+    let response = world
         .server
         .delete_collection(kind, None, &Filter::default(), &policy("Odd"));
-    assert_eq!(answer.code, 422);
+    assert_eq!(response.code, 422);
 }
 
 #[test]
@@ -229,17 +229,17 @@ fn s_34_preconditions_apply_to_each_and_the_first_refusal_ends_it() {
     let kind = world.kind("Secret");
     let everything = Filter::default();
     let options = expecting(Some("uid-a"), None);
-    let answer = world
+    let response = world
         .server
         .delete_collection(kind, Some("ns"), &everything, &options);
-    assert_eq!(answer.code, 409);
+    assert_eq!(response.code, 409);
     assert!(world.get("Secret", "a").is_null() && !world.get("Secret", "b").is_null());
     let namespaces = world.kind("Namespace");
-    let answer = world
+    let response = world
         .server
         .delete_collection(namespaces, None, &everything, &options);
     let can = world.server.catalog()[namespaces].verbs.delete_collection;
-    assert_eq!(answer.code == 405, !can);
+    assert_eq!(response.code == 405, !can);
 }
 
 #[test]

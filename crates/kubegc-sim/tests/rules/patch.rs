@@ -19,11 +19,11 @@ fn p_7_the_format_is_refused_before_the_object_is_read() {
         ("1.20.2", "Secret", "text/plain", "415: Unsupported Media Type"),
     ] {
         let mut world = world_of(version);
-        let answer = world.patch(kind, "missing", format, &json!("nonsense"));
-        assert_eq!((answer.code, message(&answer)), (415, expected));
+        let response = world.patch(kind, "missing", format, &json!("nonsense"));
+        assert_eq!((response.code, message(&response)), (415, expected));
     }
-    let answer = world().patch("Secret", "missing", STRATEGIC, &json!({}));
-    assert_eq!(answer.code, 404);
+    let response = world().patch("Secret", "missing", STRATEGIC, &json!({}));
+    assert_eq!(response.code, 404);
     let kind = world().kind("Secret");
     let mut world = world();
     world.put("Secret", "a", &[]);
@@ -90,8 +90,8 @@ fn p_9_references_are_merged_by_uid() {
         let mut world = secret_with(&live);
         let before = world.server.revision();
         let patch = json!({"metadata": {"uid": "uid-d", "ownerReferences": patch}});
-        let answer = world.patch("Secret", "d", STRATEGIC, &patch);
-        assert_eq!(answer.code, 200, "{live} + {patch}: {}", message(&answer));
+        let response = world.patch("Secret", "d", STRATEGIC, &patch);
+        assert_eq!(response.code, 200, "{live} + {patch}: {}", message(&response));
         let stored = world.get("Secret", "d")["metadata"]["ownerReferences"].clone();
         assert_eq!(stored, expected, "{live} + {patch}");
         let changed = world.server.revision() != before;
@@ -106,12 +106,12 @@ fn p_9_a_directive_without_a_list_becomes_a_reference_until_1_28() {
         let mut world = world_of(version);
         world.put("Secret", "d", &[]);
         let before = world.server.revision();
-        let answer = world.patch("Secret", "d", STRATEGIC, &patch);
-        assert_eq!(answer.code, code, "{version}");
+        let response = world.patch("Secret", "d", STRATEGIC, &patch);
+        assert_eq!(response.code, code, "{version}");
         assert_eq!(world.server.revision(), before);
         if code == 422 {
             for problem in ["version", "kind", "name"] {
-                assert!(message(&answer).contains(&format!("{problem} must not be empty")));
+                assert!(message(&response).contains(&format!("{problem} must not be empty")));
             }
         }
     }
@@ -122,11 +122,11 @@ fn p_8_the_uid_in_a_patch_guards_against_a_successor() {
     let mut world = secret_with(&owners(&["a"]));
     let patch =
         json!({"metadata": {"uid": "uid-x", "ownerReferences": [{"$patch": "delete", "uid": "uid-a"}]}});
-    let answer = world.patch("Secret", "d", STRATEGIC, &patch);
-    assert_eq!(answer.code, 422);
-    assert_eq!(answer.status().unwrap().causes().len(), 2);
+    let response = world.patch("Secret", "d", STRATEGIC, &patch);
+    assert_eq!(response.code, 422);
+    assert_eq!(response.status().unwrap().causes().len(), 2);
     assert_eq!(
-        message(&answer),
+        message(&response),
         r#"Secret "d" is invalid: metadata.uid: Invalid value: "uid-x": field is immutable"#
     );
 }
@@ -152,9 +152,9 @@ fn taints_have_no_key_to_merge_by_so_that_the_patch_replaces_them() {
     assert_eq!(made.code, 201, "{}", message(&made));
     let left = json!([taint("x.dev/b", "NoSchedule")]);
     let patch = json!({"spec": {"taints": left}}).to_string();
-    let answer = server.patch(nodes, "", "n", STRATEGIC, patch.as_bytes());
-    assert_eq!(answer.code, 200, "{}", message(&answer));
-    assert_eq!(answer.object().unwrap().at(&["spec", "taints"]), Some(&left));
+    let response = server.patch(nodes, "", "n", STRATEGIC, patch.as_bytes());
+    assert_eq!(response.code, 200, "{}", message(&response));
+    assert_eq!(response.object().unwrap().at(&["spec", "taints"]), Some(&left));
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn finalizers_and_labels_merge_strategically_as_sets_and_maps() {
     ] {
         let mut world = world();
         world.put("ConfigMap", "a", &["x.dev/a", "x.dev/b"]);
-        let answer = world.patch("ConfigMap", "a", STRATEGIC, &json!({"metadata": patch}));
-        assert_eq!(answer.code, 200, "{patch}: {}", message(&answer));
+        let response = world.patch("ConfigMap", "a", STRATEGIC, &json!({"metadata": patch}));
+        assert_eq!(response.code, 200, "{patch}: {}", message(&response));
         assert_eq!(world.finalizers("ConfigMap", "a"), finalizers, "{patch}");
     }
     let mut world = world();
@@ -229,9 +229,9 @@ fn equal_references_in_a_patch_are_dropped_after_admission() {
     let mut world = world();
     world.put("Child", "d", &[]);
     let patch = json!({"metadata": {"ownerReferences": [owner("a"), owner("a")]}});
-    let answer = world.patch("Child", "d", MERGE, &patch);
-    assert_eq!(answer.object().unwrap().meta.owner_references.len(), 1);
-    assert!(answer.warnings[0].contains("after mutating admission happens"));
+    let response = world.patch("Child", "d", MERGE, &patch);
+    assert_eq!(response.object().unwrap().meta.owner_references.len(), 1);
+    assert!(response.warnings[0].contains("after mutating admission happens"));
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn json_patches_work_on_the_whole_object() {
     assert_eq!(world.patch("Child", "d", JSON, &patch).code, 200);
     assert_eq!(world.finalizers("Child", "d"), ["x.dev/b"]);
     assert_eq!(world.get("Child", "d")["spec"]["size"], 2);
-    let answer = world.patch("Child", "d", JSON, &patch);
-    assert_eq!(answer.code, 422, "the test fails now, and nothing is applied");
-    let answer = world.patch("Child", "d", JSON, &json!({}));
-    assert_eq!(answer.code, 400);
+    let response = world.patch("Child", "d", JSON, &patch);
+    assert_eq!(response.code, 422, "the test fails now, and nothing is applied");
+    let response = world.patch("Child", "d", JSON, &json!({}));
+    assert_eq!(response.code, 400);
 }

@@ -92,13 +92,13 @@ proptest! {
         for (kind, name, request) in &requests {
             let before = world.server.revision();
             let stored = world.get(kind, name);
-            let answer = send(&mut world, kind, name, request);
+            let response = send(&mut world, kind, name, request);
             let events: Vec<u64> =
                 world.server.changes_since(before).map(|change| change.event.revision).collect();
             let expected: Vec<u64> = (before + 1..=world.server.revision()).collect();
             prop_assert_eq!(&events, &expected);
             prop_assert!(events.len() <= 2);
-            if !answer.is_success() {
+            if !response.is_success() {
                 prop_assert!(events.is_empty(), "a refusal changes nothing");
             }
             if events.is_empty() {
@@ -165,8 +165,8 @@ proptest! {
         }
         let mut two = one.clone();
         for (kind, name, request) in &requests[split..] {
-            let answers = [&mut one, &mut two].map(|world| send(world, kind, name, request));
-            prop_assert_eq!(&answers[0], &answers[1]);
+            let responses = [&mut one, &mut two].map(|world| send(world, kind, name, request));
+            prop_assert_eq!(&responses[0], &responses[1]);
         }
     }
 
@@ -192,11 +192,11 @@ proptest! {
             _ => return Ok(()),
         };
         let mut long = short.clone();
-        let answer = short.patch(kind, "a", format, &patch);
+        let response = short.patch(kind, "a", format, &patch);
         // A field that changes nothing, and that the short way does not know.
         patch["metadata"]["labels"] = json!({});
         let expected = long.patch(kind, "a", format, &patch);
-        prop_assert_eq!(answer, expected);
+        prop_assert_eq!(response, expected);
         prop_assert_eq!(short.get(kind, "a"), long.get(kind, "a"));
     }
 
@@ -206,7 +206,7 @@ proptest! {
         let mut world = world();
         world.put("Secret", "a", &["x.dev/a"]);
         let kind = world.kind("Secret");
-        let answer = world.server.patch(kind, "ns", "a", format, &body);
-        prop_assert!((200..=500).contains(&answer.code));
+        let response = world.server.patch(kind, "ns", "a", format, &body);
+        prop_assert!((200..=500).contains(&response.code));
     }
 }

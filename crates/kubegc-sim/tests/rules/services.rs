@@ -41,10 +41,14 @@ fn up_to_1_22_a_held_service_loses_its_endpoints_from_1_23_on_when_it_is_removed
     for (version, keeps) in [("1.22.0", false), ("1.23.0", true)] {
         for options in [policy("Foreground"), policy("Orphan"), orphan_dependents(false)] {
             let mut world = cluster(version, &["x.dev/hold"]);
-            let answer = world.delete("Service", "web", &options);
+            let response = world.delete("Service", "web", &options);
             let accepted = keeps && options.orphan_dependents.is_some();
-            assert_eq!(answer.code, if accepted { 202 } else { 200 });
-            assert_eq!(matches!(answer.body, ResponseBody::Object(_)), keeps, "{version}");
+            assert_eq!(response.code, if accepted { 202 } else { 200 });
+            assert_eq!(
+                matches!(response.body, ResponseBody::Object(_)),
+                keeps,
+                "{version}"
+            );
             assert_eq!(left(&world), (true, keeps), "{version}");
             if !keeps {
                 // The endpoints controller creates them anew, and no later removal takes them.
@@ -68,8 +72,8 @@ fn held_endpoints_are_terminating_and_missing_ones_are_no_error() {
         assert!(endpoints["metadata"]["deletionTimestamp"].is_string());
         assert_eq!(world.finalizers("Endpoints", "web"), ["x.dev/hold"]);
         world.put("Service", "bare", &[]);
-        let answer = world.delete("Service", "bare", &policy("Background"));
-        assert_eq!(answer.code, 200);
+        let response = world.delete("Service", "bare", &policy("Background"));
+        assert_eq!(response.code, 200);
     }
 }
 
@@ -93,9 +97,9 @@ fn deletecollection_deletes_the_endpoints_of_each_service() {
     let services = world.kind("Service");
     let options = DeleteOptionsSpec::default();
     let everything = Filter::default();
-    let answer = world
+    let response = world
         .server
         .delete_collection(services, Some("ns"), &everything, &options);
-    assert_eq!(answer.code, 200);
+    assert_eq!(response.code, 200);
     assert_eq!(left(&world), (false, false));
 }

@@ -53,7 +53,7 @@ fn a_subresource_that_a_kind_does_not_have_is_no_url() {
     ] {
         let id = world.kind(kind);
         let object = json!({"metadata": {"name": "a"}});
-        let answers = [
+        let responses = [
             world.server.read_subresource(id, "ns", "a", subresource),
             world
                 .server
@@ -62,16 +62,16 @@ fn a_subresource_that_a_kind_does_not_have_is_no_url() {
                 .server
                 .patch_subresource(id, "ns", "a", subresource, MERGE, b"{}"),
         ];
-        for answer in answers {
-            assert_eq!(answer.code, code, "{kind}/{subresource}");
+        for response in responses {
+            assert_eq!(response.code, code, "{kind}/{subresource}");
         }
     }
     let pods = world.kind("Pod");
     for (subresource, code) in [("status", 405), ("odd", 404)] {
-        let answer = world
+        let response = world
             .server
             .create_subresource(pods, "ns", "a", subresource, json!({}));
-        assert_eq!(answer.code, code);
+        assert_eq!(response.code, code);
     }
 }
 
@@ -85,8 +85,8 @@ fn a_status_is_put_and_read_alone() {
     let kind = world.kind("Deployment");
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
         "spec": {"replicas": 9}, "status": {"readyReplicas": 1}});
-    let answer = world.server.update_subresource(kind, "ns", "a", "status", object);
-    assert_eq!(answer.code, 200);
+    let response = world.server.update_subresource(kind, "ns", "a", "status", object);
+    assert_eq!(response.code, 200);
     let stored = world.server.read_subresource(kind, "ns", "a", "status");
     let stored = stored.object().unwrap();
     assert_eq!(stored.at(&["spec", "replicas"]), Some(&json!(1)));
@@ -126,8 +126,8 @@ fn a_scale_shows_the_numbers_and_the_selector() {
         let mut world = world();
         world.put_json(kind, json!({"metadata": {"name": "a"}, "spec": spec}));
         let id = world.kind(kind);
-        let answer = world.server.read_subresource(id, "ns", "a", "scale");
-        let shown = answer.virtual_object().unwrap();
+        let response = world.server.read_subresource(id, "ns", "a", "scale");
+        let shown = response.virtual_object().unwrap();
         assert_eq!(
             (&shown["apiVersion"], &shown["kind"]),
             (&json!("autoscaling/v1"), &json!("Scale"))
@@ -145,38 +145,38 @@ fn a_scale_is_written_to_the_object() {
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}),
     );
     let kind = world.kind("Deployment");
-    let shown = |answer: &Response| {
-        answer
+    let shown = |response: &Response| {
+        response
             .virtual_object()
             .map(|scale| scale["spec"]["replicas"].clone())
     };
     let mut scale = shown_scale(&world, kind);
     scale["spec"]["replicas"] = 2.into();
-    let answer = world
+    let response = world
         .server
         .update_subresource(kind, "ns", "a", "scale", scale.clone());
-    assert_eq!((answer.code, shown(&answer)), (200, Some(json!(2))));
+    assert_eq!((response.code, shown(&response)), (200, Some(json!(2))));
     let stored = world.get("Deployment", "a");
     assert_eq!(
         (&stored["spec"]["replicas"], &stored["metadata"]["generation"]),
         (&json!(2), &json!(2))
     );
     // The version is that of the first write.
-    let answer = world
+    let response = world
         .server
         .update_subresource(kind, "ns", "a", "scale", scale.clone());
-    assert_eq!(answer.code, 409);
+    assert_eq!(response.code, 409);
     let revision = world.server.revision();
-    let answer =
+    let response =
         world
             .server
             .patch_subresource(kind, "ns", "a", "scale", MERGE, br#"{"spec":{"replicas":2}}"#);
-    assert_eq!((answer.code, world.server.revision()), (200, revision));
+    assert_eq!((response.code, world.server.revision()), (200, revision));
     let patch = br#"[{"op":"replace","path":"/spec/replicas","value":5}]"#;
-    let answer = world
+    let response = world
         .server
         .patch_subresource(kind, "ns", "a", "scale", JSON, patch);
-    assert_eq!(shown(&answer), Some(json!(5)));
+    assert_eq!(shown(&response), Some(json!(5)));
     for (change, code, expected) in [
         (
             json!({"spec": {"replicas": -1}}),
@@ -206,16 +206,16 @@ fn a_scale_is_written_to_the_object() {
         ),
     ] {
         let body = change.to_string();
-        let answer = world
+        let response = world
             .server
             .patch_subresource(kind, "ns", "a", "scale", MERGE, body.as_bytes());
-        assert_eq!((answer.code, message(&answer)), (code, expected));
+        assert_eq!((response.code, message(&response)), (code, expected));
     }
 }
 
 fn shown_scale(world: &World, kind: kubegc_core::KindId) -> Value {
-    let answer = world.server.read_subresource(kind, "ns", "a", "scale");
-    answer.virtual_object().unwrap().clone()
+    let response = world.server.read_subresource(kind, "ns", "a", "scale");
+    response.virtual_object().unwrap().clone()
 }
 
 #[test]
@@ -263,9 +263,9 @@ fn a_definition_says_where_the_scale_is() {
     assert_eq!(stored.at(&["spec"]), Some(&json!({"size": 4})));
     let object = json!({"metadata": {"name": "b"}});
     world.server.create_json(kind, "ns", object);
-    let answer = world.server.read_subresource(kind, "ns", "b", "scale");
+    let response = world.server.read_subresource(kind, "ns", "b", "scale");
     assert_eq!(
-        message(&answer),
+        message(&response),
         "Internal error occurred: the spec replicas field \".spec.size\" does not exist"
     );
 }
@@ -294,8 +294,8 @@ fn a_path_to_the_scale_is_bounded() {
         let object = json!({"metadata": {"name": "a"}});
         assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
         let scale = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2}});
-        let answer = world.server.update_subresource(kind, "ns", "a", "scale", scale);
-        assert_eq!(answer.code, code, "{} bytes", path.len());
+        let response = world.server.update_subresource(kind, "ns", "a", "scale", scale);
+        assert_eq!(response.code, code, "{} bytes", path.len());
     }
 }
 
@@ -336,13 +336,13 @@ fn an_eviction_deletes_as_its_options_say() {
     ] {
         let mut world = world();
         running_pod(&mut world, &json!({}));
-        let answer = evict(
+        let response = evict(
             &mut world,
             &json!({"metadata": {"name": "a"}, "deleteOptions": options}),
         );
-        assert_eq!(answer.code, code, "{options}: {}", message(&answer));
+        assert_eq!(response.code, code, "{options}: {}", message(&response));
         if code == 201 {
-            let shown = answer.status().unwrap().to_json();
+            let shown = response.status().unwrap().to_json();
             assert_eq!(
                 (&shown["status"], &shown["code"]),
                 (&json!("Success"), &json!(201))
@@ -358,9 +358,9 @@ fn an_eviction_deletes_as_its_options_say() {
     }
     let mut world = world();
     running_pod(&mut world, &json!({}));
-    let answer = evict(&mut world, &json!({"metadata": {"name": "b"}}));
+    let response = evict(&mut world, &json!({"metadata": {"name": "b"}}));
     assert_eq!(
-        message(&answer),
+        message(&response),
         "name in URL does not match name in Eviction object"
     );
     assert_eq!(
@@ -405,9 +405,9 @@ fn a_budget_without_room_stops_an_eviction() {
         world
             .server
             .patch_subresource(budgets, "ns", "b", "status", MERGE, body.as_bytes());
-        let answer = evict(&mut world, &json!({"metadata": {"name": "a"}}));
-        assert_eq!(answer.code, code, "{selector} {status}");
-        let causes = answer.status().unwrap().causes();
+        let response = evict(&mut world, &json!({"metadata": {"name": "a"}}));
+        assert_eq!(response.code, code, "{selector} {status}");
+        let causes = response.status().unwrap().causes();
         assert_eq!(causes.first().map_or("", |cause| &*cause.message), cause);
         let deleting = world.get("Pod", "a")["metadata"]
             .get("deletionTimestamp")
@@ -415,7 +415,7 @@ fn a_budget_without_room_stops_an_eviction() {
         assert_eq!(deleting, code == 201);
         if code == 429 {
             assert_eq!(
-                message(&answer),
+                message(&response),
                 "Cannot evict pod as it would violate the pod's disruption budget."
             );
         } else if status["disruptionsAllowed"] == 1 {
@@ -432,9 +432,9 @@ fn a_budget_without_room_stops_an_eviction() {
             json!({"metadata": {"name": name}, "spec": {"selector": {}}}),
         );
     }
-    let answer = evict(&mut world, &json!({"metadata": {"name": "a"}}));
-    assert_eq!(answer.code, 500);
-    assert!(message(&answer).contains("more than one PodDisruptionBudget"));
+    let response = evict(&mut world, &json!({"metadata": {"name": "a"}}));
+    assert_eq!(response.code, 500);
+    assert!(message(&response).contains("more than one PodDisruptionBudget"));
     // A pod that does not run needs nobody's leave.
     let pods = world.kind("Pod");
     world.server.patch_subresource(
@@ -524,10 +524,10 @@ fn a_part_that_is_written_leaves_the_others_alone() {
         let id = world.kind(kind);
         let before = world.get(kind, "a");
         let namespace = world.namespace(kind);
-        let answer = world
+        let response = world
             .server
             .update_subresource(id, namespace, "a", subresource, sent.clone());
-        assert_eq!(answer.code, 200, "{}", message(&answer));
+        assert_eq!(response.code, 200, "{}", message(&response));
         let mut after = world.get(kind, "a");
         assert_eq!(after.pointer(path), Some(&expected));
         // With that put back, all is as it was.
@@ -554,9 +554,9 @@ fn a_part_that_is_written_leaves_the_others_alone() {
         assert_eq!(after, expected, "{subresource}");
         let mut stale = sent.clone();
         stale["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
-        let answer = world
+        let response = world
             .server
             .update_subresource(id, namespace, "a", subresource, stale);
-        assert_eq!(answer.code, 409);
+        assert_eq!(response.code, 409);
     }
 }

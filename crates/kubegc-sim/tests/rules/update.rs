@@ -22,9 +22,9 @@ fn s_20_taking_the_last_finalizer_off_a_deleting_object_removes_it_unstored() {
             object["metadata"]["finalizers"] = json!([]);
             object["metadata"]["labels"] = json!({"last": "words"});
         });
-        let answer = world.update(kind, "a", object);
-        let answered = answer.object().unwrap();
-        assert_eq!(answer.code, 200);
+        let response = world.update(kind, "a", object);
+        let answered = response.object().unwrap();
+        assert_eq!(response.code, 200);
         assert!(answered.meta.finalizers.is_empty() && answered.meta.labels.len() == 1);
         assert!(world.get(kind, "a").is_null());
         let events: Vec<_> = world
@@ -84,15 +84,15 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
             let mut world = world();
             world.put(kind, "a", &["x.dev/a", "x.dev/b"]);
             let patch = json!({"metadata": {"finalizers": finalizers}});
-            let answer = world.clone().patch(kind, "a", MERGE, &patch);
-            assert_eq!(answer.code, 200, "free as long as nobody deletes it");
+            let response = world.clone().patch(kind, "a", MERGE, &patch);
+            assert_eq!(response.code, 200, "free as long as nobody deletes it");
             world.delete(kind, "a", &policy("Background"));
-            let answer = world.patch(kind, "a", MERGE, &patch);
+            let response = world.patch(kind, "a", MERGE, &patch);
             match &problem {
-                None => assert_eq!(answer.code, 200, "{finalizers}"),
+                None => assert_eq!(response.code, 200, "{finalizers}"),
                 Some(problem) => {
-                    assert_eq!(answer.code, 422);
-                    let causes = answer.status().unwrap().causes();
+                    assert_eq!(response.code, 422);
+                    let causes = response.status().unwrap().causes();
                     assert_eq!(
                         causes.len(),
                         2,
@@ -100,7 +100,7 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
                     );
                     assert!(causes.iter().all(|cause| cause.message == *problem));
                     assert_eq!(
-                        message(&answer).matches("no new finalizers").count(),
+                        message(&response).matches("no new finalizers").count(),
                         1,
                         "and told once"
                     );
@@ -152,12 +152,12 @@ fn problems_are_found_once_by_each_layer() {
     ] {
         let mut world = world();
         world.put(kind, "a", &[]);
-        let answer = world.patch(kind, "a", MERGE, &json!({"metadata": patch}));
-        assert_eq!(answer.code, 422);
-        let found = answer.status().unwrap().causes();
+        let response = world.patch(kind, "a", MERGE, &json!({"metadata": patch}));
+        assert_eq!(response.code, 422);
+        let found = response.status().unwrap().causes();
         assert_eq!(found.len(), causes, "{kind} {patch}");
         // Texts that print the pointers of a custom resource differ each time.
-        let times = message(&answer).matches(&found[0].message).count();
+        let times = message(&response).matches(&found[0].message).count();
         assert_eq!(times, told, "{kind} {patch}");
     }
 }
@@ -174,8 +174,8 @@ fn s_23_what_is_the_servers_is_kept_or_defended() {
         object["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
         object["metadata"]["generation"] = 99.into();
     });
-    let answer = world.update("Child", "a", object);
-    assert_eq!(answer.code, 200);
+    let response = world.update("Child", "a", object);
+    assert_eq!(response.code, 200);
     assert_eq!(
         world.get("Child", "a"),
         stored,
@@ -184,9 +184,9 @@ fn s_23_what_is_the_servers_is_kept_or_defended() {
     let object = edited(&world, "Child", |object| {
         object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
     });
-    let answer = world.update("Child", "a", object);
+    let response = world.update("Child", "a", object);
     assert_eq!(
-        message(&answer),
+        message(&response),
         r#"Child.test.dev "a" is invalid: metadata.deletionTimestamp: Invalid value: 2001-01-01 00:00:00 +0000 UTC: field is immutable"#
     );
     world.delete("Child", "a", &policy("Background"));
@@ -237,9 +237,9 @@ fn s_24_a_foreign_uid_is_a_conflict_for_put_and_invalid_for_patch() {
     let object = edited(&world, "ConfigMap", |object| {
         object["metadata"]["uid"] = "other".into();
     });
-    let answer = world.update("ConfigMap", "a", object);
+    let response = world.update("ConfigMap", "a", object);
     assert_eq!(
-        (answer.code, message(&answer)),
+        (response.code, message(&response)),
         (
             409,
             "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, \
@@ -247,9 +247,9 @@ fn s_24_a_foreign_uid_is_a_conflict_for_put_and_invalid_for_patch() {
              UID in precondition: other, UID in object meta: uid-a"
         )
     );
-    let answer = world.patch("ConfigMap", "a", MERGE, &json!({"metadata": {"uid": "other"}}));
+    let response = world.patch("ConfigMap", "a", MERGE, &json!({"metadata": {"uid": "other"}}));
     assert_eq!(
-        (answer.code, message(&answer)),
+        (response.code, message(&response)),
         (
             422,
             r#"ConfigMap "a" is invalid: metadata.uid: Invalid value: "other": field is immutable"#
@@ -271,10 +271,10 @@ fn s_25_a_stale_version_is_a_conflict_and_none_depends_on_the_kind() {
         world.put(kind, "a", &[]);
         let stale = world.get(kind, "a");
         world.patch(kind, "a", MERGE, &json!({"metadata": {"labels": {"a": "b"}}}));
-        let answer = world.update(kind, "a", stale.clone());
-        assert_eq!(answer.code, 409);
+        let response = world.update(kind, "a", stale.clone());
+        assert_eq!(response.code, 409);
         assert_eq!(
-            message(&answer),
+            message(&response),
             format!(
                 "Operation cannot be fulfilled on {subject} \"a\": the object has been modified; please apply your \
                  changes to the latest version and try again"
@@ -285,11 +285,11 @@ fn s_25_a_stale_version_is_a_conflict_and_none_depends_on_the_kind() {
             .as_object_mut()
             .unwrap()
             .remove("resourceVersion");
-        let answer = world.update(kind, "a", unversioned);
-        assert_eq!(answer.code, code, "{}", message(&answer));
+        let response = world.update(kind, "a", unversioned);
+        assert_eq!(response.code, code, "{}", message(&response));
         if code == 422 {
             assert!(
-                message(&answer).ends_with(
+                message(&response).ends_with(
                     "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
                 )
             );
@@ -340,7 +340,7 @@ fn s_32_the_status_of_a_pod_leaves_references_and_spec_alone() {
         json!({"metadata": {"name": "a", "ownerReferences": [owner("o")]}, "spec": {"nodeName": "n"}}),
     );
     let patch = json!({"metadata": {"ownerReferences": null}, "spec": {"nodeName": "m"}, "status": {"phase": "Running"}});
-    let answer = world.server.patch_subresource(
+    let response = world.server.patch_subresource(
         world.kind("Pod"),
         "ns",
         "a",
@@ -348,13 +348,13 @@ fn s_32_the_status_of_a_pod_leaves_references_and_spec_alone() {
         MERGE,
         patch.to_string().as_bytes(),
     );
-    assert_eq!(answer.code, 200);
+    assert_eq!(response.code, 200);
     let pod = world.get("Pod", "a");
     assert_eq!(pod["metadata"]["ownerReferences"], json!([owner("o")]));
     assert_eq!(pod["spec"]["nodeName"], "n");
     assert_eq!(pod["status"]["phase"], "Running");
-    let answer = world.patch("Pod", "a", MERGE, &json!({"status": {"phase": "Failed"}}));
-    assert_eq!(answer.code, 200);
+    let response = world.patch("Pod", "a", MERGE, &json!({"status": {"phase": "Failed"}}));
+    assert_eq!(response.code, 200);
     assert_eq!(
         world.get("Pod", "a")["status"]["phase"],
         "Running",
@@ -376,7 +376,7 @@ fn the_url_names_the_object() {
             "the namespace of the object (other) does not match the namespace on the request (ns)",
         ),
     ] {
-        let answer = world.patch("ConfigMap", "a", MERGE, &patch);
-        assert_eq!((answer.code, message(&answer)), (400, expected));
+        let response = world.patch("ConfigMap", "a", MERGE, &patch);
+        assert_eq!((response.code, message(&response)), (400, expected));
     }
 }

@@ -9,8 +9,8 @@ fn s_6_a_version_precondition_is_ignored_before_1_14() {
     for (version, code) in [("1.13.0", 200), ("1.14.0", 409), ("1.20.2", 409)] {
         let mut world = world_of(version);
         world.put("Secret", "a", &[]);
-        let answer = world.delete("Secret", "a", &expecting(None, Some("7")));
-        assert_eq!(answer.code, code, "{version}");
+        let response = world.delete("Secret", "a", &expecting(None, Some("7")));
+        assert_eq!(response.code, code, "{version}");
     }
 }
 
@@ -25,8 +25,8 @@ fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
         let mut world = world_of(version);
         world.put("Pod", "a", &[]);
         let current = world.get("Pod", "a")["metadata"]["resourceVersion"].clone();
-        let answer = world.delete("Pod", "a", &expecting(None, current.as_str()));
-        assert_eq!(answer.code, code, "{version}");
+        let response = world.delete("Pod", "a", &expecting(None, current.as_str()));
+        assert_eq!(response.code, code, "{version}");
         assert_eq!(world.get("Pod", "a").is_null(), gone, "{version}");
     }
 }
@@ -39,21 +39,48 @@ fn s_6_a_version_precondition_fails_where_only_the_collectors_finalizer_is_dropp
         let mut world = world_of(version);
         world.put("Secret", "a", &["orphan"]);
         let current = world.get("Secret", "a")["metadata"]["resourceVersion"].clone();
-        let answer = world.delete("Secret", "a", &expecting(None, current.as_str()));
-        assert_eq!(answer.code, code, "{version}");
+        let response = world.delete("Secret", "a", &expecting(None, current.as_str()));
+        assert_eq!(response.code, code, "{version}");
     }
 }
 
 #[test]
-fn s_27_the_answer_shows_the_deletions_revision_only_in_newer_releases() {
+fn s_27_the_response_shows_the_deletions_revision_only_in_newer_releases() {
     for (version, deletion) in [("1.20.2", false), ("1.30.0", true)] {
         let mut world = world_of(version);
         world.put("ServiceAccount", "a", &[]);
-        let answer = world.delete("ServiceAccount", "a", &policy("Background"));
-        let shown = answer.object().unwrap().meta.resource_version.as_str().to_owned();
+        let response = world.delete("ServiceAccount", "a", &policy("Background"));
+        let shown = response
+            .object()
+            .unwrap()
+            .meta
+            .resource_version
+            .as_str()
+            .to_owned();
         let revision = world.server.revision();
         let expected = if deletion { revision } else { revision - 1 };
         assert_eq!(shown, expected.to_string(), "{version}");
+    }
+}
+
+/// A `Status` in the response to a finished deletion has no version before 1.38.
+#[test]
+fn s_27_the_status_of_a_deletion_has_its_revision_from_1_38_on() {
+    for (version, has_version) in [("1.20.2", false), ("1.37.0", false), ("1.38.0", true)] {
+        let mut world = world_of(version);
+        world.put("ConfigMap", "a", &[]);
+        let response = world.delete("ConfigMap", "a", &policy("Background"));
+        let expected = if has_version {
+            json!({"resourceVersion": world.server.revision().to_string()})
+        } else {
+            json!({})
+        };
+        let status = response.status().unwrap();
+        assert_eq!(
+            (response.code, &status.to_json()["metadata"]),
+            (200, &expected),
+            "{version}"
+        );
     }
 }
 

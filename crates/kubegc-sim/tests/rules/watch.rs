@@ -209,8 +209,8 @@ fn worlds_part_when_one_of_them_changes() {
     assert!(two.get("Child", "b").is_null());
     let (mut three, mut four) = (one.clone(), one.clone());
     for world in [&mut three, &mut four] {
-        let answer = world.create("Secret", json!({"metadata": {"name": "c"}}));
-        assert_eq!(answer.code, 201);
+        let response = world.create("Secret", json!({"metadata": {"name": "c"}}));
+        assert_eq!(response.code, 201);
     }
     assert_eq!(
         three.get("Secret", "c"),
@@ -229,8 +229,8 @@ fn lists_are_ordered_and_selected() {
     }
     let names = |namespace: Option<&str>, selector: &str| -> Vec<String> {
         let selector = selector.parse().unwrap();
-        let answer = world.server.list(kind, namespace, &selector);
-        let items = answer.items().iter();
+        let response = world.server.list(kind, namespace, &selector);
+        let items = response.items().iter();
         items
             .map(|object| format!("{}/{}", object.meta.namespace, object.meta.name))
             .collect()

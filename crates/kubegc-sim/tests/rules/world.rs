@@ -84,8 +84,8 @@ impl World {
         let object = Manifest::read(object).unwrap().object;
         let uid = Uid::new(&format!("uid-{}", object.meta.name));
         let (id, namespace) = (self.kind(kind), self.namespace(kind));
-        let answer = self.server.create_with_uid(id, namespace, object, uid);
-        assert_eq!(answer.code, 201, "{:?}", answer.body);
+        let response = self.server.create_with_uid(id, namespace, object, uid);
+        assert_eq!(response.code, 201, "{:?}", response.body);
     }
 
     pub(crate) fn delete(&mut self, kind: &str, name: &str, options: &DeleteOptionsSpec) -> Response {
@@ -257,8 +257,8 @@ pub(crate) fn served(world: &World, api_version: &str, kind: &str) -> KindId {
     world.server.catalog().mapping(api_version, kind).unwrap()
 }
 
-pub(crate) fn message(answer: &Response) -> &str {
-    answer.status().map_or("", |status| &status.message)
+pub(crate) fn message(response: &Response) -> &str {
+    response.status().map_or("", |status| &status.message)
 }
 
 /// A reference to an owner with the uid `uid-<name>`.

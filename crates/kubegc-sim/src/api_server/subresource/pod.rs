@@ -66,14 +66,14 @@ impl ApiServer {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
         // The deletion itself runs no admission.
-        let (answer, _) =
+        let (response, _) =
             self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
         // The response does not contain the pod.
         let status = status::created();
         Ok(Response {
             code: status.code,
             body: ResponseBody::Status(status),
-            warnings: answer.warnings,
+            warnings: response.warnings,
         })
     }
 

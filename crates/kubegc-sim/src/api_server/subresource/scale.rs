@@ -161,8 +161,8 @@ impl ApiServer {
         }
         let mut whole = whole.to_json(resource);
         whole["metadata"] = Value::Object(metadata);
-        let answer = self.try_apply(kind, namespace, name, Part::Scale, whole, options)?;
-        paths.answer(answer)
+        let response = self.try_apply(kind, namespace, name, Part::Scale, whole, options)?;
+        paths.response(response)
     }
 
     fn write_scale(
@@ -199,7 +199,7 @@ impl ApiServer {
         }
         let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
         self.finish(&written);
-        paths.answer(Response::ok(written.object))
+        paths.response(Response::ok(written.object))
     }
 }
 
@@ -258,10 +258,10 @@ impl Paths {
     }
 
     /// Converts a response with the object to one with its scale.
-    fn answer(&self, answer: Response) -> Result<Response, Refusal> {
-        match answer.object() {
-            Some(object) => Ok(Response::of_virtual(self.show(object)?).with(answer.warnings)),
-            None => Ok(answer),
+    fn response(&self, response: Response) -> Result<Response, Refusal> {
+        match response.object() {
+            Some(object) => Ok(Response::of_virtual(self.show(object)?).with(response.warnings)),
+            None => Ok(response),
         }
     }
 }
