@@ -53,8 +53,8 @@ pub fn in_words(action: &NodeAction) -> String {
         NodeAction::Sandbox(sandbox::Action::Remove { sandbox, reason }) => {
             format!("sandbox of {}: {reason}", sandbox.pod.name)
         }
-        NodeAction::Log(log::Action::RemoveDirectory { entry, gone, .. }) => {
-            format!("log directory {entry}: its pod is {}", gone.as_str())
+        NodeAction::Log(log::Action::RemoveDirectory { entry, end, .. }) => {
+            format!("log directory {entry}: its pod is {}", end.as_str())
         }
         NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
             format!("link {path}")

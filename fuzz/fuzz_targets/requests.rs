@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 use kubegc_core::{Catalog, Timestamp};
 use kubegc_fuzz::Choices;
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_testkit::http::{Answer, Watch, WatchStep, answer, read_call};
+use kubegc_testkit::http::{ApiResponse, Watch, WatchStep, read_call, respond};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -174,7 +174,7 @@ static SERVERS: LazyLock<Vec<ApiServer>> = LazyLock::new(|| {
             let request = Request::post(url).body(Bytes::from_static(body.as_bytes()));
             let request = request.expect("a valid request");
             let call = read_call(&server, &request);
-            let _created = answer(&mut server, &call, &request);
+            let _created = respond(&mut server, &call, &request);
         }
         server
     };
@@ -194,18 +194,18 @@ fuzz_target!(|data: &[u8]| {
         };
         let before = server.revision();
         let call = read_call(&server, &request);
-        let answer = answer(&mut server, &call, &request);
+        let response = respond(&mut server, &call, &request);
         if call.dry_run || !call.verb.is_write() {
             assert_eq!(server.revision(), before, "{call}");
         }
-        match answer {
-            Answer::Whole(response) => {
+        match response {
+            ApiResponse::Whole(response) => {
                 inspect(&response);
             }
-            Answer::Node(node) => {
+            ApiResponse::Node(node) => {
                 inspect(&node.unreachable());
             }
-            Answer::Stream { head, watch } => {
+            ApiResponse::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);
                 watches.push(watch);
             }

@@ -15,7 +15,7 @@ use crate::image::Records;
 pub enum Unlisted {
     /// It was not requested.
     #[error("not listed")]
-    NotAsked,
+    NotRequested,
     /// The request failed.
     #[error(transparent)]
     Failed(#[from] RuntimeError),
@@ -62,14 +62,14 @@ pub struct Inventory {
 impl Default for Inventory {
     fn default() -> Self {
         Self {
-            containers: Err(Unlisted::NotAsked),
-            sandboxes: Err(Unlisted::NotAsked),
-            images: Err(Unlisted::NotAsked),
-            image_volumes: Err(Unlisted::NotAsked),
+            containers: Err(Unlisted::NotRequested),
+            sandboxes: Err(Unlisted::NotRequested),
+            images: Err(Unlisted::NotRequested),
+            image_volumes: Err(Unlisted::NotRequested),
             sandbox_image: None,
-            image_file_system: Err(Unlisted::NotAsked),
-            log_entries: Err(Unlisted::NotAsked),
-            log_links: Err(Unlisted::NotAsked),
+            image_file_system: Err(Unlisted::NotRequested),
+            log_entries: Err(Unlisted::NotRequested),
+            log_links: Err(Unlisted::NotRequested),
             pods: Pods::default(),
             image_records: Records::default(),
             images_watched_since: Timestamp::from_nanos(i64::MAX),

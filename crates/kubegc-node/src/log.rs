@@ -105,7 +105,7 @@ pub enum Action {
         /// Its name.
         entry: Arc<str>,
         /// The reason why its content can be removed.
-        gone: PodEnd,
+        end: PodEnd,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
     ResolveLink {
@@ -202,8 +202,7 @@ pub enum Reason {
 }
 
 /// [N2.41](crate::rules#n2-41) and [N2.43](crate::rules#n2-43): the uid at the end of a directory name.
-#[must_use]
-pub fn uid_of(entry: &str) -> Uid {
+fn uid_of(entry: &str) -> Uid {
     Uid::new(entry.rsplit_once('_').map_or(entry, |(_, uid)| uid))
 }
 
@@ -211,7 +210,7 @@ pub fn uid_of(entry: &str) -> Uid {
 ///
 /// # Errors
 /// The last part after a `-` does not end with `.log`, or what remains is too short.
-pub fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
+fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
     let last = path.rsplit_once('-').map_or(&**path, |(_, last)| last);
     let Some(id) = last.strip_suffix(SUFFIX) else {
         return Err(NoContainer::NoSuffix {
@@ -288,10 +287,10 @@ impl Policy {
                 Reason::SourcesNotReady
             } else {
                 match content_removable(&inventory.pods, &uid_of(entry), &self.semantics) {
-                    Some(gone) => {
+                    Some(end) => {
                         plan.actions.push(Action::RemoveDirectory {
                             entry: Arc::clone(entry),
-                            gone,
+                            end,
                         });
                         continue;
                     }
@@ -366,6 +365,28 @@ impl fmt::Display for Reason {
             Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
             Self::EmptyStatus => f.write_str("dangles, and the status of its container is empty"),
             Self::Unlisted(why) => write!(f, "the log files are unknown: {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uid_of;
+
+    #[test]
+    fn n2_41_n2_43_the_uid_follows_the_last_underscore() {
+        for (entry, uid) in [
+            ("shop_web_123", "123"),
+            ("123", "123"),
+            ("abc", "abc"),
+            ("a_b_", ""),
+            ("_", ""),
+            ("", ""),
+            ("a_b_c_d", "d"),
+            ("a-b-c", "a-b-c"),
+            ("shop_web_123.tar", "123.tar"),
+        ] {
+            assert_eq!(uid_of(entry).text().as_str(), uid, "{entry}");
         }
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn n2_61_unknown_pods_wait_for_the_first_comparison() {
         let old = Semantics::new("1.20.2".parse().unwrap_or(kubegc_core::KubernetesVersion::LATEST));
-        for (sources_ready, synced, new_gone, old_gone) in [
+        for (sources_ready, synced, new_removable, old_removable) in [
             (false, false, false, false),
             (true, false, false, true),
             (false, true, true, true),
@@ -133,8 +133,11 @@ mod tests {
                 sources_ready,
                 synced,
             };
-            let gone = |semantics| content_removable(&pods, &Uid::new("p"), semantics).is_some();
-            assert_eq!((gone(&Semantics::default()), gone(&old)), (new_gone, old_gone));
+            let removable = |semantics| content_removable(&pods, &Uid::new("p"), semantics).is_some();
+            assert_eq!(
+                (removable(&Semantics::default()), removable(&old)),
+                (new_removable, old_removable)
+            );
         }
     }
 }

@@ -226,15 +226,15 @@ impl Policy {
     ) {
         let Some(first) = group.first() else { return };
         let (pods, uid) = (&inventory.pods, &first.pod.uid);
-        let gone = content_removable(pods, uid, &self.semantics).or_else(|| match self.occasion {
+        let end = content_removable(pods, uid, &self.semantics).or_else(|| match self.occasion {
             Occasion::Periodic => None,
             Occasion::Forced => runtime_removable(pods, uid, &self.semantics),
         });
         let mut group = group.to_vec();
-        if gone.is_none() {
+        if end.is_none() {
             group.sort_by_key(|sandbox| Reverse(sandbox.created_at));
         }
-        let spared = usize::from(gone.is_none());
+        let spared = usize::from(end.is_none());
         for (at, &sandbox) in group.iter().enumerate().rev() {
             let containers = within.get(&*sandbox.id).copied().unwrap_or(0);
             let reason = match (at < spared, sandbox.state, containers) {
@@ -244,7 +244,7 @@ impl Policy {
                 (false, SandboxState::NotReady, 0) => {
                     plan.actions.push(Action::Remove {
                         sandbox: Arc::clone(sandbox),
-                        reason: gone.map_or(RemovedBecause::Superseded, RemovedBecause::PodEnded),
+                        reason: end.map_or(RemovedBecause::Superseded, RemovedBecause::PodEnded),
                     });
                     continue;
                 }
@@ -284,7 +284,7 @@ impl RemovedBecause {
 impl fmt::Display for RemovedBecause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodEnded(gone) => write!(f, "its pod is {}, and it has no containers", gone.as_str()),
+            Self::PodEnded(end) => write!(f, "its pod is {}, and it has no containers", end.as_str()),
             Self::Superseded => f.write_str("its pod has a newer one, and it has no containers"),
         }
     }

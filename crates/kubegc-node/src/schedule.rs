@@ -43,8 +43,8 @@ impl Loop {
         Self::Eviction,
     ];
 
-    /// The time from the end of one run to the start of the next. After an eviction round that evicted a pod
-    /// the next one starts as soon as the pod is cleaned up: see [`Schedule::finished_at_once`].
+    /// The time from the end of one run to the start of the next. An eviction round that evicts a pod has no
+    /// such end: the kubelet starts the next round as soon as the pod is cleaned up.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_secs(match self {
@@ -149,22 +149,9 @@ impl Schedule {
     /// # Errors
     /// The loop does not run; nothing changes.
     pub fn finished(&mut self, which: Loop, now: Timestamp) -> Result<(), NotRunning> {
-        self.due_again(which, now.saturating_add(which.period()))
-    }
-
-    /// Reports the end of a run that is followed by the next at once: an eviction round whose pod is already
-    /// cleaned up.
-    ///
-    /// # Errors
-    /// The loop does not run; nothing changes.
-    pub fn finished_at_once(&mut self, which: Loop, now: Timestamp) -> Result<(), NotRunning> {
-        self.due_again(which, now)
-    }
-
-    fn due_again(&mut self, which: Loop, at: Timestamp) -> Result<(), NotRunning> {
         match self.due.get_mut(&which) {
             Some(due @ None) => {
-                *due = Some(at);
+                *due = Some(now.saturating_add(which.period()));
                 Ok(())
             }
             Some(Some(_)) | None => Err(NotRunning { which }),

@@ -98,7 +98,7 @@ fn n2_1_n2_2_both_occasions_have_the_same_limits_and_age() {
 #[test]
 fn n2_5_without_a_listing_nothing_is_removed_and_the_cause_is_reported() {
     let refused = Unlisted::Failed(RuntimeError::refused("no socket"));
-    for (listing, text) in [(Unlisted::NotAsked, "not listed"), (refused, "no socket")] {
+    for (listing, text) in [(Unlisted::NotRequested, "not listed"), (refused, "no socket")] {
         let node = Inventory {
             containers: Err(listing),
             ..empty()
@@ -470,7 +470,7 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
         [
             summary.candidates,
             summary.units,
-            summary.pod_gone,
+            summary.pod_ended,
             summary.unit_limit,
             summary.even_share,
             summary.node_limit,

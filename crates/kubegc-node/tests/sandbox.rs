@@ -76,7 +76,7 @@ fn n2_30_without_either_listing_nothing_is_removed() {
         ),
         (
             Inventory {
-                containers: Err(Unlisted::NotAsked),
+                containers: Err(Unlisted::NotRequested),
                 ..whole.clone()
             },
             "not listed",

@@ -53,14 +53,6 @@ fn n1_2_collection_starts_once_with_the_first_run_of_the_image_loop() {
 }
 
 #[test]
-fn n1_5_an_eviction_is_followed_at_once() {
-    let mut schedule = Schedule::new([Loop::Eviction], at(0));
-    assert_eq!(schedule.next(at(0)), Next::Run(Loop::Eviction));
-    assert_eq!(schedule.finished_at_once(Loop::Eviction, at(31)), Ok(()));
-    assert_eq!(schedule.next(at(31)), Next::Run(Loop::Eviction));
-}
-
-#[test]
 fn what_is_due_for_longest_comes_first_and_equals_in_the_order_of_the_loops() {
     let mut schedule = Schedule::new(
         [Loop::Detection, Loop::Images, Loop::Containers, Loop::Images],

@@ -104,7 +104,7 @@ pub enum Problem {
     /// The same, and other objects of the dump contradict it: the kind is incomplete there.
     ListContradicted,
     /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
-    PassedOver,
+    SkippedFile,
     /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
     /// used.
     NewerVersion,
@@ -143,7 +143,7 @@ impl Problem {
             Self::InferredKind => "kinds that nothing defines, inferred from their objects",
             Self::InferredComplete => "kinds that a known layout lists completely",
             Self::ListContradicted => "complete lists of a known layout that the dump contradicts",
-            Self::PassedOver => "files skipped that are no dumps",
+            Self::SkippedFile => "files skipped that are no dumps",
             Self::NewerVersion => {
                 "releases that are newer than the known ones; behaviour of the newest known one is used"
             }

@@ -20,7 +20,7 @@ pub(crate) struct Found {
     /// The files to read, sorted.
     pub(crate) files: Vec<PathBuf>,
     /// The skipped files with the reasons, sorted.
-    pub(crate) passed_over: Vec<(Arc<str>, &'static str)>,
+    pub(crate) skipped: Vec<(Arc<str>, &'static str)>,
     /// Whether the files were found in a folder, where other files may be too.
     pub(crate) is_folder: bool,
 }
@@ -324,7 +324,7 @@ pub(crate) fn glob(pattern: &str, role: fn(&str) -> Role) -> Result<Found, Snaps
         let parts: Vec<&str> = path.split('/').collect();
         matches_path(wanted, &parts)
     })?;
-    found.passed_over.clear();
+    found.skipped.clear();
     if found.files.is_empty() {
         return Err(SnapshotError::Nothing {
             file: pattern.into(),
@@ -357,18 +357,18 @@ fn walk_folder(
             let is_file = target.as_ref().is_ok_and(fs::Metadata::is_file);
             let relative = relative(root, &path);
             if is_dir && is_link {
-                found.passed_over.push((name(&path), "a link to a folder"));
+                found.skipped.push((name(&path), "a link to a folder"));
             } else if is_dir && depth >= DEPTH_MAX {
                 return Err(too_many(root, DEPTH_MAX, "folders within folders"));
             } else if is_dir {
                 folders.push((path, depth + 1));
             } else if !is_file && (is_link || target.is_ok()) {
-                found.passed_over.push((name(&path), LINK));
+                found.skipped.push((name(&path), LINK));
             } else {
                 match role(&relative) {
                     Role::Read if wanted(&relative) => found.files.push(path),
                     Role::Read => {}
-                    Role::Skipped(reason) => found.passed_over.push((name(&path), reason)),
+                    Role::Skipped(reason) => found.skipped.push((name(&path), reason)),
                     Role::Refused(looks_like, advice) => {
                         return Err(SnapshotError::Refused {
                             file: name(root),
@@ -379,12 +379,12 @@ fn walk_folder(
                 }
             }
         }
-        if found.files.len() + found.passed_over.len() + folders.len() > FILES_MAX {
+        if found.files.len() + found.skipped.len() + folders.len() > FILES_MAX {
             return Err(too_many(root, FILES_MAX, "files"));
         }
     }
     found.files.sort();
-    found.passed_over.sort();
+    found.skipped.sort();
     Ok(found)
 }
 

@@ -253,7 +253,7 @@ impl Reader {
         hint: Option<(&str, &str)>,
     ) -> Result<(), SnapshotError> {
         let root: Arc<str> = root.to_string_lossy().into();
-        for (_, reason) in found.passed_over {
+        for (_, reason) in found.skipped {
             self.skip(&root, reason);
         }
         let mut texts = 0;
@@ -352,7 +352,7 @@ impl Reader {
                 });
         }
         for ((root, reason), count) in std::mem::take(&mut self.skipped) {
-            let problem = Problem::PassedOver;
+            let problem = Problem::SkippedFile;
             let files = if count == 1 { "file" } else { "files" };
             self.ingest.findings.add_many(problem, count, || Finding {
                 problem,

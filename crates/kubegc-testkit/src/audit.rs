@@ -119,7 +119,7 @@ impl fmt::Display for Entry {
         }
         match self.code {
             Some(code) => write!(f, " -> {code}")?,
-            None => f.write_str(" -> no answer")?,
+            None => f.write_str(" -> no response")?,
         }
         if let Some(fault) = self.fault {
             write!(f, " (injected: {fault})")?;
@@ -259,9 +259,9 @@ impl fmt::Display for Audit {
 /// The parts of a response body that identify its object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Answered {
+struct ResponseBody {
     kind: String,
-    metadata: AnsweredMeta,
+    metadata: ResponseMeta,
     /// Of a `Status`.
     status: serde_json::Value,
     details: StatusDetails,
@@ -273,15 +273,15 @@ struct StatusDetails {
     uid: String,
 }
 
-impl Answered {
+impl ResponseBody {
     /// The metadata of the object: its own, or that in the status of a deletion.
-    fn meta(self) -> AnsweredMeta {
+    fn meta(self) -> ResponseMeta {
         match &*self.kind {
-            "Status" if self.status == "Success" => AnsweredMeta {
+            "Status" if self.status == "Success" => ResponseMeta {
                 uid: self.details.uid,
-                ..AnsweredMeta::default()
+                ..ResponseMeta::default()
             },
-            "Status" => AnsweredMeta::default(),
+            "Status" => ResponseMeta::default(),
             _ => self.metadata,
         }
     }
@@ -289,13 +289,13 @@ impl Answered {
 
 /// The name in the body of a creation; empty if it cannot be read.
 fn name_in(body: &[u8]) -> String {
-    let object: Answered = serde_json::from_slice(body).unwrap_or_default();
+    let object: ResponseBody = serde_json::from_slice(body).unwrap_or_default();
     object.metadata.name
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct AnsweredMeta {
+struct ResponseMeta {
     name: String,
     uid: String,
     resource_version: String,
@@ -303,7 +303,7 @@ struct AnsweredMeta {
 
 /// The parts of an entry that exist before the response.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Exchange<'a> {
     pub(crate) client: &'a str,
     pub(crate) call: &'a Call,
     pub(crate) body: &'a [u8],
@@ -312,10 +312,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) fault: Option<&'static str>,
 }
 
-impl Asked<'_> {
+impl Exchange<'_> {
     /// The entry with the status code and, for writes, the response body.
-    pub(crate) fn answered(self, code: Option<u16>, body: &[u8]) -> Entry {
-        let Asked {
+    pub(crate) fn entry(self, code: Option<u16>, body: &[u8]) -> Entry {
+        let Exchange {
             client,
             call,
             body: request,
@@ -323,21 +323,21 @@ impl Asked<'_> {
             since_start,
             fault,
         } = self;
-        let answered: Answered = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
+        let response: ResponseBody = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
             // An unreadable body identifies no object.
             serde_json::from_slice(body).unwrap_or_default()
         } else {
-            Answered::default()
+            ResponseBody::default()
         };
-        let answered = answered.meta();
+        let response = response.meta();
         let resource: &str = if call.verb == Verb::NonResource {
             &call.path
         } else {
             &call.resource
         };
         let name = match call.verb {
-            Verb::Create if call.name.is_empty() && answered.name.is_empty() => name_in(request),
-            Verb::Create if call.name.is_empty() => answered.name,
+            Verb::Create if call.name.is_empty() && response.name.is_empty() => name_in(request),
+            Verb::Create if call.name.is_empty() => response.name,
             _ => call.name.clone(),
         };
         // Upstream's requests on a namespace count as requests in it.
@@ -360,8 +360,8 @@ impl Asked<'_> {
             dry_run: call.dry_run,
             code,
             body_bytes: request.len(),
-            resource_version: answered.resource_version,
-            uid: Uid::new(&answered.uid),
+            resource_version: response.resource_version,
+            uid: Uid::new(&response.uid),
             fault,
             reason: None,
         }

@@ -24,7 +24,7 @@ pub enum Fault {
     /// The connection breaks before the request arrives: it is not performed.
     Disconnect,
     /// The request is performed, and the connection breaks before the response arrives.
-    LoseAnswer,
+    LoseResponse,
     /// It arrives late, by the cluster's clock.
     Delay(Duration),
     /// A watch ends, as API servers end them now and then. Other requests are left alone.
@@ -63,7 +63,7 @@ impl Fault {
         match self {
             Self::Refuse { .. } => "refused",
             Self::Disconnect => "disconnected",
-            Self::LoseAnswer => "answer lost",
+            Self::LoseResponse => "response lost",
             Self::Delay(_) => "delayed",
             Self::EndWatch { .. } => "watch ended",
             Self::BreakWatch { .. } => "watch broken",

@@ -19,12 +19,13 @@ use kubegc_sim::ApiServer;
 
 use crate::{
     Cluster,
-    audit::{Asked, Entry},
+    audit::{Entry, Exchange},
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
     http::{
-        Answer, BYTES_MAX, Call, LogRequest, NodeCall, NodeRequest, answer_as, read_call, refused_by_node,
+        ApiResponse, BYTES_MAX, Call, LogRequest, NodeCall, NodeRequest, read_call, refused_by_node,
+        respond_as,
     },
     nodes::{Handler, LogHandler, NodeError},
 };
@@ -156,20 +157,20 @@ impl UnderWay {
             let fault = inner.state.lock().faults.meet(&client, &call);
             match fault {
                 Some(Fault::Delay(by)) => Met::Late(server.now().saturating_add(by)),
-                fault => Met::Answered(inner.answer(server, &client, &call, request, fault)),
+                fault => Met::Performed(inner.respond(server, &client, &call, request, fault)),
             }
         });
         let until = match met {
-            Met::Answered(answered) => return answered?.deliver(inner).await,
+            Met::Performed(performed) => return performed?.deliver(inner).await,
             Met::Late(until) => until,
         };
         self.hold(Some(until));
         inner.clock.sleep_until(until).await;
         self.hold(None);
-        let answered = inner.shared.with(|server| {
+        let performed = inner.shared.with(|server| {
             let call = read_call(server, request);
             let client = client_name(client, &call);
-            inner.answer(
+            inner.respond(
                 server,
                 &client,
                 &call,
@@ -177,7 +178,7 @@ impl UnderWay {
                 Some(Fault::Delay(std::time::Duration::ZERO)),
             )
         });
-        answered?.deliver(inner).await
+        performed?.deliver(inner).await
     }
 }
 
@@ -189,7 +190,7 @@ impl Drop for UnderWay {
 }
 
 enum Met {
-    Answered(Result<Performed, io::Error>),
+    Performed(Result<Performed, io::Error>),
     Late(Timestamp),
 }
 
@@ -207,7 +208,7 @@ impl Performed {
     async fn deliver(self, inner: &Inner) -> Result<Response<ResponseBody>, BoxError> {
         match self {
             Self::Response(response) => Ok(response),
-            Self::Log(call) => Ok(call.answer(inner)),
+            Self::Log(call) => Ok(call.respond(inner)),
             #[cfg(feature = "ws")]
             Self::Upgrade(upgrade) => upgrade.begin().await,
         }
@@ -234,7 +235,7 @@ struct LogCall {
 }
 
 impl LogCall {
-    fn answer(self, inner: &Inner) -> Response<ResponseBody> {
+    fn respond(self, inner: &Inner) -> Response<ResponseBody> {
         let response = match (self.handler)(&self.request) {
             Ok(log) => {
                 let body = log.select(&self.request, inner.clock.clone());
@@ -269,7 +270,7 @@ pub(crate) fn broken() -> io::Error {
 
 impl Inner {
     /// Performs a request, or does not, and notes it.
-    fn answer(
+    fn respond(
         self: &Arc<Self>,
         server: &mut ApiServer,
         client: &str,
@@ -278,7 +279,7 @@ impl Inner {
         fault: Option<Fault>,
     ) -> Result<Performed, io::Error> {
         let at = server.now();
-        let asked = Asked {
+        let exchange = Exchange {
             client,
             call,
             body: request.body(),
@@ -287,10 +288,10 @@ impl Inner {
             fault: fault.as_ref().map(Fault::word),
         };
         let note = |code, body: &[u8]| {
-            let entry = asked.answered(code, body);
+            let entry = exchange.entry(code, body);
             self.note(&mut self.state.lock(), entry);
         };
-        let answered = match &fault {
+        let response = match &fault {
             Some(Fault::Disconnect) => {
                 note(None, &[]);
                 return Err(broken());
@@ -298,25 +299,25 @@ impl Inner {
             Some(Fault::Refuse {
                 code,
                 retry_after_seconds,
-            }) => Answer::Whole(fault::refusal(call, *code, *retry_after_seconds)),
+            }) => ApiResponse::Whole(fault::refusal(call, *code, *retry_after_seconds)),
             _ => {
                 let rules = Arc::clone(&self.state.lock().access);
                 // A user agent is a name with a version.
                 let user = client.split('/').next().unwrap_or(client);
-                answer_as(server, call, request, user, &rules)
+                respond_as(server, call, request, user, &rules)
             }
         };
-        match answered {
-            Answer::Whole(response) => {
-                if fault == Some(Fault::LoseAnswer) {
+        match response {
+            ApiResponse::Whole(response) => {
+                if fault == Some(Fault::LoseResponse) {
                     note(None, response.body());
                     return Err(broken());
                 }
                 note(Some(response.status().as_u16()), response.body());
                 Ok(Performed::Response(response.map(ResponseBody::whole)))
             }
-            Answer::Node(call) => {
-                if fault == Some(Fault::LoseAnswer) {
+            ApiResponse::Node(call) => {
+                if fault == Some(Fault::LoseResponse) {
                     note(None, &[]);
                     return Err(broken());
                 }
@@ -325,15 +326,15 @@ impl Inner {
                     return Ok(Performed::Log(Box::new(LogCall {
                         handler: Arc::clone(handler),
                         request: request.clone(),
-                        entry: asked.answered(None, &[]),
+                        entry: exchange.entry(None, &[]),
                     })));
                 }
                 let performed = self.on_node(server, *call, handler, request);
                 note(performed.code(), &[]);
                 Ok(performed)
             }
-            Answer::Stream { head, watch } => {
-                if fault == Some(Fault::LoseAnswer) {
+            ApiResponse::Stream { head, watch } => {
+                if fault == Some(Fault::LoseResponse) {
                     note(None, &[]);
                     return Err(broken());
                 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use kubegc_sim::ApiServer;
-use kubegc_testkit::http::{Answer, WatchStep, answer, read_call};
+use kubegc_testkit::http::{ApiResponse, WatchStep, read_call, respond};
 use serde_json::{Value, json};
 
 use super::{Request, Response, matching::Matcher};
@@ -55,19 +55,19 @@ pub(super) fn run(
         }
     };
     let call = read_call(server, &sent);
-    let response = match answer(server, &call, &sent) {
-        Answer::Whole(response) => Response {
+    let response = match respond(server, &call, &sent) {
+        ApiResponse::Whole(response) => Response {
             code: response.status().as_u16(),
             body: read(response.body()),
         },
-        Answer::Node(node) => {
+        ApiResponse::Node(node) => {
             let response = node.unreachable();
             Response {
                 code: response.status().as_u16(),
                 body: read(response.body()),
             }
         }
-        Answer::Stream { head, mut watch } => {
+        ApiResponse::Stream { head, mut watch } => {
             let mut events = Vec::new();
             // Ends: nothing changes meanwhile, and each wait leads to the next event or to the timeout.
             loop {

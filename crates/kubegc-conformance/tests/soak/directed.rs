@@ -202,7 +202,7 @@ async fn lost_answers_to_all_writes_lose_nothing() {
             let owner = stage.family().await;
             let collecting = Collecting::start(&stage.cluster);
             sleep(Duration::from_secs(5)).await;
-            let lost = Rule::new(Fault::LoseAnswer).on_writes().client(COLLECTOR);
+            let lost = Rule::new(Fault::LoseResponse).on_writes().client(COLLECTOR);
             stage.cluster.faults().add(lost.always());
             stage.operator.delete_with(&owner, Some(policy)).await;
             sleep(Duration::from_secs(60)).await;

@@ -212,7 +212,7 @@ fn interfere(cluster: &Cluster, rng: &mut Rng) {
             .on(some(rng, &any))
             .skip(after)
             .times(4)),
-        5 => add(Rule::new(Fault::LoseAnswer)
+        5 => add(Rule::new(Fault::LoseResponse)
             .on(some(rng, &on_one))
             .skip(after)
             .times(6)),

@@ -352,7 +352,7 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
     }
     let performed = entry
         .code
-        .map_or(entry.fault == Some("answer lost"), |code| code < 400);
+        .map_or(entry.fault == Some("response lost"), |code| code < 400);
     if !is_about(entry, change) || !performed {
         return false;
     }

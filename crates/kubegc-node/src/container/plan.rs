@@ -57,7 +57,7 @@ impl Planner for Policy {
         };
         plan.summary.candidates = choice.units.total();
         plan.summary.units = count(choice.units.units.len());
-        plan.summary.pod_gone = choice.removable_pods();
+        plan.summary.pod_ended = choice.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
             let reason = RemovedBecause::UnitLimit { per_unit_max: max };
             plan.summary.unit_limit = choice.per_unit(max, reason);
@@ -93,11 +93,11 @@ impl Choice<'_> {
         for (at, uid) in uids.iter().enumerate() {
             while known.next_if(|(known, _)| *known < uid).is_some() {}
             let state = known.peek().filter(|(known, _)| *known == uid);
-            let Some(gone) = self.pod_gone(state.map(|(_, state)| **state)) else {
+            let Some(end) = self.pod_end(state.map(|(_, state)| **state)) else {
                 continue;
             };
             if pods.sources_ready {
-                self.remove_beyond(at, 0, RemovedBecause::PodEnded(gone));
+                self.remove_beyond(at, 0, RemovedBecause::PodEnded(end));
             } else {
                 self.unready.push(at);
             }
@@ -107,7 +107,7 @@ impl Choice<'_> {
         count(self.actions.len() - before)
     }
 
-    fn pod_gone(&self, state: Option<PodState>) -> Option<PodEnd> {
+    fn pod_end(&self, state: Option<PodState>) -> Option<PodEnd> {
         let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
         content_removable_at(pods, state, semantics).or_else(|| match self.policy.occasion {
             Occasion::Periodic => None,

@@ -192,7 +192,7 @@ pub struct Summary {
     /// Evict units that they form.
     pub units: u32,
     /// Number removed with their pod.
-    pub pod_gone: u32,
+    pub pod_ended: u32,
     /// Number removed by the limit of their unit.
     pub unit_limit: u32,
     /// Number removed by an equal share of the node's limit.
@@ -205,14 +205,14 @@ impl Summary {
     /// Number removed.
     #[must_use]
     pub const fn removed(&self) -> u32 {
-        self.pod_gone + self.unit_limit + self.even_share + self.node_limit
+        self.pod_ended + self.unit_limit + self.even_share + self.node_limit
     }
 }
 
 impl fmt::Display for RemovedBecause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodEnded(gone) => write!(f, "its pod is {}", gone.as_str()),
+            Self::PodEnded(end) => write!(f, "its pod is {}", end.as_str()),
             Self::UnitLimit { per_unit_max } => {
                 write!(f, "beyond {per_unit_max} of its pod and container name")
             }

@@ -107,7 +107,7 @@ impl Node<'_> {
         let sandboxes = if containers.is_ok() {
             self.world.runtime.sandboxes().await.map_err(Unlisted::from)
         } else {
-            Err(Unlisted::NotAsked)
+            Err(Unlisted::NotRequested)
         };
         let failed = [containers.as_ref().err(), sandboxes.as_ref().err()];
         if let Some(why) = failed.into_iter().flatten().next() {

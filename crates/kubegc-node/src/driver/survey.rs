@@ -22,8 +22,8 @@ impl Node<'_> {
     /// A listing that failed is [`Failed`](Unlisted::Failed) with its error, and the others are still read.
     /// The images that are mounted as volumes are known only if every container was listed and its status was
     /// read; they are read only if the version and its feature gates use them. Without a log directory, logs
-    /// are [`NotAsked`](Unlisted::NotAsked). Pods are read last, so that pods that were started in between do
-    /// not count as garbage.
+    /// are [`NotRequested`](Unlisted::NotRequested). Pods are read last, so that pods that were started in
+    /// between do not count as garbage.
     ///
     /// The records and the start of image collection are those of this node: see
     /// [`remembering`](Node::remembering) and [`watch_since`](Node::watch_since). Without a start, no image

@@ -85,7 +85,7 @@ fn each_version_reads_only_the_facts_that_it_uses() {
         let expected = if volumes {
             Ok([Arc::clone(&busy.mounted)].into())
         } else {
-            Err(Unlisted::NotAsked)
+            Err(Unlisted::NotRequested)
         };
         assert_eq!(reported, expected, "{release}");
         assert_eq!(
@@ -119,7 +119,7 @@ fn known(survey: &Survey) -> String {
     ];
     let failed = parts.iter().filter_map(|(name, error)| match error {
         None => None,
-        Some(Unlisted::NotAsked) => Some((*name).to_owned()),
+        Some(Unlisted::NotRequested) => Some((*name).to_owned()),
         Some(Unlisted::Failed(why)) => Some(format!("{name}: {why}")),
     });
     let pods = survey.pods_error.clone();

@@ -155,7 +155,7 @@ fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
         ),
         (
             Inventory {
-                images: Err(Unlisted::NotAsked),
+                images: Err(Unlisted::NotRequested),
                 ..whole.clone()
             },
             "not listed",
@@ -410,7 +410,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
     }
     // The first detection that fails leaves the next one the first.
     let mut node = full(&[("a", 900)]);
-    node.images = Err(Unlisted::NotAsked);
+    node.images = Err(Unlisted::NotRequested);
     node.image_records = Records::default();
     let old = policy(Thresholds::default(), release("1.28.0")).to(Task::Detect);
     assert!(!old.plan(&node, at(1)).summary.records.detected());

@@ -291,7 +291,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
     node.containers = listed([Container {
         ..user("ended", "b", "", "")
     }]);
-    node.image_file_system = Err(Unlisted::NotAsked);
+    node.image_file_system = Err(Unlisted::NotRequested);
     let thresholds = Thresholds {
         age_max: seconds(1),
         ..Thresholds::default()

@@ -12,7 +12,7 @@ use kubegc_node::{
 };
 use proptest::prelude::*;
 
-use super::{NOW, UIDS, a_release, an_order, assert_reached, is_gone, reached, shuffled, some_pods};
+use super::{NOW, UIDS, a_release, an_order, assert_reached, is_removable, reached, shuffled, some_pods};
 use crate::world::{at, dead, empty, listed, release, seconds};
 
 #[derive(Clone, Debug)]
@@ -86,9 +86,9 @@ impl Case {
     }
 
     /// The same node without these containers.
-    fn without(&self, gone: &[Action]) -> Self {
+    fn without(&self, removed: &[Action]) -> Self {
         let stays =
-            |container: &&Arc<Container>| gone.iter().all(|action| action.container().id != container.id);
+            |container: &&Arc<Container>| removed.iter().all(|action| action.container().id != container.id);
         let containers = self.containers().iter().filter(stays).cloned().collect();
         let mut case = self.clone();
         case.node.containers = Ok(containers);
@@ -119,20 +119,20 @@ fn units(case: &Case) -> BTreeMap<(String, &str), Vec<&Container>> {
 }
 
 /// The oldest of a unit are removed until no more than this are left.
-fn cut<'a>(unit: &mut Vec<&'a Container>, max: usize, gone: &mut Vec<&'a Container>) {
+fn cut<'a>(unit: &mut Vec<&'a Container>, max: usize, removed: &mut Vec<&'a Container>) {
     while unit.len() > max {
-        gone.extend(unit.pop());
+        removed.extend(unit.pop());
     }
 }
 
 /// Section 2.4 of the specification, restated: the removals, in order.
 fn naive(case: &Case) -> Vec<&str> {
     let mut units = units(case);
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     if case.node.pods.sources_ready {
         for ((uid, _), unit) in &mut units {
-            if is_gone(&case.node.pods, &uid.as_str().into(), case.release, case.forced) {
-                cut(unit, 0, &mut gone);
+            if is_removable(&case.node.pods, &uid.as_str().into(), case.release, case.forced) {
+                cut(unit, 0, &mut removed);
             }
         }
         units.retain(|_, unit| !unit.is_empty());
@@ -140,21 +140,21 @@ fn naive(case: &Case) -> Vec<&str> {
     if let Some(max) = case.limits.per_unit_max {
         units
             .values_mut()
-            .for_each(|unit| cut(unit, max as usize, &mut gone));
+            .for_each(|unit| cut(unit, max as usize, &mut removed));
     }
     let total = |units: &BTreeMap<_, Vec<&Container>>| units.values().map(Vec::len).sum::<usize>();
     if let Some(max) = case.limits.node_max.map(|max| max as usize)
         && total(&units) > max
     {
         let share = (max / units.len()).max(1);
-        units.values_mut().for_each(|unit| cut(unit, share, &mut gone));
+        units.values_mut().for_each(|unit| cut(unit, share, &mut removed));
         while total(&units) > max {
             let last = units.values_mut().filter(|unit| !unit.is_empty());
             let oldest = last.max_by_key(|unit| unit.last().map(|last| (Reverse(last.created_at), &last.id)));
-            gone.extend(oldest.and_then(Vec::pop));
+            removed.extend(oldest.and_then(Vec::pop));
         }
     }
-    gone.iter().map(|container| &*container.id).collect()
+    removed.iter().map(|container| &*container.id).collect()
 }
 
 fn ids(actions: &[Action]) -> Vec<&str> {
@@ -242,12 +242,12 @@ proptest! {
     #[test]
     fn the_limits_are_exceeded_by_equal_shares_only(case in a_case()) {
         let plan = case.plan();
-        let gone = |uid: &str| case.node.pods.sources_ready
-            && is_gone(&case.node.pods, &uid.into(), case.release, case.forced);
+        let removed = |uid: &str| case.node.pods.sources_ready
+            && is_removable(&case.node.pods, &uid.into(), case.release, case.forced);
         let mut units = units(&case);
-        let by_pod: usize = units.iter().filter(|((uid, _), _)| gone(uid)).map(|(_, unit)| unit.len()).sum();
-        prop_assert_eq!(plan.summary.pod_gone as usize, by_pod);
-        units.retain(|(uid, _), _| !gone(uid));
+        let by_pod: usize = units.iter().filter(|((uid, _), _)| removed(uid)).map(|(_, unit)| unit.len()).sum();
+        prop_assert_eq!(plan.summary.pod_ended as usize, by_pod);
+        units.retain(|(uid, _), _| !removed(uid));
         let sizes: Vec<usize> = units.values().map(Vec::len).collect();
         let per_unit = case.limits.per_unit_max.map_or(usize::MAX, |max| max as usize);
         let excess: usize = sizes.iter().map(|size| size.saturating_sub(per_unit)).sum();

@@ -117,7 +117,7 @@ prop_compose! {
             containers: listed(users),
             image_volumes: Ok(volumes.into_iter().map(|of| format!("i{of}").into()).collect()),
             sandbox_image: sandbox_image.map(|of| format!("i{of}").into()),
-            image_file_system: disk.ok_or(Unlisted::NotAsked),
+            image_file_system: disk.ok_or(Unlisted::NotRequested),
             image_records: records.into_iter().collect(),
             images_watched_since: at(since),
             ..empty()
@@ -229,13 +229,13 @@ impl Case {
     }
 
     /// The same node after these removals: with their bytes free, and everything else unchanged.
-    fn after(&self, gone: &[Action]) -> Self {
+    fn after(&self, removed: &[Action]) -> Self {
         let mut case = self.clone();
-        let ids: Vec<_> = gone
+        let ids: Vec<_> = removed
             .iter()
             .map(|Action::Remove { image, .. }| &image.id)
             .collect();
-        let freed: u64 = gone
+        let freed: u64 = removed
             .iter()
             .map(|Action::Remove { image, .. }| image.size_bytes)
             .sum();

@@ -49,7 +49,7 @@ prop_compose! {
 
 /// A restatement of N2.60 to N2.63: whether the remains of a pod can be removed, all of them or its runtime
 /// state.
-fn is_gone(pods: &Pods, uid: &Uid, release: &str, forced: bool) -> bool {
+fn is_removable(pods: &Pods, uid: &Uid, release: &str, forced: bool) -> bool {
     match pods.known.get(uid) {
         Some(state) => state.evicted || state.terminated && (state.deleted || forced),
         None => pods.synced || release == "1.20.2" && pods.sources_ready,

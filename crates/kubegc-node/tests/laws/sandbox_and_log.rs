@@ -14,7 +14,9 @@ use kubegc_node::{
 };
 use proptest::prelude::*;
 
-use super::{NOW, UIDS, a_release, an_order, assert_reached, is_gone, reached, shuffled, some_pods, variant};
+use super::{
+    NOW, UIDS, a_release, an_order, assert_reached, is_removable, reached, shuffled, some_pods, variant,
+};
 use crate::world::{at, dead, empty, listed, release, sandbox};
 
 #[derive(Clone, Debug)]
@@ -81,9 +83,10 @@ impl Case {
     }
 
     /// The same node without these sandboxes.
-    fn without(&self, gone: &[Action]) -> Self {
+    fn without(&self, removed: &[Action]) -> Self {
         let stays = |sandbox: &Sandbox| {
-            gone.iter()
+            removed
+                .iter()
                 .all(|Action::Remove { sandbox: goes, .. }| goes.id != sandbox.id)
         };
         let mut case = self.clone();
@@ -99,9 +102,9 @@ fn naive(case: &Case) -> Vec<&str> {
     for sandbox in case.node.sandboxes.iter().flatten() {
         groups.entry(&sandbox.pod.uid).or_default().push(sandbox);
     }
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for (uid, mut group) in groups {
-        let all = is_gone(&case.node.pods, uid, case.release, case.forced);
+        let all = is_removable(&case.node.pods, uid, case.release, case.forced);
         group.sort_by_key(|sandbox| (Reverse(sandbox.created_at), &sandbox.id));
         let spared = usize::from(!all);
         for sandbox in group[spared..].iter().rev() {
@@ -113,10 +116,10 @@ fn naive(case: &Case) -> Vec<&str> {
                     .iter()
                     .flatten()
                     .any(|container| within(&container));
-            gone.extend((!active).then_some(&*sandbox.id));
+            removed.extend((!active).then_some(&*sandbox.id));
         }
     }
-    gone
+    removed
 }
 
 fn ids(actions: &[Action]) -> Vec<&str> {
@@ -192,15 +195,15 @@ proptest! {
     fn logs_are_removed_with_their_pod_only_and_links_only_if_they_dangle(case in a_case()) {
         let plan = case.logs();
         let entries = case.node.log_entries.iter().flatten().filter(|entry| !entry.is_empty());
-        let gone = entries.filter(|entry| {
+        let removed = entries.filter(|entry| {
             let uid = entry.rsplit('_').next().unwrap_or_default();
-            case.node.pods.sources_ready && is_gone(&case.node.pods, &uid.into(), case.release, false)
+            case.node.pods.sources_ready && is_removable(&case.node.pods, &uid.into(), case.release, false)
         });
         let directories = plan.actions.iter().filter_map(|action| match action {
             log::Action::RemoveDirectory { entry, .. } => Some(entry),
             log::Action::ResolveLink { .. } | log::Action::RemoveLink { .. } => None,
         });
-        prop_assert_eq!(directories.collect::<Vec<_>>(), gone.collect::<Vec<_>>());
+        prop_assert_eq!(directories.collect::<Vec<_>>(), removed.collect::<Vec<_>>());
         let links = case.node.log_links.iter().flatten();
         let dangling = links.filter(|link| link.target == LogTarget::Missing).map(|link| &link.path);
         let considered = plan.actions.iter().filter_map(|action| match action {

@@ -48,10 +48,10 @@ pub enum NodeProblem {
     PodNotListed,
     /// No listed image has the name of the configured sandbox image.
     UnresolvedSandboxImage,
-    /// A document that is none of a node's (only with `lenient`): passed over.
+    /// A document that is none of a node's (only with `lenient`): skipped.
     NotRecognized,
-    /// A file in a folder that is no document by its name: passed over.
-    PassedOver,
+    /// A file in a folder that is no document by its name: skipped.
+    SkippedFile,
 }
 
 /// The name of the variant.

@@ -18,8 +18,8 @@ use crate::Place;
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Part<T> {
     #[default]
-    NotAsked,
-    Told {
+    Missing,
+    Read {
         place: Place,
         value: T,
     },
@@ -34,13 +34,13 @@ impl<T: PartialEq> Part<T> {
         match (&*self, told) {
             (Self::Failed { .. }, _) => {}
             (_, Err(why)) => *self = Self::Failed { why },
-            (Self::NotAsked, Ok(value)) => {
-                *self = Self::Told {
+            (Self::Missing, Ok(value)) => {
+                *self = Self::Read {
                     place: place.clone(),
                     value,
                 }
             }
-            (Self::Told { place: first, value }, Ok(again)) => {
+            (Self::Read { place: first, value }, Ok(again)) => {
                 if *value == again {
                     let detail = format!("{what}: the same as in {first}");
                     notes.note(NodeProblem::Repeated, Some(place), "", "", &detail);
@@ -67,17 +67,17 @@ impl<T> Part<T> {
         matches!(self, Self::Failed { .. })
     }
 
-    pub(crate) fn told(&self) -> Option<&T> {
+    pub(crate) fn value(&self) -> Option<&T> {
         match self {
-            Self::Told { value, .. } => Some(value),
-            Self::NotAsked | Self::Failed { .. } => None,
+            Self::Read { value, .. } => Some(value),
+            Self::Missing | Self::Failed { .. } => None,
         }
     }
 
     pub(crate) fn place(&self) -> Option<&Place> {
         match self {
-            Self::Told { place, .. } => Some(place),
-            Self::NotAsked | Self::Failed { .. } => None,
+            Self::Read { place, .. } => Some(place),
+            Self::Missing | Self::Failed { .. } => None,
         }
     }
 }

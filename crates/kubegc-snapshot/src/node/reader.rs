@@ -56,7 +56,7 @@ pub(crate) struct Declared {
 /// after an error there is no snapshot.
 ///
 /// # Guarantees
-/// - A part that is in no document stays *not asked*.
+/// - A part that is in no document stays *not requested*.
 /// - A listing with an unreadable entry is *failed*, and a finding names the document, the entry and the
 ///   field. [`lenient`](Self::lenient) keeps such an entry instead, so that nothing is done to it and
 ///   everything that it uses stays used. If its id, its sandbox or its image cannot be read, the listing
@@ -209,10 +209,10 @@ impl NodeReader {
     /// A file cannot be read, is no document of a node, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
-        for (path, reason) in found.passed_over {
+        for (path, reason) in found.skipped {
             let place = Place::new(path);
             self.notes
-                .note(NodeProblem::PassedOver, Some(&place), "", "", reason);
+                .note(NodeProblem::SkippedFile, Some(&place), "", "", reason);
         }
         for path in found.files {
             let name: Arc<str> = path.to_string_lossy().into();
@@ -255,11 +255,11 @@ impl NodeReader {
     /// passed over; one that a kubelet would refuse is a finding, and the policy is unknown then.
     pub fn read_flags<'w>(&mut self, words: impl IntoIterator<Item = &'w str>) {
         let place = Place::new("flags");
-        let mut flags = self.parts.flags.told().cloned().unwrap_or_default();
+        let mut flags = self.parts.flags.value().cloned().unwrap_or_default();
         match flags.read(words, &place, &mut self.notes) {
             Err(why) => self.parts.flags.fail(&why),
             Ok(()) if self.parts.flags.is_failed() => {}
-            Ok(()) => self.parts.flags = Part::Told { place, value: flags },
+            Ok(()) => self.parts.flags = Part::Read { place, value: flags },
         }
     }
 
@@ -312,7 +312,7 @@ impl NodeReader {
             Unpacked::Skipped(reason) => {
                 let place = Place::new(Arc::clone(name));
                 self.notes
-                    .note(NodeProblem::PassedOver, Some(&place), "", "", reason);
+                    .note(NodeProblem::SkippedFile, Some(&place), "", "", reason);
                 Ok(())
             }
         });

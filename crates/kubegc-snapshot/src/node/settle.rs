@@ -35,9 +35,9 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
                 .collect();
             Ok(volumes.into_iter().cloned().collect())
         }
-        _ => Err(Unlisted::NotAsked),
+        _ => Err(Unlisted::NotRequested),
     };
-    let told = parts.records.told().cloned();
+    let told = parts.records.value().cloned();
     let watched_since = declared
         .watched_since
         .or(told.as_ref().and_then(|told| told.watched_since))
@@ -58,8 +58,8 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     NodeSnapshot {
         inventory,
         policy,
-        stats: parts.stats.told().cloned(),
-        usage: parts.usage.told().cloned(),
+        stats: parts.stats.value().cloned(),
+        usage: parts.usage.value().cloned(),
         statuses: parts.statuses,
         findings,
         finding_counts,
@@ -72,20 +72,20 @@ fn failed(why: String) -> Unlisted {
 
 fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
     match part {
-        Part::NotAsked => Err(Unlisted::NotAsked),
-        Part::Told { value, .. } => Ok(value),
+        Part::Missing => Err(Unlisted::NotRequested),
+        Part::Read { value, .. } => Ok(value),
         Part::Failed { why } => Err(failed(why)),
     }
 }
 
 /// Gives up a listing of containers if nothing shows that it has the dead ones, or the running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
-    let Part::Told { place, value } = &parts.containers else {
+    let Part::Read { place, value } = &parts.containers else {
         return;
     };
     let runs = |one: &Arc<Container>| one.state == ContainerState::Running;
     let is_ready = |one: &Arc<Sandbox>| one.state == SandboxState::Ready;
-    let sandboxes = parts.sandboxes.told().map(Vec::as_slice).unwrap_or_default();
+    let sandboxes = parts.sandboxes.value().map(Vec::as_slice).unwrap_or_default();
     let doubt = if value.iter().all(runs) {
         "no container that does not run: it may come from crictl ps without -a"
     } else if !value.iter().any(runs) && sandboxes.iter().any(is_ready) {
@@ -105,8 +105,8 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
     if declared.pods_from == PodsFrom::Nothing {
         return Pods::default();
     }
-    let containers = parts.containers.told().map(Vec::as_slice).unwrap_or_default();
-    let sandboxes = parts.sandboxes.told().map(Vec::as_slice).unwrap_or_default();
+    let containers = parts.containers.value().map(Vec::as_slice).unwrap_or_default();
+    let sandboxes = parts.sandboxes.value().map(Vec::as_slice).unwrap_or_default();
     let mut pods = Pods::default();
     if declared.pods_from == PodsFrom::Documents {
         pods.known = parts.pods.known.clone();
@@ -155,7 +155,7 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
 /// The effective settings: defaults, then the configuration, then flags. The values of `/configz` override
 /// all of them, because it already includes them, except for the flags that have no field.
 fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
-    let (config, configz, flags) = (parts.config.told(), parts.configz.told(), parts.flags.told());
+    let (config, configz, flags) = (parts.config.value(), parts.configz.value(), parts.flags.value());
     let is_failed = parts.flags.is_failed()
         || parts.configz.is_failed()
         || (parts.config.is_failed() && configz.is_none());
@@ -187,9 +187,9 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
 
 /// The id of the configured sandbox image.
 fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Option<Arc<str>> {
-    let flag = parts.flags.told().and_then(|flags| flags.sandbox_image.as_ref());
+    let flag = parts.flags.value().and_then(|flags| flags.sandbox_image.as_ref());
     let wanted = declared.sandbox_image.as_ref().or(flag)?;
-    let images = parts.images.told()?;
+    let images = parts.images.value()?;
     let is_wanted = |image: &&Arc<Image>| {
         *image.id == **wanted
             || image
@@ -218,8 +218,8 @@ fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Lis
     if let Part::Failed { why } = stats {
         return Err(failed(why.clone()));
     }
-    let measured = stats.told().and_then(|stats| stats.image_fs);
-    let used = usage.told().and_then(|usage| usage.images.first());
+    let measured = stats.value().and_then(|stats| stats.image_fs);
+    let used = usage.value().and_then(|usage| usage.images.first());
     match (measured, used, usage) {
         (Some(measured), used, _) => Ok(FileSystem {
             used_bytes: measured.used_bytes.or(used.and_then(|used| used.used_bytes)),
@@ -230,6 +230,6 @@ fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Lis
             ..FileSystem::default()
         }),
         (None, None, Part::Failed { why }) => Err(failed(why.clone())),
-        (None, None, _) => Err(Unlisted::NotAsked),
+        (None, None, _) => Err(Unlisted::NotRequested),
     }
 }

@@ -12,7 +12,7 @@ use super::{NodeFinding, NodeProblem, NodeStats, RuntimeUsage};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSnapshot {
     /// The facts on which planners decide. A part in no document is
-    /// [`NotAsked`](kubegc_node::Unlisted::NotAsked); an unreliable part is
+    /// [`Missing`](kubegc_node::Unlisted::NotRequested); an unreliable part is
     /// [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
     pub inventory: Inventory,
     /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet

@@ -115,8 +115,8 @@ fn members_are_named_by_their_archive_and_path() {
         "{found:?}"
     );
     for skipped in [
-        "PassedOver: node: metadata of macOS",
-        "PassedOver: node: not a .json, .yaml or .yml file",
+        "SkippedFile: node: metadata of macOS",
+        "SkippedFile: node: not a .json, .yaml or .yml file",
     ] {
         assert!(found.iter().any(|finding| finding == skipped), "{found:?}");
     }

@@ -22,7 +22,7 @@ fn the_bundled_node_is_read_without_a_finding_but_its_readme() {
     let found = findings(&node);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
-        found[0].starts_with("PassedOver: ")
+        found[0].starts_with("SkippedFile: ")
             && found[0].ends_with("README.md: not a .json, .yaml or .yml file")
     );
 

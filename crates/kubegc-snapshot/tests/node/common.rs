@@ -48,7 +48,7 @@ pub(crate) fn show<T>(listing: &Listing<Vec<T>>, name: impl Fn(&T) -> String) ->
 /// Why something is not known, as text.
 pub(crate) fn unlisted(error: &Unlisted) -> String {
     match error {
-        Unlisted::NotAsked => "not asked".to_owned(),
+        Unlisted::NotRequested => "not requested".to_owned(),
         Unlisted::Failed(reason) => format!("failed: {reason}"),
     }
 }

@@ -117,7 +117,7 @@ fn the_kubelets_stats_say_what_there_is_and_what_is_free() {
         "Ok(FileSystem { capacity_bytes: Some(100), available_bytes: None, used_bytes: Some(70), inodes: None, inodes_free: None })"
     );
     let node = read(NodeReader::new(), &[r#"{"node":{"runtime":null}}"#]);
-    assert_eq!(debug(&node.inventory.image_file_system), "Err(NotAsked)");
+    assert_eq!(debug(&node.inventory.image_file_system), "Err(NotRequested)");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn image_volumes_are_known_once_every_container_was_inspected() {
     let node = read(NodeReader::new(), &[&listing, &first]);
     assert_eq!(
         show(&node.inventory.image_volumes, ToString::to_string),
-        "not asked"
+        "not requested"
     );
     let node = read(NodeReader::new().no_image_volumes(), &[&listing]);
     assert_eq!(show(&node.inventory.image_volumes, ToString::to_string), "");

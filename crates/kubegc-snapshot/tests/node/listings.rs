@@ -222,11 +222,17 @@ fn one_image_may_be_listed_once_for_each_runtime_handler() {
 fn missing_listings_are_not_assumed() {
     let node = read(NodeReader::new(), &[&pods(&[sandbox(&[])])]);
     let inventory = &node.inventory;
-    assert_eq!(show(&inventory.containers, |one| one.id.to_string()), "not asked");
-    assert_eq!(show(&inventory.images, |one| one.id.to_string()), "not asked");
+    assert_eq!(
+        show(&inventory.containers, |one| one.id.to_string()),
+        "not requested"
+    );
+    assert_eq!(show(&inventory.images, |one| one.id.to_string()), "not requested");
     assert_eq!(show(&inventory.sandboxes, |one| one.id.to_string()), "s1");
-    assert_eq!(show(&inventory.image_volumes, ToString::to_string), "not asked");
-    assert_eq!(show(&inventory.log_entries, ToString::to_string), "not asked");
+    assert_eq!(
+        show(&inventory.image_volumes, ToString::to_string),
+        "not requested"
+    );
+    assert_eq!(show(&inventory.log_entries, ToString::to_string), "not requested");
     assert!(inventory.image_file_system.is_err());
     assert!(inventory.image_records.is_empty());
     assert_eq!(node.policy, None);

@@ -52,17 +52,17 @@ fn a_velero_backup_is_the_cluster_at_its_time() {
         render(&snapshot),
         "PersistentVolume/disk uid=2 rv=\nshop/Pod/web uid=1 rv= details=?/Running/?\nvelero/Backup/nightly uid=3 rv=\n"
     );
-    assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 5);
+    assert_eq!(snapshot.finding_counts[&Problem::SkippedFile], 5);
     let skipped: Vec<String> = findings(&snapshot)
         .into_iter()
-        .filter(|finding| finding.starts_with("PassedOver"))
+        .filter(|finding| finding.starts_with("SkippedFile"))
         .collect();
     assert_eq!(
         skipped,
         [
-            "PassedOver: dump.tar.gz: 1 file skipped: reports of a Velero backup",
-            "PassedOver: dump.tar.gz: 2 files skipped: not JSON or YAML",
-            "PassedOver: dump.tar.gz: 2 files skipped: other versions of the objects of a Velero backup",
+            "SkippedFile: dump.tar.gz: 1 file skipped: reports of a Velero backup",
+            "SkippedFile: dump.tar.gz: 2 files skipped: not JSON or YAML",
+            "SkippedFile: dump.tar.gz: 2 files skipped: other versions of the objects of a Velero backup",
         ]
     );
     assert!(
@@ -147,8 +147,8 @@ fn a_support_bundle_is_read() {
         [
             format!("Unread: {root}:cluster-resources/services/shop.json: holds no document"),
             format!("NotAnObject: {root}:analysis.json, document 1: it has neither apiVersion nor kind"),
-            format!("PassedOver: {root}: 2 files skipped: not JSON or YAML"),
-            format!("PassedOver: {root}: 4 files skipped: reports of the collector of a support bundle"),
+            format!("SkippedFile: {root}: 2 files skipped: not JSON or YAML"),
+            format!("SkippedFile: {root}: 4 files skipped: reports of the collector of a support bundle"),
         ]
     );
     let preferred = snapshot

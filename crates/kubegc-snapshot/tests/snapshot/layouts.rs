@@ -131,7 +131,7 @@ fn a_must_gather_is_read_from_all_its_roots() {
         [
             (Problem::Superseded, 2),
             (Problem::InferredComplete, 4),
-            (Problem::PassedOver, 3)
+            (Problem::SkippedFile, 3)
         ]
     );
     assert_eq!(

@@ -218,12 +218,12 @@ fn other_files_are_counted_and_not_listed() {
         assert_eq!(
             found[1..],
             [
-                format!("PassedOver: {root}: 1 file skipped: logs of containers"),
-                format!("PassedOver: {root}: 1 file skipped: metadata of macOS"),
-                format!("PassedOver: {root}: 3 files skipped: not JSON or YAML"),
+                format!("SkippedFile: {root}: 1 file skipped: logs of containers"),
+                format!("SkippedFile: {root}: 1 file skipped: metadata of macOS"),
+                format!("SkippedFile: {root}: 3 files skipped: not JSON or YAML"),
             ]
         );
-        assert_eq!(snapshot.finding_counts[&Problem::PassedOver], 5);
+        assert_eq!(snapshot.finding_counts[&Problem::SkippedFile], 5);
         assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 8);
     }
 }
@@ -480,7 +480,7 @@ fn links_to_missing_files_and_pipes_are_counted() {
     let found = findings(&snapshot);
     assert!(
         found.contains(&format!(
-            "PassedOver: {root}: 2 files skipped: links and special files"
+            "SkippedFile: {root}: 2 files skipped: links and special files"
         )),
         "{found:?}"
     );

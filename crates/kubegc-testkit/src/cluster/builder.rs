@@ -143,6 +143,7 @@ impl Default for Builder {
 
 impl Builder {
     /// The release that the API server and the collector behave as. Default: [`KubernetesVersion::LATEST`].
+    /// [`KubernetesVersion::warning`] tells whether a release is newer than those that kubegc knows.
     pub const fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = version;
         self

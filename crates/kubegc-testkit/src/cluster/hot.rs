@@ -14,7 +14,7 @@ const SHOWN: usize = 12;
 ///
 /// Most often two controllers undo each other's work, or one its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", Told(self))]
+#[error("{}", Report(self))]
 #[non_exhaustive]
 pub struct NotSettled {
     /// Number of requests made.
@@ -70,9 +70,9 @@ fn signature(entry: &Entry) -> String {
     out
 }
 
-struct Told<'a>(&'a NotSettled);
+struct Report<'a>(&'a NotSettled);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NotSettled { calls, busiest, last } = self.0;
         writeln!(f, "the cluster is not at rest after {calls} requests")?;

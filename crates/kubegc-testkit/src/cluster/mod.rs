@@ -393,7 +393,7 @@ impl Cluster {
 /// ```
 /// use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 /// let cluster = Cluster::new();
-/// cluster.faults().add(Rule::new(Fault::LoseAnswer).on(Verb::Create).resource("configmaps"));
+/// cluster.faults().add(Rule::new(Fault::LoseResponse).on(Verb::Create).resource("configmaps"));
 /// cluster.faults().draw(7, 50, vec![Fault::status(500), Fault::Disconnect]);
 /// assert_eq!(cluster.faults().injected(), 0);
 /// cluster.faults().clear();

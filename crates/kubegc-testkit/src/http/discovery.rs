@@ -71,14 +71,9 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
         if *resource.group == *group && *resource.version == *version {
             let names = names::of(server, resource);
             entries.push(resource_json(server, resource, &names));
-            let answered = server.subresources(kind);
+            let served = server.subresources(kind);
             let others = parts::of_nodes(resource);
-            entries.extend(
-                answered
-                    .iter()
-                    .chain(others)
-                    .map(|part| part_json(resource, part)),
-            );
+            entries.extend(served.iter().chain(others).map(|part| part_json(resource, part)));
         }
     }
     entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
@@ -122,7 +117,7 @@ pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
         ("watch", verbs.watch),
     ]
     .into_iter()
-    .filter_map(|(verb, answered)| answered.then_some(verb))
+    .filter_map(|(verb, served)| served.then_some(verb))
     .collect()
 }
 

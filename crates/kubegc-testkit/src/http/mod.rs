@@ -9,8 +9,8 @@
 //!
 //! | Subject | A real server | Here |
 //! |---|---|---|
-//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`answer_as`]); there is no authentication, and no request waits |
-//! | Media types | JSON, YAML, protobuf, CBOR | answers are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
+//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`respond_as`]); there is no authentication, and no request waits |
+//! | Media types | JSON, YAML, protobuf, CBOR | responses are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |
@@ -21,7 +21,7 @@
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
 //! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
-//! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`Answer::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
+//! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
 //! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |
 //! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | Evictions | respect the status of disruption budgets, which a controller writes | likewise; without a controller (`Builder::workloads` of the testkit) a budget is "still being processed" |
@@ -81,7 +81,7 @@ use reply::{JSON, Outcome};
 /// The response to a request.
 #[expect(clippy::exhaustive_enums, reason = "a server handles each response")]
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ApiResponse {
     /// A response with its body.
     Whole(http::Response<Bytes>),
     /// A streamed response: its body is the events of the watch, until the watch ends.
@@ -95,7 +95,7 @@ pub enum Answer {
     Node(Box<NodeCall>),
 }
 
-impl Answer {
+impl ApiResponse {
     /// The code of the response; `None` if a node gives it.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
@@ -118,43 +118,43 @@ impl Answer {
 /// use bytes::Bytes;
 /// use kubegc_core::{Catalog, KubernetesVersion};
 /// use kubegc_sim::ApiServer;
-/// use kubegc_testkit::http::{Answer, Verb, answer, read_call};
+/// use kubegc_testkit::http::{ApiResponse, Verb, respond, read_call};
 /// let version = KubernetesVersion::LATEST;
 /// let mut server = ApiServer::new(version, Catalog::builtin(version));
 /// let body = Bytes::from_static(br#"{"metadata": {"name": "shop"}}"#);
 /// let request = http::Request::post("/api/v1/namespaces").body(body)?;
 /// let call = read_call(&server, &request);
 /// assert_eq!((call.verb, &*call.resource), (Verb::Create, "namespaces"));
-/// let Answer::Whole(response) = answer(&mut server, &call, &request) else { panic!("no watch was asked for") };
+/// let ApiResponse::Whole(response) = respond(&mut server, &call, &request) else { panic!("no watch was asked for") };
 /// assert_eq!(response.status(), 201);
 /// # Ok::<(), http::Error>(())
 /// ```
-pub fn answer(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> Answer {
-    answer_as(server, call, request, "kubernetes-admin", &AccessRules::default())
+pub fn respond(server: &mut ApiServer, call: &Call, request: &http::Request<Bytes>) -> ApiResponse {
+    respond_as(server, call, request, "kubernetes-admin", &AccessRules::default())
 }
 
-/// Performs a request of a user with these access rules: as [`answer`], and with a 403 response if they deny
+/// Performs a request of a user with these access rules: as [`respond`], and with a 403 response if they deny
 /// the request.
 ///
 /// # Complexity
-/// As [`answer`], and linear in the number of rules.
-pub fn answer_as(
+/// As [`respond`], and linear in the number of rules.
+pub fn respond_as(
     server: &mut ApiServer,
     call: &Call,
     request: &http::Request<Bytes>,
     user: &str,
     rules: &AccessRules,
-) -> Answer {
+) -> ApiResponse {
     match route(server, call, request, Requester { user, rules }) {
-        Ok(Outcome::Node(node)) => Answer::Node(node),
-        Ok(Outcome::Whole(reply)) => Answer::Whole(reply.into_http()),
+        Ok(Outcome::Node(node)) => ApiResponse::Node(node),
+        Ok(Outcome::Whole(reply)) => ApiResponse::Whole(reply.into_http()),
         Ok(Outcome::Stream(watch)) => {
             let mut head = http::Response::new(());
             let content_type = HeaderValue::from_static(JSON);
             head.headers_mut().insert(CONTENT_TYPE, content_type);
-            Answer::Stream { head, watch }
+            ApiResponse::Stream { head, watch }
         }
-        Err(refusal) => Answer::Whole(reply::Reply::from(refusal).into_http()),
+        Err(refusal) => ApiResponse::Whole(reply::Reply::from(refusal).into_http()),
     }
 }
 
@@ -172,15 +172,15 @@ fn route(
     }
     body::within_bounds(request)?;
     if call.verb == Verb::NonResource {
-        return special::answer(server, &call.path, request).map(Outcome::Whole);
+        return special::respond(server, &call.path, request).map(Outcome::Whole);
     }
     let target = match target::find(server, call, request.method()) {
         Ok(target) => target,
         Err(reply) => return Ok(Outcome::Whole(*reply)),
     };
     let query = Query::read(request.uri().query());
-    if node::is_answered_by_nodes(call) {
-        return node::answer(server, call, &query);
+    if node::is_served_by_nodes(call) {
+        return node::respond(server, call, &query);
     }
     let form = accept::objects(request.headers())?;
     let list_kind = names::of(server, &target.resource).list_kind;
@@ -189,8 +189,8 @@ fn route(
         .flatten();
     let view = View::new(form, target.resource, list_kind, &query).with_columns(definition.as_deref());
     if call.verb.is_write() {
-        write::answer(server, call, target.kind, &query, request, &view, requester).map(Outcome::Whole)
+        write::respond(server, call, target.kind, &query, request, &view, requester).map(Outcome::Whole)
     } else {
-        read::answer(server, call, target.kind, &query, view)
+        read::respond(server, call, target.kind, &query, view)
     }
 }

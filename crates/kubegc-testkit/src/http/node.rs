@@ -130,7 +130,7 @@ impl NodeRequest {
 }
 
 /// Whether nodes serve the requests for a subresource of pods.
-pub(super) fn is_answered_by_nodes(call: &Call) -> bool {
+pub(super) fn is_served_by_nodes(call: &Call) -> bool {
     call.group.is_empty()
         && call.resource == "pods"
         && matches!(&*call.subresource, "log" | "exec" | "attach" | "portforward")
@@ -141,7 +141,7 @@ pub(super) fn is_answered_by_nodes(call: &Call) -> bool {
 /// # Errors
 /// 404 without the pod, 400 for a container that the pod does not have or a pod without a node, 422 for
 /// options that contradict each other.
-pub(super) fn answer(server: &ApiServer, call: &Call, query: &Query) -> Result<Outcome, Refusal> {
+pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<Outcome, Refusal> {
     let log = if call.subresource == "log" {
         Some(log_options(server, call, query)?)
     } else {
@@ -149,7 +149,7 @@ pub(super) fn answer(server: &ApiServer, call: &Call, query: &Query) -> Result<O
     };
     let kind = server
         .resolve("", "v1", "pods")
-        .map_err(|answer| problem::of_answer(&answer))?;
+        .map_err(|response| problem::of_response(&response))?;
     let pod = server
         .object(kind, &call.namespace, &call.name)
         .ok_or_else(|| problem::object_not_found("", "pods", &call.name))?;

@@ -22,7 +22,7 @@ pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'stati
 }
 
 /// Whether a subresource of [`of_nodes`] is served here: `proxy` is not.
-pub(super) fn is_answered(resource: &ApiResource, name: &str) -> bool {
+pub(super) fn is_served(resource: &ApiResource, name: &str) -> bool {
     name != "proxy" && of_nodes(resource).iter().any(|part| part.name == name)
 }
 

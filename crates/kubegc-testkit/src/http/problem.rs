@@ -103,10 +103,10 @@ impl Cause {
 }
 
 /// The refusal in a response of the simulated server.
-pub(super) fn of_answer(answer: &Response) -> Refusal {
-    let Some(status) = answer.status() else {
+pub(super) fn of_response(response: &Response) -> Refusal {
+    let Some(status) = response.status() else {
         // Refusals are statuses.
-        return Problem::new(answer.code, "", "");
+        return Problem::new(response.code, "", "");
     };
     of_status(status)
 }

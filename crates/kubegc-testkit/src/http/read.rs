@@ -11,14 +11,14 @@ use super::{
     query::Query,
     render::View,
     reply::{Outcome, Reply},
-    write::{respond, shown_all},
+    write::{render, shown_all},
 };
 
 /// Performs a GET.
 ///
 /// # Errors
 /// The refusal of options, versions and forms.
-pub(super) fn answer(
+pub(super) fn respond(
     server: &ApiServer,
     call: &Call,
     kind: KindId,
@@ -31,7 +31,7 @@ pub(super) fn answer(
     let options = ListOptions::read(query, call.verb, server.version())?;
     server
         .check_filter(kind, &options.filter)
-        .map_err(|answer| problem::of_answer(&answer))?;
+        .map_err(|response| problem::of_response(&response))?;
     let namespace = collection_namespace(call);
     if call.verb == Verb::Watch {
         view.fits_watch()?;
@@ -50,7 +50,7 @@ pub(super) fn collection_namespace(call: &Call) -> Option<&str> {
 
 fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View) -> Result<Reply, Refusal> {
     Wanted::read(query.text("resourceVersion"))?.reached(server.revision())?;
-    let answer = if query.flag("export") == Some(true) && call.subresource.is_empty() {
+    let response = if query.flag("export") == Some(true) && call.subresource.is_empty() {
         let exact = query.flag("exact") == Some(true);
         server.exported(kind, &call.namespace, &call.name, exact)
     } else if call.subresource.is_empty() {
@@ -58,5 +58,5 @@ fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
     };
-    respond(server, kind, view, answer)
+    render(server, kind, view, response)
 }

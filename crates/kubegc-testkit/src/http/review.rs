@@ -24,7 +24,7 @@ pub(super) fn is_review(resource: &ApiResource) -> bool {
 ///
 /// # Errors
 /// 400 if the body is no object or reviews nothing, 422 if it contradicts itself.
-pub(super) fn answer(
+pub(super) fn respond(
     server: &ApiServer,
     resource: &ApiResource,
     namespace: &str,

@@ -23,7 +23,7 @@ const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0
 ///
 /// # Errors
 /// 405 for anything but reading, 406 for a client that takes no JSON.
-pub(super) fn answer(
+pub(super) fn respond(
     server: &ApiServer,
     path: &str,
     request: &http::Request<Bytes>,

@@ -56,7 +56,7 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<T
     } else {
         match parts::find(server, kind, &call.subresource) {
             Some(part) => parts::takes(&part, call.verb),
-            None if parts::is_answered(&resource, &call.subresource) => {
+            None if parts::is_served(&resource, &call.subresource) => {
                 let part = parts::of_nodes(&resource)
                     .iter()
                     .find(|part| part.name == call.subresource);

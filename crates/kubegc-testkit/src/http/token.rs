@@ -43,7 +43,7 @@ const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI
 /// # Errors
 /// 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
 /// out of bounds, 400 and 409 for an object that the token cannot be bound to.
-pub(super) fn answer(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
+pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
     let account = find(server, "serviceaccounts", call, &call.name)?;
     let spec = request.get("spec").cloned().unwrap_or(Value::Null);
     let seconds = match spec.get("expirationSeconds") {
@@ -95,21 +95,21 @@ pub(super) fn answer(server: &ApiServer, call: &Call, request: Value) -> Result<
         claims["jti"] = identifier(&claims).into();
     }
     let expiry = now.saturating_add(Duration::from_secs(seconds.unsigned_abs()));
-    let mut answered = request;
-    answered["apiVersion"] = "authentication.k8s.io/v1".into();
-    answered["kind"] = "TokenRequest".into();
-    answered["metadata"] = json!({
+    let mut response = request;
+    response["apiVersion"] = "authentication.k8s.io/v1".into();
+    response["kind"] = "TokenRequest".into();
+    response["metadata"] = json!({
         "name": &*account.meta.name,
         "namespace": &*account.meta.namespace,
         "creationTimestamp": now.to_string(),
     });
-    answered["spec"]["audiences"] = audiences.into();
-    answered["spec"]["expirationSeconds"] = seconds.into();
-    if answered["spec"].get("boundObjectRef").is_none() {
-        answered["spec"]["boundObjectRef"] = Value::Null;
+    response["spec"]["audiences"] = audiences.into();
+    response["spec"]["expirationSeconds"] = seconds.into();
+    if response["spec"].get("boundObjectRef").is_none() {
+        response["spec"]["boundObjectRef"] = Value::Null;
     }
-    answered["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
-    Ok(Reply::json(201, &answered))
+    response["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
+    Ok(Reply::json(201, &response))
 }
 
 fn check_expiration(seconds: i64) -> Result<(), Refusal> {
@@ -133,7 +133,7 @@ fn check_expiration(seconds: i64) -> Result<(), Refusal> {
 fn find(server: &ApiServer, resource: &str, call: &Call, name: &str) -> Result<Arc<StoredObject>, Refusal> {
     let kind = server
         .resolve("", "v1", resource)
-        .map_err(|answer| problem::of_answer(&answer))?;
+        .map_err(|response| problem::of_response(&response))?;
     let object = server.object(kind, &call.namespace, name);
     object
         .map(Arc::clone)

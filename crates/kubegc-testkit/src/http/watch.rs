@@ -162,7 +162,7 @@ impl Watch {
                     }
                 }
             }
-            Err(answer) if answer.code == 410 => return self.expired(server),
+            Err(response) if response.code == 410 => return self.expired(server),
             // The kind is no longer served.
             Err(_) => return self.end(),
         }
@@ -216,7 +216,7 @@ impl Watch {
         let oldest = self.cursor.saturating_add(1);
         let known = server.events_since(self.kind, self.cursor).err();
         let status = known
-            .and_then(|answer| Some(answer.status()?.to_json()))
+            .and_then(|response| Some(response.status()?.to_json()))
             .unwrap_or_else(|| {
                 json!({
                     "kind": "Status",

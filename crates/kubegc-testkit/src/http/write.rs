@@ -30,7 +30,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 ///
 /// # Errors
 /// The refusal of options, bodies and forms.
-pub(super) fn answer(
+pub(super) fn respond(
     server: &mut ApiServer,
     call: &Call,
     kind: KindId,
@@ -45,11 +45,11 @@ pub(super) fn answer(
         named => named,
     });
     server.set_user(requester.user);
-    let answered = carry_out(server, call, kind, query, request, view, requester);
+    let served = carry_out(server, call, kind, query, request, view, requester);
     // A direct write to the server has another field manager and user.
     server.set_field_manager(&former.0);
     server.set_user(&former.1);
-    answered
+    served
 }
 
 /// Performs a write with the current field manager, or performs a review.
@@ -63,16 +63,16 @@ fn carry_out(
     requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
     let mut warnings = Vec::new();
-    let mut answer = match call.verb {
+    let mut response = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
             warnings = unknown_fields(server, call, kind, query, &body)?;
             if review::is_review(&view.resource) {
-                return review::answer(server, &view.resource, &call.namespace, body, requester);
+                return review::respond(server, &view.resource, &call.namespace, body, requester);
             }
             if call.subresource == "token" {
-                return token::answer(server, call, body);
+                return token::respond(server, call, body);
             }
             store(server, call, kind, |server| create(server, call, kind, body))
         }
@@ -100,10 +100,10 @@ fn carry_out(
             return Err(problem::method_not_allowed());
         }
     };
-    if answer.is_success() {
-        answer.warnings.append(&mut warnings);
+    if response.is_success() {
+        response.warnings.append(&mut warnings);
     }
-    respond(server, kind, view, answer)
+    render(server, kind, view, response)
 }
 
 /// The warnings about fields of a body that its kind does not have.
@@ -191,25 +191,25 @@ fn named(unknown: Vec<String>) -> Vec<String> {
 ///
 /// # Errors
 /// 406 if it does not take that form.
-pub(super) fn respond(
+pub(super) fn render(
     server: &ApiServer,
     kind: KindId,
     view: &View,
-    answer: Response,
+    response: Response,
 ) -> Result<Reply, Refusal> {
-    respond_page(server, kind, view, answer, ListMeta::default())
+    render_page(server, kind, view, response, ListMeta::default())
 }
 
 /// The same for a response that may be one page of a list. Its version is that of the response.
-fn respond_page(
+fn render_page(
     server: &ApiServer,
     kind: KindId,
     view: &View,
-    answer: Response,
+    response: Response,
     page: ListMeta,
 ) -> Result<Reply, Refusal> {
     let now = server.now();
-    let body = match &answer.body {
+    let body = match &response.body {
         ResponseBody::Object(object) => {
             let shown = server.shown(kind, object);
             let shown = shown.map_err(|status| problem::of_status(&status))?;
@@ -226,7 +226,7 @@ fn respond_page(
             view.list(&items, &meta, now)?
         }
     };
-    Ok(Reply::json(answer.code, &body).with_warnings(answer.warnings))
+    Ok(Reply::json(response.code, &body).with_warnings(response.warnings))
 }
 
 /// Objects as a version of the API shows them.
@@ -260,8 +260,8 @@ fn store(
 }
 
 /// The response of a dry run: it makes no revision, so the object keeps its version.
-fn unversioned(mut answer: Response, version: ResourceVersion) -> Response {
-    match &mut answer.body {
+fn unversioned(mut response: Response, version: ResourceVersion) -> Response {
+    match &mut response.body {
         ResponseBody::Object(object) if object.meta.resource_version != version => {
             let mut shown = StoredObject::clone(object);
             shown.meta.resource_version = version;
@@ -274,7 +274,7 @@ fn unversioned(mut answer: Response, version: ResourceVersion) -> Response {
         }
         ResponseBody::Object(_) | ResponseBody::Status(_) | ResponseBody::List(_) => {}
     }
-    answer
+    response
 }
 
 /// The kind that the body of a request should have, for messages.
@@ -295,7 +295,7 @@ fn create(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Res
         let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         return match server.resolve("", "v1", "pods") {
             Ok(pods) => server.create_subresource(pods, &call.namespace, &name, "binding", body),
-            Err(answer) => answer,
+            Err(response) => response,
         };
     }
     if call.subresource.is_empty() {
@@ -360,8 +360,8 @@ fn delete_collection(
     let options = deletion::options(query, request)?;
     let list = ListOptions::read(query, call.verb, server.version())?;
     let checked = server.check_filter(kind, &list.filter);
-    checked.map_err(|answer| problem::of_answer(&answer))?;
+    checked.map_err(|response| problem::of_response(&response))?;
     let page = page::of(server, kind, collection_namespace(call), &list)?;
-    let answer = server.delete_objects(kind, page.items, &options);
-    respond_page(server, kind, view, answer, page.meta)
+    let response = server.delete_objects(kind, page.items, &options);
+    render_page(server, kind, view, response, page.meta)
 }

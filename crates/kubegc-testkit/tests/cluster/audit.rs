@@ -77,7 +77,7 @@ async fn a_creation_that_fails_has_the_name_in_its_body() {
         ("a", None),
         ("b", Some(Fault::status(500))),
         ("c", Some(Fault::Disconnect)),
-        ("d", Some(Fault::LoseAnswer)),
+        ("d", Some(Fault::LoseResponse)),
     ] {
         fault.into_iter().for_each(fails);
         let failed = api

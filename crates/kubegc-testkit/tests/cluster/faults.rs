@@ -93,9 +93,9 @@ async fn rules_say_which_requests_and_when() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_of_a_request_that_was_performed() {
+async fn a_lost_response_is_of_a_request_that_was_performed() {
     let cluster = Cluster::new();
-    cluster.faults().add(Rule::new(Fault::LoseAnswer));
+    cluster.faults().add(Rule::new(Fault::LoseResponse));
     let api = config_maps(&cluster);
     assert!(
         api.create(&PostParams::default(), &config_map("a", &[], &[]))
@@ -105,7 +105,7 @@ async fn a_lost_answer_is_of_a_request_that_was_performed() {
     assert!(api.get("a").await.is_ok());
     assert_eq!(
         cluster.audit().writes().to_string(),
-        "+0s client create configmaps default/a -> no answer (injected: answer lost)\n"
+        "+0s client create configmaps default/a -> no response (injected: response lost)\n"
     );
 }
 

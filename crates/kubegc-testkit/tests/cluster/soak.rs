@@ -140,7 +140,7 @@ async fn live(operations: &[Operation], seed: u64) {
     cluster.faults().draw(
         seed,
         100,
-        vec![Fault::status(500), Fault::LoseAnswer, Fault::Disconnect],
+        vec![Fault::status(500), Fault::LoseResponse, Fault::Disconnect],
     );
     let api = config_maps(&cluster);
     for (number, operation) in operations.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The requests that kube 5 sends, built by its own code, and what it reads from the answers.
+//! The requests that kube 5 sends, built by its own code, and what it reads from the responses.
 
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -22,8 +22,8 @@ fn send(world: &mut World, request: http::Request<Vec<u8>>) -> (u16, Value) {
     (reply.code, reply.json())
 }
 
-fn read<T: DeserializeOwned>(answer: (u16, Value)) -> T {
-    serde_json::from_value(answer.1.clone()).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+fn read<T: DeserializeOwned>(response: (u16, Value)) -> T {
+    serde_json::from_value(response.1.clone()).unwrap_or_else(|error| panic!("{error}: {response:?}"))
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn watches_are_read_line_by_line() {
     let params = WatchParams::default().initial_events();
     let watch = |request: http::Request<Vec<u8>>, world: &mut World| {
         let request = request.map(Into::into);
-        let kubegc_testkit::http::Answer::Stream { watch, .. } = world.answer(&request) else {
+        let kubegc_testkit::http::ApiResponse::Stream { watch, .. } = world.respond(&request) else {
             panic!("no watch: {}", request.uri());
         };
         watch

@@ -1,4 +1,4 @@
-//! The HTTP layer, by requests and answers.
+//! The HTTP layer, by requests and responses.
 
 mod deletes;
 mod discovery;

@@ -1,4 +1,4 @@
-//! In which form answers come.
+//! In which form responses come.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Responses of the server to requests that nodes would serve.
 
 use http::Method;
-use kubegc_testkit::http::{Answer, NodeRequest};
+use kubegc_testkit::http::{ApiResponse, NodeRequest};
 use serde_json::{Value, json};
 
 use crate::world::{World, request, world};
@@ -83,9 +83,9 @@ fn the_parameters_of_a_request_are_read() {
     let mut world = world();
     pod(&mut world, "one", "node-1", &["app"]);
     let mut ask = |method: Method, path: &str| {
-        let answer = world.answer(&request(method, &format!("{PODS}/one/{path}"), &[], ""));
-        match answer {
-            Answer::Node(call) => call.request().clone(),
+        let response = world.respond(&request(method, &format!("{PODS}/one/{path}"), &[], ""));
+        match response {
+            ApiResponse::Node(call) => call.request().clone(),
             other => panic!("{path}: {other:?}"),
         }
     };

@@ -350,7 +350,7 @@ fn what_is_not_there_is_answered_as_upstream_answers_it() {
         &widgets(),
     );
     let shop = "/api/v1/namespaces/shop";
-    // Method, URL, code, text in the answer.
+    // Method, URL, code, text in the response.
     for (method, url, code, wanted) in [
         ("GET", "/nowhere".to_owned(), 404, "404 page not found"),
         (

@@ -91,7 +91,7 @@ fn key(object: &Value) -> (String, String) {
     (text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// An object without what only its place in an answer decides.
+/// An object without what only its place in an response decides.
 fn bare(object: &Value) -> Value {
     let mut object = object.clone();
     if let Value::Object(fields) = &mut object {

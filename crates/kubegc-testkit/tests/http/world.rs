@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_testkit::http::{AccessRules, Answer, Call, Watch, WatchStep, answer_as, read_call};
+use kubegc_testkit::http::{AccessRules, ApiResponse, Call, Watch, WatchStep, read_call, respond_as};
 use serde_json::{Value, json};
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -89,16 +89,16 @@ impl World {
         read_call(&self.server, &request(method, url, &[], ""))
     }
 
-    pub(crate) fn answer(&mut self, request: &http::Request<Bytes>) -> Answer {
+    pub(crate) fn respond(&mut self, request: &http::Request<Bytes>) -> ApiResponse {
         let call = read_call(&self.server, request);
-        answer_as(&mut self.server, &call, request, "kubernetes-admin", &self.rules)
+        respond_as(&mut self.server, &call, request, "kubernetes-admin", &self.rules)
     }
 
     pub(crate) fn ask(&mut self, request: &http::Request<Bytes>) -> Reply {
-        let response = match self.answer(request) {
-            Answer::Whole(response) => response,
-            Answer::Node(node) => node.unreachable(),
-            Answer::Stream { .. } => panic!("a watch: {request:?}"),
+        let response = match self.respond(request) {
+            ApiResponse::Whole(response) => response,
+            ApiResponse::Node(node) => node.unreachable(),
+            ApiResponse::Stream { .. } => panic!("a watch: {request:?}"),
         };
         let header = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = response.headers();
@@ -166,8 +166,8 @@ impl World {
 
     pub(crate) fn watch_as(&mut self, url: &str, accept: &str) -> Watch {
         let request = request(Method::GET, url, &[("accept", accept)], "");
-        match self.answer(&request) {
-            Answer::Stream { head, watch } => {
+        match self.respond(&request) {
+            ApiResponse::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);
                 watch
             }

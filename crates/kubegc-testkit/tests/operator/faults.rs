@@ -1,4 +1,4 @@
-//! An operator in bad weather: errors, lost answers, watches that break, expire or cannot be opened.
+//! An operator in bad weather: errors, lost responses, watches that break, expire or cannot be opened.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn live(stage: &Stage) {
 
 #[tokio::test(start_paused = true)]
 async fn single_faults_of_every_sort_are_overcome() {
-    let writes = || Rule::new(Fault::LoseAnswer).on_writes().client(OPERATOR);
+    let writes = || Rule::new(Fault::LoseResponse).on_writes().client(OPERATOR);
     let rows = [
         (
             "errors on writes",
@@ -63,9 +63,9 @@ async fn single_faults_of_every_sort_are_overcome() {
                 .client(OPERATOR)
                 .times(3),
         ),
-        ("lost answers", writes().times(6)),
+        ("lost responses", writes().times(6)),
         (
-            "lost answers of removed finalizers",
+            "lost responses of removed finalizers",
             writes().resource("websites").skip(2).times(2),
         ),
         (
@@ -80,7 +80,7 @@ async fn single_faults_of_every_sort_are_overcome() {
                 .times(5),
         ),
         (
-            "slow answers",
+            "slow responses",
             Rule::new(Fault::Delay(Duration::from_secs(3)))
                 .client(OPERATOR)
                 .times(20),
@@ -121,7 +121,7 @@ async fn random_faults_delete_nothing_wrong_and_forget_nothing() {
             Fault::status(500),
             Fault::status(409),
             Fault::Disconnect,
-            Fault::LoseAnswer,
+            Fault::LoseResponse,
             Fault::EndWatch { after_events: 0 },
             Fault::ExpireWatch { after_events: 2 },
         ];
@@ -144,7 +144,7 @@ async fn random_faults_delete_nothing_wrong_and_forget_nothing() {
         stage
             .cluster
             .faults()
-            .draw(seed, 300, vec![Fault::LoseAnswer, Fault::status(503)]);
+            .draw(seed, 300, vec![Fault::LoseResponse, Fault::status(503)]);
         stage
             .cluster
             .settle_within(Duration::from_secs(300))
