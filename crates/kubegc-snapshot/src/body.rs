@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use kubegc_core::json::Text;
 use kubegc_core::record::IntOrPercent;
 use serde::{
     Deserialize, Serialize, Serializer,
@@ -14,7 +15,6 @@ use serde::{
 };
 
 use crate::{
-    item::Text,
     soft::{AnyMap, Expected, Labels, Soft},
     template::PodTemplate,
 };

@@ -2,6 +2,7 @@
 
 use std::{io::Read, str};
 
+use kubegc_core::json::{DUPLICATE, JsonType};
 use serde::{Deserialize, de::DeserializeSeed};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::{
     foreign,
     ingest::{Ingest, Source, TypeName, refuse_odd_kinds, without_objects},
     internal,
-    item::{self, Item, ItemSeed, ListHead, OnlyItem},
+    item::{Item, ItemSeed, ListHead, OnlyItem},
     json, loose,
     notices::{self, Notice},
     sniff,
@@ -307,7 +308,7 @@ impl Reading<'_> {
                 });
             }
         };
-        if parsed.is_err_and(|error| error.to_string().starts_with(item::DUPLICATE)) {
+        if parsed.is_err_and(|error| error.to_string().starts_with(DUPLICATE)) {
             self.duplicates(text, loose::item(&value).as_ref(), source, item);
         }
         if item.is_some() && is_list_kind(&object) && depth == 0 {
@@ -508,7 +509,7 @@ impl Reading<'_> {
         item: Option<u32>,
     ) -> Result<(), SnapshotError> {
         let Some(mut object) = loose::item(value) else {
-            let found = loose::name_of(value);
+            let found = JsonType::of(value).name();
             if source.is_member && (item.is_none() || self.in_array) {
                 self.ingest
                     .no_object(source.place.clone(), &format!("it is {found}"));
@@ -530,9 +531,10 @@ impl Reading<'_> {
             None | Some(Value::Null) => &empty,
             Some(Value::Array(items)) => items,
             Some(other) => {
-                return Err(
-                    source.not_an_object(format!("items: expected a list, found {}", loose::name_of(other)))
-                );
+                return Err(source.not_an_object(format!(
+                    "items: expected a list, found {}",
+                    JsonType::of(other).name()
+                )));
             }
         };
         let aside = self.ingest.set_aside();
@@ -547,7 +549,7 @@ impl Reading<'_> {
                 }
                 Some(object) => self.ingest.object(&object, source, Some(shape.items), None)?,
                 None => {
-                    let problem = format!("expected a map, found {}", loose::name_of(value));
+                    let problem = format!("expected a map, found {}", JsonType::of(value).name());
                     self.ingest.unreadable(source, Some(shape.items), &problem);
                 }
             }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::Text;
 use kubegc_core::{Timestamp, identity::split_api_version};
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     completeness::{Spoils, Why},
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
-    item::{Item, ListHead, Meta, Text},
+    item::{Item, ListHead, Meta},
     mentions::Mentions,
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
@@ -154,7 +155,7 @@ impl Ingest {
         let mut flaws: Vec<DetailFlaw> = item
             .flaws
             .iter()
-            .map(|flaw| (Problem::BadField, flaw.field.clone(), flaw.problem.clone()))
+            .map(|flaw| (Problem::BadField, flaw.field.clone(), flaw.problem()))
             .collect();
         let text = |text: &Option<Text<'_>>| text.as_ref().map_or(Arc::from(""), |text| text.as_str().into());
         let name: Arc<str> = text(&meta.name);

@@ -4,12 +4,13 @@
 //! comes from the `selfLink` of the list or from the name of the file. All other fields have the names of Go
 //! and are not read.
 
+use kubegc_core::json::Text;
 use serde::Deserialize;
 
 use crate::{
     SnapshotError,
     ingest::{Ingest, Source},
-    item::{Item, Meta, Text},
+    item::{Item, Meta},
     layout,
     store::TypeId,
 };

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::{OwnerFields, Text};
 use kubegc_core::{Timestamp, Uid};
 
 use crate::{
     Problem,
     details::{DetailFlaw, Origin},
-    item::{Meta, Owner, Text},
+    item::Meta,
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
 
@@ -139,7 +140,7 @@ impl Store {
 
     fn owner(
         &mut self,
-        owner: &Owner<'_>,
+        owner: &OwnerFields<'_>,
         index: usize,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,

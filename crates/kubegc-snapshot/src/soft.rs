@@ -3,14 +3,11 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use kubegc_core::json::{JsonType, Text};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::Value;
-
-use crate::item::Text;
-
 /// The value of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Soft<T> {
@@ -20,7 +17,7 @@ pub(crate) enum Soft<T> {
     /// A value of the expected type.
     Is(T),
     /// Something else.
-    Wrong(Shape),
+    Wrong(JsonType),
 }
 
 impl<T> Soft<T> {
@@ -33,42 +30,6 @@ impl<T> Soft<T> {
             Self::Absent => Soft::Absent,
             Self::Is(value) => Soft::Is(of(value)),
             Self::Wrong(shape) => Soft::Wrong(shape),
-        }
-    }
-}
-
-/// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Null,
-    Flag,
-    Number,
-    Text,
-    List,
-    Map,
-}
-
-impl Shape {
-    pub(crate) fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(_) => Self::Flag,
-            Value::Number(_) => Self::Number,
-            Value::String(_) => Self::Text,
-            Value::Array(_) => Self::List,
-            Value::Object(_) => Self::Map,
-        }
-    }
-
-    /// In words.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Flag => "a boolean",
-            Self::Number => "a number",
-            Self::Text => "a string",
-            Self::List => "a list",
-            Self::Map => "a map",
         }
     }
 }
@@ -175,7 +136,7 @@ impl Serialize for Labels<'_> {
 struct SoftVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Expected<'de>> SoftVisitor<T> {
-    fn settle(found: Option<T>, shape: Shape) -> Soft<T> {
+    fn settle(found: Option<T>, shape: JsonType) -> Soft<T> {
         found.map_or(Soft::Wrong(shape), Soft::Is)
     }
 }
@@ -200,32 +161,32 @@ impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
     }
 
     fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_flag(flag), Shape::Flag))
+        Ok(Self::settle(T::of_flag(flag), JsonType::Boolean))
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_number(number), Shape::Number))
+        Ok(Self::settle(T::of_number(number), JsonType::Number))
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Soft<T>, E> {
         let number = i64::try_from(number).ok();
-        Ok(Self::settle(number.and_then(T::of_number), Shape::Number))
+        Ok(Self::settle(number.and_then(T::of_number), JsonType::Number))
     }
 
     fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), Shape::Text))
+        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), JsonType::String))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Soft<T>, E> {
@@ -233,15 +194,15 @@ impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
     }
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Owned(text)), Shape::Text))
+        Ok(Self::settle(T::of_text(Cow::Owned(text)), JsonType::String))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Soft<T>, A::Error> {
-        Ok(Self::settle(T::of_list(list)?, Shape::List))
+        Ok(Self::settle(T::of_list(list)?, JsonType::List))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Soft<T>, A::Error> {
-        Ok(Self::settle(T::of_map(map)?, Shape::Map))
+        Ok(Self::settle(T::of_map(map)?, JsonType::Map))
     }
 }
 
@@ -256,12 +217,12 @@ impl<T: Serialize> Serialize for Soft<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Is(value) => value.serialize(serializer),
-            Self::Absent | Self::Wrong(Shape::Null) => serializer.serialize_unit(),
-            Self::Wrong(Shape::Flag) => serializer.serialize_bool(false),
-            Self::Wrong(Shape::Number) => serializer.serialize_f64(0.5),
-            Self::Wrong(Shape::Text) => serializer.serialize_str("?"),
-            Self::Wrong(Shape::List) => serializer.collect_seq([(); 0]),
-            Self::Wrong(Shape::Map) => AnyMap {}.serialize(serializer),
+            Self::Absent | Self::Wrong(JsonType::Null) => serializer.serialize_unit(),
+            Self::Wrong(JsonType::Boolean) => serializer.serialize_bool(false),
+            Self::Wrong(JsonType::Number) => serializer.serialize_f64(0.5),
+            Self::Wrong(JsonType::String) => serializer.serialize_str("?"),
+            Self::Wrong(JsonType::List) => serializer.collect_seq([(); 0]),
+            Self::Wrong(JsonType::Map) => AnyMap {}.serialize(serializer),
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Annotations and data: maps of which some keys are read.
 
+use kubegc_core::json::Text;
 use serde::{
     Serialize, Serializer,
     de::{IgnoredAny, MapAccess},
 };
 
-use crate::{
-    item::Text,
-    soft::{Expected, Soft},
-};
+use crate::soft::{Expected, Soft};
 
 /// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_core::Scope;
+use kubegc_core::json::Text;
 
 use super::{
     CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS, condition_is_true,
@@ -11,7 +12,6 @@ use super::{
 };
 use crate::{
     body::{Body, Names, Spec},
-    item::Text,
     soft::Soft,
 };
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubegc_core::json::Text;
 use kubegc_core::record::{CronJob, Job, JobCounts};
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
 };
 use crate::{
     body::{ANNOTATION_JOB_TRACKING, Body, Spec, Status},
-    item::Text,
     soft::Soft,
 };
 

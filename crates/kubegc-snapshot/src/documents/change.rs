@@ -1,13 +1,12 @@
 //! Applies changes of fields to an object as it was read.
 
 use kubegc_controllers::{DocumentError, FieldChange};
+use kubegc_core::json::JsonType;
 use kubegc_core::{
     OwnerReference, Timestamp, Uid,
     record::{Condition, Consumer, JobCounts, Taint},
 };
 use serde_json::{Map, Value};
-
-use crate::loose::name_of;
 
 /// A map of a JSON tree.
 pub(super) type Object = Map<String, Value>;
@@ -132,7 +131,7 @@ fn within<'o>(
 }
 
 fn wrong(path: &[&str], expected: &str, found: &Value) -> DocumentError {
-    let (path, found) = (path.join("."), name_of(found));
+    let (path, found) = (path.join("."), JsonType::of(found).name());
     DocumentError::new(format!("{path}: expected {expected}, found {found}"))
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use kubegc_controllers::{DocumentError, Documents, FieldChange, Write};
+use kubegc_core::json::{JsonType, Text};
 use kubegc_core::{
     ObjectMeta, PatchType,
     identity::split_api_version,
@@ -22,7 +23,7 @@ use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
     document,
-    item::{Item, ItemSeed, Text},
+    item::{Item, ItemSeed},
     loose,
     mentions::Mentions,
     store::Store,
@@ -157,11 +158,11 @@ fn with_item<R>(
     }
     let value = parsed(document)?;
     let item = loose::item(&value).ok_or_else(|| {
-        let found = loose::name_of(&value);
+        let found = JsonType::of(&value).name();
         DocumentError::new(format!("expected a map, found {found}"))
     })?;
     match item.flaws.first() {
-        Some(flaw) => Err(DocumentError::new(format!("{}: {}", flaw.field, flaw.problem))),
+        Some(flaw) => Err(DocumentError::new(flaw.to_string())),
         None => use_it(&item),
     }
 }
@@ -171,7 +172,7 @@ fn object_of(document: &[u8]) -> Result<Map<String, Value>, DocumentError> {
     match parsed(document)? {
         Value::Object(object) => Ok(object),
         other => {
-            let found = loose::name_of(&other);
+            let found = JsonType::of(&other).name();
             Err(DocumentError::new(format!("expected a map, found {found}")))
         }
     }

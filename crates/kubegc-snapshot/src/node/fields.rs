@@ -6,11 +6,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::Timestamp;
+use kubegc_core::json::JsonType;
 use kubegc_node::GoDuration;
 use serde_json::{Map, Value};
 
 use super::finding::{NodeProblem, Notes};
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// One map of a document, being read.
 pub(crate) struct Entry<'v, 'n> {
@@ -82,7 +83,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     }
 
     fn unexpected<T>(&mut self, path: &[&str], expected: &str, found: &Value) -> Option<T> {
-        let detail = format!("expected {expected}, found {}", name_of(found));
+        let detail = format!("expected {expected}, found {}", JsonType::of(found).name());
         self.wrong(NodeProblem::BadField, path, &detail);
         None
     }

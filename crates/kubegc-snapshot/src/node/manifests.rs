@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use kubegc_core::json::JsonType;
 use kubegc_core::{
     PodSource, Runtime, RuntimeError, Uid,
     node_facts::{PodState, Pods, Sandbox},
@@ -21,7 +22,6 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::loose::name_of;
 
 /// The largest manifest that a kubelet reads.
 const MANIFEST_BYTES_MAX: usize = 10 << 20;
@@ -213,7 +213,7 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     let Value::Object(map) = &document.value else {
         return Err(format!(
             "{place}: expected a pod, found {}",
-            name_of(&document.value)
+            JsonType::of(&document.value).name()
         ));
     };
     if document.may_be_cut {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::JsonType;
 use kubegc_core::{Timestamp, node_facts::FileSystem};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// A kubelet's measurements of its node.
 #[non_exhaustive]
@@ -39,7 +40,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
     let node = match value.get("node") {
         Some(Value::Object(node)) => node,
         other => {
-            let found = other.map_or("nothing", name_of);
+            let found = other.map_or("nothing", |value| JsonType::of(value).name());
             let detail = format!("expected a map, found {found}");
             notes.note(NodeProblem::BadField, Some(place), "", "node", &detail);
             return Err(format!("{place}: node: {detail}"));

@@ -14,6 +14,7 @@ pub use self::usage::{FileSystemUsage, RuntimeUsage};
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubegc_core::json::JsonType;
 use serde_json::Value;
 
 pub(crate) use self::{
@@ -24,7 +25,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// The result of reading one entry.
 pub(crate) enum Outcome<T> {
@@ -65,7 +66,7 @@ pub(crate) fn listing<T: Listed>(
             let (problem, detail) = match other {
                 Some(other) => (
                     NodeProblem::BadField,
-                    format!("expected a list, found {}", name_of(other)),
+                    format!("expected a list, found {}", JsonType::of(other).name()),
                 ),
                 None => (NodeProblem::MissingField, "missing".to_owned()),
             };
@@ -79,7 +80,7 @@ pub(crate) fn listing<T: Listed>(
     for (index, value) in values.iter().enumerate() {
         let path = format!("{name}[{index}]");
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", name_of(value));
+            let detail = format!("expected a map, found {}", JsonType::of(value).name());
             notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
             continue;
