@@ -13,7 +13,7 @@ pub mod clock;
 pub mod deletion;
 pub mod error;
 pub mod identity;
-#[cfg(feature = "json")]
+#[cfg(feature = "serde")]
 pub mod json;
 pub mod metadata;
 pub mod node_facts;

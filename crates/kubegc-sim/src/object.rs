@@ -10,9 +10,9 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, FieldError, ObjectMeta, OwnerReference, SharedMeta, Timestamp,
-    json::{FieldReader, MetaFields},
+    ApiResource, FieldError, ObjectMeta, OwnerReference, SharedMeta, Timestamp, json::MetaFields,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{api_server::ManagedFields, types::convert};
@@ -342,10 +342,20 @@ pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, F
 }
 
 fn read_meta(fields: &Map<String, Value>) -> Result<ObjectMeta, FieldError> {
-    let mut reader = FieldReader::default();
-    let meta: MetaFields<'_> = reader.meta(fields);
-    match reader.wrong.first() {
-        Some(found) => Err(wrong(&found.field, found.value, found.expected)),
+    let read = MetaFields::deserialize(fields);
+    let meta: MetaFields<'_> = read.map_err(|error| {
+        FieldError::invalid(
+            "metadata",
+            &Value::from(fields.clone()).to_string(),
+            &error.to_string(),
+        )
+    })?;
+    match meta.wrong().first() {
+        Some(wrong) => Err(FieldError::invalid(
+            &wrong.field,
+            wrong.found.name(),
+            &format!("must be {}", wrong.expected),
+        )),
         None => meta.to_meta(|text| text.into()),
     }
 }

@@ -1,12 +1,11 @@
 //! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here. Then
-//! [`crate::loose`] reads it again from a tree, field by field, to report the problem. Well-formed dumps
-//! never need that. All else is read by [`crate::soft`] on both paths.
+//! Fields are read as [`Soft`], so that values of wrong types do not make the reading fail. Only keys that
+//! occur twice do: then the text is parsed into a [`tree`](crate::tree), which has the last of them.
 
 use std::fmt;
 
-use kubegc_core::json::{DUPLICATE, MetaFields, Text, WrongType};
+use kubegc_core::json::{DUPLICATE, MetaFields, Soft, Text, WrongType};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -17,7 +16,6 @@ use crate::{
     body::{Annotations, AnySpec, Body, BodyMeta, PlainPodSpec, PlainPodStatus, PodSpec, Status},
     details::{self, Part},
     mentions::Mentions,
-    soft::Soft,
 };
 
 /// `metadata`, as far as it is kept.
@@ -26,9 +24,9 @@ pub(crate) type Meta<'a> = MetaFields<'a, Soft<Annotations<'a>>>;
 /// One object.
 #[derive(Debug, Default)]
 pub(crate) struct Item<'a> {
-    pub(crate) api_version: Option<Text<'a>>,
-    pub(crate) kind: Option<Text<'a>>,
-    pub(crate) meta: Option<Meta<'a>>,
+    pub(crate) api_version: Soft<Text<'a>>,
+    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) meta: Soft<Meta<'a>>,
     pub(crate) body: Body<'a>,
     /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
@@ -36,28 +34,25 @@ pub(crate) struct Item<'a> {
     pub(crate) rests_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
-    /// The findings of the loose reading; empty on the fast path.
-    pub(crate) flaws: Vec<WrongType<'a>>,
 }
 
 impl Item<'_> {
     pub(crate) fn kind_str(&self) -> &str {
-        self.kind.as_ref().map_or("", Text::as_str)
+        self.kind.as_str()
     }
 
     pub(crate) fn api_version_str(&self) -> &str {
-        self.api_version.as_ref().map_or("", Text::as_str)
+        self.api_version.as_str()
     }
 
     /// The name, if known.
     pub(crate) fn name(&self) -> Option<ObjectName> {
-        let meta = self.meta.as_ref()?;
-        let text = |text: &Option<Text<'_>>| text.as_ref().map_or("", Text::as_str).into();
+        let meta = self.meta.get()?;
         let name = ObjectName {
             api_version: self.api_version_str().into(),
             kind: self.kind_str().into(),
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
+            namespace: meta.namespace.as_str().into(),
+            name: meta.name.as_str().into(),
         };
         (!name.name.is_empty()).then_some(name)
     }
@@ -105,13 +100,22 @@ impl Item<'_> {
 
     /// Makes the annotations a part of the body.
     pub(crate) fn take_annotations(&mut self) {
-        if let Some(meta) = &mut self.meta
+        if let Soft::Is(meta) = &mut self.meta
             && !meta.annotations.is_absent()
         {
             self.body.metadata = Soft::Is(BodyMeta {
                 annotations: std::mem::take(&mut meta.annotations),
             });
         }
+    }
+
+    /// The typed fields whose values have wrong types.
+    pub(crate) fn wrong(&self) -> Vec<WrongType> {
+        let mut wrong = self.meta.get().map_or_else(Vec::new, MetaFields::wrong);
+        wrong.extend(WrongType::of(&self.api_version, "apiVersion"));
+        wrong.extend(WrongType::of(&self.kind, "kind"));
+        wrong.extend(WrongType::of(&self.meta, "metadata"));
+        wrong
     }
 
     /// Whether the object has an apiVersion and a kind.
@@ -179,7 +183,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
         while let Some(field) = map.next_key::<Field>()? {
             let bit = 1 << field as u32;
             if seen & bit != 0 && field != Field::Other {
-                // The loose reading keeps the last one and names the key.
+                // The tree has the last one, and the key is reported.
                 return Err(de::Error::custom(DUPLICATE));
             }
             seen |= bit;

@@ -9,14 +9,12 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use kubegc_core::json::Text;
+use kubegc_core::json::{Expected, Soft, Text};
 use serde::{
     Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
     ser::SerializeMap,
 };
-
-use crate::soft::{Expected, Soft};
 
 /// The key of the digest, for a template of which only the digest is known.
 pub(crate) const DIGEST: &str = "digest";

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
     ObjectMeta, ResourceVersion,
-    json::{MetaFields, Text},
+    json::MetaFields,
     store::{MetaList, WatchItem},
 };
 use serde::{Deserialize, Deserializer};
@@ -106,6 +106,9 @@ impl Texts {
 impl WireObject<'_> {
     /// The metadata, with texts shared.
     pub(crate) fn meta(&self, texts: &mut Texts) -> Result<ObjectMeta, String> {
+        if let Some(wrong) = self.metadata.wrong().first() {
+            return Err(wrong.to_string());
+        }
         let read = self.metadata.to_meta(|text| texts.share(text));
         let meta = read.map_err(|error| error.to_string())?;
         if meta.name.is_empty() {
@@ -119,8 +122,7 @@ impl WireObject<'_> {
     }
 
     fn resource_version(&self) -> ResourceVersion {
-        let version = self.metadata.resource_version.as_ref();
-        ResourceVersion::new(version.map_or("", Text::as_str))
+        ResourceVersion::new(self.metadata.resource_version.as_str())
     }
 }
 

@@ -1,12 +1,10 @@
 //! Annotations and data: maps of which some keys are read.
 
-use kubegc_core::json::Text;
+use kubegc_core::json::{Expected, Soft, Text};
 use serde::{
     Serialize, Serializer,
     de::{IgnoredAny, MapAccess},
 };
-
-use crate::soft::{Expected, Soft};
 
 /// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,7 @@ mod workload;
 
 use std::sync::{Arc, LazyLock};
 
-use kubegc_core::json::Text;
+use kubegc_core::json::{Soft, Text};
 use kubegc_core::{
     Scope, Timestamp,
     admission::Webhook,
@@ -27,7 +27,6 @@ use kubegc_core::{
 use crate::{
     body::{Annotations, AnySpec, Body, Spec, Status},
     mentions::Mentions,
-    soft::Soft,
     texts::Texts,
 };
 

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kubegc_core::json::Text;
+use kubegc_core::json::{Expected, Soft, Text};
 use kubegc_core::{
     Timestamp,
     record::{Field, Pod, PodVolume, Toleration, VolumeSource},
@@ -22,7 +22,6 @@ use crate::{
         Volume,
     },
     mentions::Mentions,
-    soft::{Expected, Soft},
 };
 
 /// The condition of pods that is kept whole.

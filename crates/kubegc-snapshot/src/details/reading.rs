@@ -3,15 +3,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::json::{JsonType, Text};
+use kubegc_core::json::{Expected, JsonType, Labels, Soft, Text};
 use kubegc_core::{Timestamp, Uid, record::Field};
 
-use crate::{
-    body::List,
-    finding::Problem,
-    soft::{Expected, Labels, Soft},
-    texts::Texts,
-};
+use crate::{body::List, finding::Problem, texts::Texts};
 
 /// A field that details miss or cannot use: what, where, and in which way.
 pub(crate) type DetailFlaw = (Problem, String, String);

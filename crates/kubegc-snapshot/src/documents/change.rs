@@ -1,7 +1,6 @@
 //! Applies changes of fields to an object as it was read.
 
 use kubegc_controllers::{DocumentError, FieldChange};
-use kubegc_core::json::JsonType;
 use kubegc_core::{
     OwnerReference, Timestamp, Uid,
     record::{Condition, Consumer, JobCounts, Taint},
@@ -131,7 +130,7 @@ fn within<'o>(
 }
 
 fn wrong(path: &[&str], expected: &str, found: &Value) -> DocumentError {
-    let (path, found) = (path.join("."), JsonType::of(found).name());
+    let (path, found) = (path.join("."), crate::tree::type_name(found));
     DocumentError::new(format!("{path}: expected {expected}, found {found}"))
 }
 

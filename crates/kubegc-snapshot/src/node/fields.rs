@@ -6,7 +6,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::Timestamp;
-use kubegc_core::json::JsonType;
 use kubegc_node::GoDuration;
 use serde_json::{Map, Value};
 
@@ -83,7 +82,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     }
 
     fn unexpected<T>(&mut self, path: &[&str], expected: &str, found: &Value) -> Option<T> {
-        let detail = format!("expected {expected}, found {}", JsonType::of(found).name());
+        let detail = format!("expected {expected}, found {}", crate::tree::type_name(found));
         self.wrong(NodeProblem::BadField, path, &detail);
         None
     }

@@ -9,7 +9,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::json::JsonType;
 use kubegc_core::{
     PodSource, Runtime, RuntimeError, Uid,
     node_facts::{PodState, Pods, Sandbox},
@@ -213,7 +212,7 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     let Value::Object(map) = &document.value else {
         return Err(format!(
             "{place}: expected a pod, found {}",
-            JsonType::of(&document.value).name()
+            crate::tree::type_name(&document.value)
         ));
     };
     if document.may_be_cut {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::json::JsonType;
 use kubegc_core::{Uid, node_facts::PodState};
 use serde_json::{Map, Value};
 
@@ -31,7 +30,7 @@ impl PodsSeen {
     /// Takes the pods of a document: one pod, or a list. Objects of other kinds are passed over.
     pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", JsonType::of(value).name());
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
             notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
             self.incomplete.get_or_insert(format!("{place}: {detail}"));
             return;
@@ -170,7 +169,7 @@ fn runs(entry: &mut Entry<'_, '_>) -> bool {
                 .find(|value| !value.is_object());
             if let Some(odd) = odd {
                 let field = format!("{name}[{index}].state");
-                let detail = format!("expected maps, found {}", JsonType::of(odd).name());
+                let detail = format!("expected maps, found {}", crate::tree::type_name(odd));
                 entry.wrong(NodeProblem::BadField, &["status", &field], &detail);
             }
             runs |= ended.is_none() && waits.is_none();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kubegc_core::json::JsonType;
 use kubegc_core::{Timestamp, node_facts::FileSystem};
 use serde_json::Value;
 
@@ -40,7 +39,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
     let node = match value.get("node") {
         Some(Value::Object(node)) => node,
         other => {
-            let found = other.map_or("nothing", |value| JsonType::of(value).name());
+            let found = other.map_or("nothing", crate::tree::type_name);
             let detail = format!("expected a map, found {found}");
             notes.note(NodeProblem::BadField, Some(place), "", "node", &detail);
             return Err(format!("{place}: node: {detail}"));

@@ -14,7 +14,6 @@ pub use self::usage::{FileSystemUsage, RuntimeUsage};
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::json::JsonType;
 use serde_json::Value;
 
 pub(crate) use self::{
@@ -66,7 +65,7 @@ pub(crate) fn listing<T: Listed>(
             let (problem, detail) = match other {
                 Some(other) => (
                     NodeProblem::BadField,
-                    format!("expected a list, found {}", JsonType::of(other).name()),
+                    format!("expected a list, found {}", crate::tree::type_name(other)),
                 ),
                 None => (NodeProblem::MissingField, "missing".to_owned()),
             };
@@ -80,7 +79,7 @@ pub(crate) fn listing<T: Listed>(
     for (index, value) in values.iter().enumerate() {
         let path = format!("{name}[{index}]");
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", JsonType::of(value).name());
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
             notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
             continue;

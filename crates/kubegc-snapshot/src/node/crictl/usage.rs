@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use kubegc_core::Timestamp;
-use kubegc_core::json::JsonType;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -46,7 +45,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Ru
         Some(status) => (status, "status"),
     };
     let Value::Object(map) = inner else {
-        let detail = format!("expected a map, found {}", JsonType::of(inner).name());
+        let detail = format!("expected a map, found {}", crate::tree::type_name(inner));
         notes.note(NodeProblem::BadField, Some(place), "", path, &detail);
         return Err(format!("{place}: {path}: {detail}"));
     };
@@ -80,7 +79,7 @@ fn list(
         match value {
             Value::Object(map) => usages.push(one(map, place, &path, notes)?),
             other => {
-                let detail = format!("expected a map, found {}", JsonType::of(other).name());
+                let detail = format!("expected a map, found {}", crate::tree::type_name(other));
                 notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
                 return Err(format!("{place}: {path}: {detail}"));
             }

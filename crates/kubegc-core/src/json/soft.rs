@@ -1,16 +1,22 @@
 //! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the
 //! rest of the object is read all the same.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData};
 
-use kubegc_core::json::{JsonType, Text};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-/// The value of a field.
+
+use super::{JsonType, Text};
+
+/// The value of a field that may have a wrong type.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a value has the type, or not, or does not exist"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Soft<T> {
+pub enum Soft<T> {
     /// Nothing, or null, which Go reads as nothing.
     #[default]
     Absent,
@@ -21,41 +27,76 @@ pub(crate) enum Soft<T> {
 }
 
 impl<T> Soft<T> {
-    pub(crate) fn is_absent(&self) -> bool {
+    /// The value, if it has the expected type.
+    #[must_use]
+    pub const fn get(&self) -> Option<&T> {
+        match self {
+            Self::Is(value) => Some(value),
+            Self::Absent | Self::Wrong(_) => None,
+        }
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 
-    pub(crate) fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
+    /// Changes the value, if it has the expected type.
+    #[must_use]
+    pub fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
         match self {
             Self::Absent => Soft::Absent,
             Self::Is(value) => Soft::Is(of(value)),
-            Self::Wrong(shape) => Soft::Wrong(shape),
+            Self::Wrong(found) => Soft::Wrong(found),
         }
     }
 }
 
+impl Soft<Text<'_>> {
+    /// The text; empty if it is absent or no text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.get().map_or("", Text::as_str)
+    }
+}
+
 /// A type that fields are expected to have. A value that no method accepts has the wrong type.
-pub(crate) trait Expected<'de>: Sized {
+pub trait Expected<'de>: Sized {
     /// The type in words.
     const WORDS: &'static str;
 
+    /// A string.
+    #[must_use]
     fn of_text(_text: Cow<'de, str>) -> Option<Self> {
         None
     }
 
+    /// A whole number of 64 bits.
+    #[must_use]
     fn of_number(_number: i64) -> Option<Self> {
         None
     }
 
+    /// A boolean.
+    #[must_use]
     fn of_flag(_flag: bool) -> Option<Self> {
         None
     }
 
+    /// A list.
+    ///
+    /// # Errors
+    /// The text ends, or cannot be parsed.
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)
     }
 
+    /// A map.
+    ///
+    /// # Errors
+    /// The text ends, or cannot be parsed.
     fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
@@ -99,8 +140,9 @@ impl<'de, T: Expected<'de>> Expected<'de> for Vec<Soft<T>> {
 }
 
 /// A map that holds anything.
+#[expect(clippy::exhaustive_structs, reason = "it has no fields")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct AnyMap {}
+pub struct AnyMap {}
 
 impl<'de> Expected<'de> for AnyMap {
     const WORDS: &'static str = "a map";
@@ -111,9 +153,25 @@ impl<'de> Expected<'de> for AnyMap {
     }
 }
 
-/// A map from any key to texts, in the order of the document.
+/// Beginning of serde's errors about repeated keys, here and in derived code.
+pub const DUPLICATE: &str = "duplicate field";
+
+/// A map from any key to texts, in the order of the document. Reading it fails if a key repeats.
+#[expect(clippy::exhaustive_structs, reason = "a list and no more")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Labels<'a>(pub(crate) Vec<(Text<'a>, Soft<Text<'a>>)>);
+pub struct Labels<'a>(pub Vec<(Text<'a>, Soft<Text<'a>>)>);
+
+impl Labels<'_> {
+    fn has_equal_keys(&self) -> bool {
+        let pairs = &self.0;
+        // Most objects have few labels, for which a set costs more than it saves.
+        if pairs.len() > 16 {
+            let keys: BTreeSet<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+            return keys.len() < pairs.len();
+        }
+        (1..pairs.len()).any(|at| pairs[..at].iter().any(|(other, _)| *other == pairs[at].0))
+    }
+}
 
 impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
     const WORDS: &'static str = "a map";
@@ -123,7 +181,11 @@ impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
         }
-        Ok(Some(Self(pairs)))
+        let labels = Self(pairs);
+        match labels.has_equal_keys() {
+            true => Err(de::Error::custom(DUPLICATE)),
+            false => Ok(Some(labels)),
+        }
     }
 }
 
@@ -136,8 +198,8 @@ impl Serialize for Labels<'_> {
 struct SoftVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Expected<'de>> SoftVisitor<T> {
-    fn settle(found: Option<T>, shape: JsonType) -> Soft<T> {
-        found.map_or(Soft::Wrong(shape), Soft::Is)
+    fn settle(value: Option<T>, found: JsonType) -> Soft<T> {
+        value.map_or(Soft::Wrong(found), Soft::Is)
     }
 }
 
@@ -213,7 +275,7 @@ impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
 }
 
 impl<T: Serialize> Serialize for Soft<T> {
-    /// An invalid value stays invalid: it becomes a value of the same shape.
+    /// An invalid value stays invalid: it becomes a value of the same type.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Is(value) => value.serialize(serializer),
