@@ -13,6 +13,8 @@ pub mod clock;
 pub mod deletion;
 pub mod error;
 pub mod identity;
+#[cfg(feature = "serde")]
+pub mod json;
 pub mod metadata;
 pub mod node_facts;
 pub mod planner;

@@ -16,7 +16,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     hash::{BuildHasher, Hash, Hasher},
+    num::NonZeroUsize,
     sync::Arc,
+    thread,
 };
 
 use foldhash::fast::FixedState;
@@ -52,6 +54,8 @@ pub struct Bounds {
     /// Whether steps that commute are tried in one order only. Default: they are. The fates are the same, and
     /// far fewer states are met.
     pub reduces: bool,
+    /// Threads that simulate. The result is the same with any number.
+    pub threads: NonZeroUsize,
 }
 
 impl Default for Bounds {
@@ -61,6 +65,7 @@ impl Default for Bounds {
             states_max: 50_000,
             choices_max: 10_000,
             reduces: true,
+            threads: NonZeroUsize::MIN,
         }
     }
 }
@@ -147,7 +152,7 @@ impl Cluster {
     /// An intent cannot be understood.
     ///
     /// # Complexity
-    /// O(b s) for b states or choices within the bounds and s objects in scope.
+    /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
     pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
         let deletes = self.deletes(intents)?;
         let run = self.run(deletes, None, None, self.controllers.clone());
@@ -163,12 +168,20 @@ impl Cluster {
             objects: None,
         };
         let mut found = Found::default();
-        for seed in 0..bounds.seeds {
-            let mut race = start.clone();
-            race.run(&mut Rng::new(seed), bounds.choices_max);
-            found.note(&prepared, &race, Some(seed));
+        let mut seeds = 0..bounds.seeds;
+        loop {
+            let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let endings = map_on_threads(bounds.threads, batch, |seed| {
+                let mut race = start.clone();
+                race.run(&mut Rng::new(seed), bounds.choices_max);
+                Ending::of(&prepared, race, Some(seed))
+            });
+            endings.into_iter().for_each(|ending| found.note(ending));
         }
-        let (states, exhaustive) = exhaust(&prepared, &start, bounds, &mut found);
+        let (states, exhaustive) = exhaust(&prepared, start, bounds, &mut found);
         Ok(Exploration {
             fates: found.fates.into_values().collect(),
             schedules: found.schedules,
@@ -397,18 +410,47 @@ fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
         .hash(hasher);
 }
 
-/// Tries every order, depth first, until the bound. Returns how many states were met and whether that was
-/// all.
-fn exhaust(prepared: &Prepared<'_>, start: &Race<'_>, bounds: Bounds, found: &mut Found) -> (usize, bool) {
-    let mut met: BTreeSet<u128> = BTreeSet::new();
-    let mut open = if bounds.states_max > 0 {
-        vec![start.clone()]
-    } else {
-        Vec::new()
-    };
-    while let Some(mut race) = open.pop() {
-        if met.len() >= bounds.states_max {
-            return (met.len(), false);
+/// Simulations that are independent of each other's results. It does not depend on the number of threads, so
+/// that the result does not either.
+const BATCH: usize = 64;
+
+/// Applies a function to every item, on several threads. The results are in the order of the items.
+fn map_on_threads<T: Send, R: Send>(
+    threads: NonZeroUsize,
+    items: Vec<T>,
+    map: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let share = items.len().div_ceil(threads.get());
+    if share == items.len() {
+        return items.into_iter().map(map).collect();
+    }
+    let mut items = items.into_iter();
+    let shares = std::iter::from_fn(|| Some(items.by_ref().take(share).collect()));
+    let shares: Vec<Vec<T>> = shares.take_while(|share: &Vec<T>| !share.is_empty()).collect();
+    thread::scope(|scope| {
+        let run = |share: Vec<T>| scope.spawn(|| share.into_iter().map(&map).collect::<Vec<R>>());
+        let running: Vec<_> = shares.into_iter().map(run).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, Vec<R>>| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().flat_map(join).collect()
+    })
+}
+
+/// The state after one more step, with the steps that must be tried next.
+struct Reached<'a> {
+    fingerprint: u128,
+    race: Race<'a>,
+    choices: Vec<Choice>,
+}
+
+impl<'a> Reached<'a> {
+    fn by(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> Self {
+        let mut race = parent.clone();
+        if let Some(step) = step {
+            race.take(step);
         }
         let mut choices = race.choices();
         if bounds.reduces {
@@ -421,20 +463,70 @@ fn exhaust(prepared: &Prepared<'_>, start: &Race<'_>, bounds: Bounds, found: &mu
                 choices = race.persistent(choices);
             }
         }
-        if !met.insert(race.fingerprint()) {
-            continue;
-        }
-        if choices.is_empty() {
-            found.note(prepared, &race, None);
-            continue;
-        }
-        for &choice in choices.iter().rev() {
-            let mut next = race.clone();
-            next.take(choice);
-            open.push(next);
+        Self {
+            fingerprint: race.fingerprint(),
+            race,
+            choices,
         }
     }
-    (met.len(), bounds.states_max > 0)
+}
+
+/// Tries every order until the bound: always the latest states first, a batch of them at once. Returns how
+/// many states were met and whether that was all.
+fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut Found) -> (usize, bool) {
+    if bounds.states_max == 0 {
+        return (0, false);
+    }
+    let mut met: BTreeSet<u128> = BTreeSet::new();
+    let mut open = vec![(Arc::new(start), None)];
+    while !open.is_empty() {
+        let batch: Vec<(Arc<Race<'_>>, Option<Choice>)> =
+            open.drain(open.len().saturating_sub(BATCH)..).rev().collect();
+        let reached = map_on_threads(bounds.threads, batch, |(parent, step)| {
+            Reached::by(&parent, step, bounds)
+        });
+        let mut next = Vec::new();
+        for reached in reached {
+            if met.len() >= bounds.states_max {
+                return (met.len(), false);
+            }
+            if !met.insert(reached.fingerprint) {
+                continue;
+            }
+            if reached.choices.is_empty() {
+                found.note(Ending::of(prepared, reached.race, None));
+                continue;
+            }
+            let parent = Arc::new(reached.race);
+            next.extend(
+                reached
+                    .choices
+                    .iter()
+                    .map(|choice| (Arc::clone(&parent), Some(*choice))),
+            );
+        }
+        // The first of them is tried first.
+        open.extend(next.into_iter().rev());
+    }
+    (met.len(), true)
+}
+
+/// The end of a schedule.
+struct Ending<'a> {
+    race: Race<'a>,
+    seed: Option<u64>,
+    fates: Vec<(u32, ObjectRef, Fate)>,
+}
+
+impl<'a> Ending<'a> {
+    fn of(prepared: &Prepared<'_>, race: Race<'a>, seed: Option<u64>) -> Self {
+        let fates = forecast::fates(prepared.cluster, &prepared.scope, &race.world);
+        Self {
+            fates: fates.into_iter().collect(),
+            race,
+            seed,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -444,9 +536,9 @@ struct Found {
 }
 
 impl Found {
-    fn note(&mut self, prepared: &Prepared<'_>, race: &Race<'_>, seed: Option<u64>) {
+    fn note(&mut self, ending: Ending<'_>) {
         self.schedules += 1;
-        for (position, object, fate) in forecast::fates(prepared.cluster, &prepared.scope, &race.world) {
+        for (position, object, fate) in ending.fates {
             let fate = match fate {
                 // The client that deleted it depends on timing and does not distinguish fates.
                 Fate::Deleted { .. } => Fate::Deleted {
@@ -462,8 +554,8 @@ impl Found {
                 possible.fates.push((
                     fate,
                     Way {
-                        seed,
-                        timeline: race.world.plane.steps().to_vec(),
+                        seed: ending.seed,
+                        timeline: ending.race.world.plane.steps().to_vec(),
                     },
                 ));
             }

@@ -4,16 +4,15 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
     fmt,
     ops::Deref,
     sync::{Arc, OnceLock},
 };
 
 use kubegc_core::{
-    ApiResource, FieldError, ObjectMeta, OwnerReference, ResourceVersion, SharedMeta, Timestamp, Uid,
-    metadata::OwnerReferences,
+    ApiResource, FieldError, ObjectMeta, OwnerReference, SharedMeta, Timestamp, json::MetaFields,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{api_server::ManagedFields, types::convert};
@@ -164,18 +163,18 @@ impl Manifest {
     /// ```
     pub fn read(value: Value) -> Result<Self, FieldError> {
         let Value::Object(mut fields) = value else {
-            return Err(wrong("", &value, "an object"));
+            return Err(wrong("", &value, "a map"));
         };
         let mut text = |key: &str| match fields.remove(key) {
             None | Some(Value::Null) => Ok(String::new()),
             Some(Value::String(text)) => Ok(text),
-            Some(other) => Err(wrong(key, &other, "a text")),
+            Some(other) => Err(wrong(key, &other, "a string")),
         };
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let mut rest = match fields.remove("metadata") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(rest)) => rest,
-            Some(other) => return Err(wrong("metadata", &other, "an object")),
+            Some(other) => return Err(wrong("metadata", &other, "a map")),
         };
         let meta = take_meta(&mut rest)?;
         let managers = ManagedFields::of(rest.remove("managedFields").unwrap_or_default());
@@ -337,13 +336,28 @@ impl StoredObject {
 
 /// Removes the typed fields from a JSON `metadata` and returns them.
 pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
-    let mut meta = ObjectMeta::new("", "", "");
-    for key in TYPED {
-        if let Some(value) = fields.remove(key) {
-            set_field(&mut meta, key, &value)?;
-        }
-    }
+    let meta = read_meta(fields)?;
+    fields.retain(|key, _| !TYPED.contains(&key.as_str()));
     Ok(meta)
+}
+
+fn read_meta(fields: &Map<String, Value>) -> Result<ObjectMeta, FieldError> {
+    let read = MetaFields::deserialize(fields);
+    let meta: MetaFields<'_> = read.map_err(|error| {
+        FieldError::invalid(
+            "metadata",
+            &Value::from(fields.clone()).to_string(),
+            &error.to_string(),
+        )
+    })?;
+    match meta.wrong().first() {
+        Some(wrong) => Err(FieldError::invalid(
+            &wrong.field,
+            wrong.found.name(),
+            &format!("must be {}", wrong.expected),
+        )),
+        None => meta.to_meta(|text| text.into()),
+    }
 }
 
 /// The fields of a JSON `metadata` that are typed.
@@ -361,64 +375,28 @@ pub(crate) const TYPED: [&str; 11] = [
     "uid",
 ];
 
-/// Sets one typed field from its JSON form, replacing its value; null empties it. The caller must not pass
-/// unknown keys.
-pub(crate) fn set_field(meta: &mut ObjectMeta, key: &str, value: &Value) -> Result<(), FieldError> {
-    let path = || format!("metadata.{key}");
-    match key {
-        "name" => meta.name = text(&path, value)?.into(),
-        "namespace" => meta.namespace = text(&path, value)?.into(),
-        "uid" => meta.uid = Uid::new(text(&path, value)?),
-        "resourceVersion" => meta.resource_version = ResourceVersion::new(text(&path, value)?),
-        "generation" => meta.generation = number(&path, value)?.unwrap_or(0),
-        "creationTimestamp" => meta.creation_timestamp = date(&path, value)?,
-        "deletionTimestamp" => meta.deletion_timestamp = date(&path, value)?,
-        "deletionGracePeriodSeconds" => meta.deletion_grace_period_seconds = number(&path, value)?,
-        "finalizers" => {
-            meta.finalizers = list(&path, value)?
-                .iter()
-                .map(|item| text(&path, item).map(Arc::from))
-                .collect::<Result<_, _>>()?;
+/// Replaces the typed fields that a JSON `metadata` has; null empties one.
+pub(crate) fn replace_fields(meta: &mut ObjectMeta, fields: &Map<String, Value>) -> Result<(), FieldError> {
+    let new = read_meta(fields)?;
+    for key in fields.keys() {
+        match key.as_str() {
+            "name" => meta.name = Arc::clone(&new.name),
+            "namespace" => meta.namespace = Arc::clone(&new.namespace),
+            "uid" => meta.uid = new.uid.clone(),
+            "resourceVersion" => meta.resource_version = new.resource_version.clone(),
+            "generation" => meta.generation = new.generation,
+            "creationTimestamp" => meta.creation_timestamp = new.creation_timestamp,
+            "deletionTimestamp" => meta.deletion_timestamp = new.deletion_timestamp,
+            "deletionGracePeriodSeconds" => {
+                meta.deletion_grace_period_seconds = new.deletion_grace_period_seconds;
+            }
+            "finalizers" => meta.finalizers.clone_from(&new.finalizers),
+            "ownerReferences" => meta.owner_references.clone_from(&new.owner_references),
+            "labels" => meta.labels.clone_from(&new.labels),
+            _ => {}
         }
-        "ownerReferences" => meta.owner_references = owner_references(&path, value)?,
-        "labels" => {
-            meta.labels = match value {
-                Value::Null => BTreeMap::new(),
-                Value::Object(labels) => labels
-                    .iter()
-                    .map(|(name, value)| Ok((Arc::from(&**name), Arc::from(text(&path, value)?))))
-                    .collect::<Result<_, FieldError>>()?,
-                other => return Err(wrong(&path(), other, "an object")),
-            };
-        }
-        _ => {}
     }
     Ok(())
-}
-
-fn owner_references(path: &dyn Fn() -> String, value: &Value) -> Result<OwnerReferences, FieldError> {
-    list(path, value)?
-        .iter()
-        .map(|item| {
-            if !item.is_object() && !item.is_null() {
-                return Err(wrong(&path(), item, "an object"));
-            }
-            let field = |key: &str| text(path, item.get(key).unwrap_or(&Value::Null));
-            let flag = |key: &str| match item.get(key) {
-                None | Some(Value::Null) => Ok(None),
-                Some(Value::Bool(flag)) => Ok(Some(*flag)),
-                Some(other) => Err(wrong(&path(), other, "true or false")),
-            };
-            Ok(OwnerReference {
-                api_version: field("apiVersion")?.into(),
-                kind: field("kind")?.into(),
-                name: field("name")?.into(),
-                uid: Uid::new(field("uid")?),
-                controller: flag("controller")?,
-                block_owner_deletion: flag("blockOwnerDeletion")?,
-            })
-        })
-        .collect()
 }
 
 /// Adds the typed fields to a JSON `metadata`; empty ones are left out, as the API does.
@@ -484,42 +462,6 @@ fn owner_reference_json(reference: &OwnerReference) -> Value {
         fields.insert("blockOwnerDeletion".to_owned(), block.into());
     }
     Value::Object(fields)
-}
-
-fn text<'a>(path: &dyn Fn() -> String, value: &'a Value) -> Result<&'a str, FieldError> {
-    match value {
-        Value::Null => Ok(""),
-        Value::String(text) => Ok(text),
-        other => Err(wrong(&path(), other, "a text")),
-    }
-}
-
-fn number(path: &dyn Fn() -> String, value: &Value) -> Result<Option<i64>, FieldError> {
-    match value {
-        Value::Null => Ok(None),
-        other => other
-            .as_i64()
-            .map(Some)
-            .ok_or_else(|| wrong(&path(), other, "a whole number")),
-    }
-}
-
-fn date(path: &dyn Fn() -> String, value: &Value) -> Result<Option<Timestamp>, FieldError> {
-    match value {
-        Value::Null => Ok(None),
-        Value::String(date) => Timestamp::parse(date)
-            .map(Some)
-            .map_err(|_| wrong(&path(), value, "an RFC 3339 date")),
-        other => Err(wrong(&path(), other, "an RFC 3339 date")),
-    }
-}
-
-fn list<'a>(path: &dyn Fn() -> String, value: &'a Value) -> Result<&'a [Value], FieldError> {
-    match value {
-        Value::Null => Ok(&[]),
-        Value::Array(items) => Ok(items),
-        other => Err(wrong(&path(), other, "a list")),
-    }
 }
 
 fn wrong(field: &str, value: &Value, expected: &str) -> FieldError {

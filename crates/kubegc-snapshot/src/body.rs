@@ -7,17 +7,14 @@
 
 use std::borrow::Cow;
 
+use kubegc_core::json::{AnyMap, Expected, Labels, Soft, Text};
 use kubegc_core::record::IntOrPercent;
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{MapAccess, value::MapAccessDeserializer},
 };
 
-use crate::{
-    item::Text,
-    soft::{AnyMap, Expected, Labels, Soft},
-    template::PodTemplate,
-};
+use crate::template::PodTemplate;
 
 /// A list whose entries may each be of the wrong type.
 pub(crate) type List<T> = Vec<Soft<T>>;

@@ -2,6 +2,7 @@
 
 use std::{io::Read, str};
 
+use kubegc_core::json::DUPLICATE;
 use serde::{Deserialize, de::DeserializeSeed};
 use serde_json::Value;
 
@@ -13,12 +14,12 @@ use crate::{
     foreign,
     ingest::{Ingest, Source, TypeName, refuse_odd_kinds, without_objects},
     internal,
-    item::{self, Item, ItemSeed, ListHead, OnlyItem},
-    json, loose,
+    item::{Item, ItemSeed, ListHead, OnlyItem},
+    json,
     notices::{self, Notice},
     sniff,
     store::TypeId,
-    version,
+    tree, version,
     window::{Window, WindowError},
     yaml,
 };
@@ -307,8 +308,8 @@ impl Reading<'_> {
                 });
             }
         };
-        if parsed.is_err_and(|error| error.to_string().starts_with(item::DUPLICATE)) {
-            self.duplicates(text, loose::item(&value).as_ref(), source, item);
+        if parsed.is_err_and(|error| error.to_string().starts_with(DUPLICATE)) {
+            self.duplicates(text, tree::item(&value).as_ref(), source, item);
         }
         if item.is_some() && is_list_kind(&object) && depth == 0 {
             // A list in a list is streamed like a document of its own.
@@ -458,9 +459,9 @@ impl Reading<'_> {
 
     /// A document without apiVersion and kind.
     fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
-        let value = match object.meta {
-            Some(_) => None,
-            None => foreign::parse(text),
+        let value = match object.meta.is_absent() {
+            false => None,
+            true => foreign::parse(text),
         };
         if value
             .as_ref()
@@ -478,7 +479,7 @@ impl Reading<'_> {
             self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
-        if source.is_member && object.meta.is_some() {
+        if source.is_member && !object.meta.is_absent() {
             // Next to other fields it is one object of some kind, which is incomplete then.
             self.ingest.object(object, source, None, None)?;
             self.ingest.settle_pending(None, source);
@@ -507,8 +508,8 @@ impl Reading<'_> {
         source: &Source,
         item: Option<u32>,
     ) -> Result<(), SnapshotError> {
-        let Some(mut object) = loose::item(value) else {
-            let found = loose::name_of(value);
+        let Some(mut object) = tree::item(value) else {
+            let found = tree::type_name(value);
             if source.is_member && (item.is_none() || self.in_array) {
                 self.ingest
                     .no_object(source.place.clone(), &format!("it is {found}"));
@@ -530,15 +531,16 @@ impl Reading<'_> {
             None | Some(Value::Null) => &empty,
             Some(Value::Array(items)) => items,
             Some(other) => {
-                return Err(
-                    source.not_an_object(format!("items: expected a list, found {}", loose::name_of(other)))
-                );
+                return Err(source.not_an_object(format!(
+                    "items: expected a list, found {}",
+                    tree::type_name(other)
+                )));
             }
         };
         let aside = self.ingest.set_aside();
         let mut shape = self.shape();
         for value in items {
-            match loose::item(value) {
+            match tree::item(value) {
                 Some(object) if is_list_kind(&object) => {
                     return Err(SnapshotError::NotAnObject {
                         place: source.place.item(shape.items),
@@ -547,7 +549,7 @@ impl Reading<'_> {
                 }
                 Some(object) => self.ingest.object(&object, source, Some(shape.items), None)?,
                 None => {
-                    let problem = format!("expected a map, found {}", loose::name_of(value));
+                    let problem = format!("expected a map, found {}", tree::type_name(value));
                     self.ingest.unreadable(source, Some(shape.items), &problem);
                 }
             }
@@ -560,14 +562,14 @@ impl Reading<'_> {
 
     /// The end of a list: its kind decides what its items are.
     fn list_end(&mut self, value: &Value, shape: &Shape, source: &Source) -> Result<(), SnapshotError> {
-        let head = loose::list_head(value);
+        let head = tree::list_head(value);
         let refuse = |problem: String| Err(source.not_an_object(problem));
         refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
         let of_items = head.kind.strip_suffix("List");
         if head.is_named && !head.kind.is_empty() {
             // An object of its own with a field `items`: its entries are no objects of the cluster.
             self.ingest.forget_since(shape.mark);
-            return match loose::item(value) {
+            return match tree::item(value) {
                 Some(object) => self.ingest.object(&object, source, None, None),
                 None => Ok(()),
             };
@@ -675,7 +677,7 @@ impl Reading<'_> {
 /// items take precedence.
 fn head_of(text: &[u8]) -> Option<TypeName> {
     let text = [text, b"}"].concat();
-    let head = loose::list_head(&serde_json::from_slice(&text).ok()?);
+    let head = tree::list_head(&serde_json::from_slice(&text).ok()?);
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
@@ -700,7 +702,7 @@ pub(crate) fn strict<'t>(
 
 /// Whether a map has nothing of an object.
 pub(crate) fn says_nothing(object: &Item<'_>) -> bool {
-    object.meta.is_none() && object.kind.is_none() && object.api_version.is_none()
+    object.meta.is_absent() && object.kind.is_absent() && object.api_version.is_absent()
 }
 
 /// Whether an object has the kind of a list.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{document, loose, yaml};
+use crate::{document, tree, yaml};
 
 /// The fields that a map lacks to be an object.
 pub(crate) const NEITHER: &str = "it has neither apiVersion nor kind";
@@ -18,7 +18,7 @@ pub(crate) fn explain(value: &Value) -> Option<String> {
     if let (Some(Value::String(event)), Some(object)) = (fields.get("type"), fields.get("object"))
         && matches!(&**event, "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR")
     {
-        let name = loose::item(object).and_then(|object| object.short_name());
+        let name = tree::item(object).and_then(|object| object.short_name());
         let of = name.map_or(String::new(), |name| format!(" of {name}"));
         return Some(format!(
             "it is a watch event ({event}{of}); list the objects with kubectl get -o json, without --watch"
@@ -54,6 +54,6 @@ pub(crate) fn wrapped(text: &str) -> Option<Value> {
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
     // An object without content is not unwrapped, so nothing is unwrapped twice.
-    let is_object = loose::item(&object).is_some_and(|object| !document::says_nothing(&object));
+    let is_object = tree::item(&object).is_some_and(|object| !document::says_nothing(&object));
     is_object.then_some(object)
 }

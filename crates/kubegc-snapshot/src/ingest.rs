@@ -11,7 +11,7 @@ use crate::{
     completeness::{Spoils, Why},
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
-    item::{Item, ListHead, Meta, Text},
+    item::{Item, ListHead, Meta},
     mentions::Mentions,
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
@@ -149,15 +149,14 @@ impl Ingest {
             self.note_version(version, VersionSource::Kubelet, &place());
         }
         let empty = Meta::default();
-        let meta = item.meta.as_ref().unwrap_or(&empty);
+        let meta = item.meta.get().unwrap_or(&empty);
         let origin = origin(meta);
         let mut flaws: Vec<DetailFlaw> = item
-            .flaws
-            .iter()
-            .map(|flaw| (Problem::BadField, flaw.field.clone(), flaw.problem.clone()))
+            .wrong()
+            .into_iter()
+            .map(|wrong| (Problem::BadField, wrong.field.clone(), wrong.problem()))
             .collect();
-        let text = |text: &Option<Text<'_>>| text.as_ref().map_or(Arc::from(""), |text| text.as_str().into());
-        let name: Arc<str> = text(&meta.name);
+        let name: Arc<str> = meta.name.as_str().into();
         let record = if name.is_empty() {
             flaws.push((
                 Problem::Unreadable,
@@ -182,7 +181,7 @@ impl Ingest {
             self.pending.push(Pending {
                 record,
                 item: position.unwrap_or(NO_ITEM),
-                namespace: text(&meta.namespace),
+                namespace: meta.namespace.as_str().into(),
                 name,
                 flaws,
                 contents,
@@ -199,7 +198,7 @@ impl Ingest {
             self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
-            self.report(type_id, &text(&meta.namespace), &name, flaws, &place());
+            self.report(type_id, meta.namespace.as_str(), &name, flaws, &place());
         }
         Ok(())
     }

@@ -4,12 +4,13 @@
 //! comes from the `selfLink` of the list or from the name of the file. All other fields have the names of Go
 //! and are not read.
 
+use kubegc_core::json::{Soft, Text};
 use serde::Deserialize;
 
 use crate::{
     SnapshotError,
     ingest::{Ingest, Source},
-    item::{Item, Meta, Text},
+    item::{Item, Meta},
     layout,
     store::TypeId,
 };
@@ -82,11 +83,11 @@ pub(crate) fn object(
             return Ok(());
         }
     };
-    let of_metadata = |text: &'static str| Some(Text(text.into()));
+    let of_metadata = |text: &'static str| Soft::Is(Text(text.into()));
     let object = Item {
         api_version: of_metadata("meta.k8s.io/v1"),
         kind: of_metadata("PartialObjectMetadata"),
-        meta: Some(meta),
+        meta: Soft::Is(meta),
         ..Item::default()
     };
     ingest.object(&object, &source, Some(item), None)

@@ -1,13 +1,13 @@
 //! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Identity and metadata are strict: any field of an unexpected type makes the whole object fail here. Then
-//! [`crate::loose`] reads it again from a tree, field by field, to report the problem. Well-formed dumps
-//! never need that. All else is read by [`crate::soft`] on both paths.
+//! Fields are read as [`Soft`], so that values of wrong types do not make the reading fail. Only keys that
+//! occur twice do: then the text is parsed into a [`tree`](crate::tree), which has the last of them.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::fmt;
 
+use kubegc_core::json::{DUPLICATE, MetaFields, Soft, Text, WrongType};
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
@@ -16,157 +16,17 @@ use crate::{
     body::{Annotations, AnySpec, Body, BodyMeta, PlainPodSpec, PlainPodStatus, PodSpec, Status},
     details::{self, Part},
     mentions::Mentions,
-    soft::Soft,
 };
 
-/// A text, borrowed if it occurs verbatim in the input.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl Text<'_> {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text)))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-/// A map from text to text, in the order of the document.
-#[derive(Debug, Default)]
-pub(crate) struct Pairs<'a>(pub(crate) Vec<(Text<'a>, Text<'a>)>);
-
-/// Prefix of errors about duplicate keys, here and in generated code.
-pub(crate) const DUPLICATE: &str = "duplicate field";
-
-fn has_equal_keys(pairs: &[(Text<'_>, Text<'_>)]) -> bool {
-    // Most objects have few labels, for which a set costs more than it saves.
-    if pairs.len() > 16 {
-        let keys: BTreeSet<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
-        return keys.len() < pairs.len();
-    }
-    let is_repeated =
-        |(at, (key, _)): (usize, &(Text<'_>, Text<'_>))| pairs[..at].iter().any(|(other, _)| other == key);
-    pairs.iter().enumerate().any(is_repeated)
-}
-
-struct PairsVisitor;
-
-impl<'de> Visitor<'de> for PairsVisitor {
-    type Value = Pairs<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
-        let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(8).min(64));
-        while let Some(pair) = map.next_entry()? {
-            pairs.push(pair);
-        }
-        if has_equal_keys(&pairs) {
-            return Err(de::Error::custom(DUPLICATE));
-        }
-        Ok(Pairs(pairs))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PairsVisitor)
-    }
-}
-
-/// `metadata`, as far as it is kept. Dates stay text until they are stored.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Meta<'a> {
-    #[serde(borrow)]
-    pub(crate) namespace: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) uid: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) resource_version: Option<Text<'a>>,
-    pub(crate) generation: Option<i64>,
-    #[serde(borrow)]
-    pub(crate) creation_timestamp: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) deletion_timestamp: Option<Text<'a>>,
-    pub(crate) deletion_grace_period_seconds: Option<i64>,
-    #[serde(borrow)]
-    pub(crate) finalizers: Option<Vec<Text<'a>>>,
-    #[serde(borrow)]
-    pub(crate) owner_references: Option<Vec<Owner<'a>>>,
-    #[serde(borrow)]
-    pub(crate) labels: Option<Pairs<'a>>,
-    #[serde(borrow)]
-    pub(crate) annotations: Soft<Annotations<'a>>,
-}
-
-/// One owner reference.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Owner<'a> {
-    #[serde(borrow)]
-    pub(crate) api_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) uid: Option<Text<'a>>,
-    pub(crate) controller: Option<bool>,
-    pub(crate) block_owner_deletion: Option<bool>,
-}
-
-/// One field that could not be read.
-#[derive(Debug)]
-pub(crate) struct Flaw {
-    /// Path from the object's root.
-    pub(crate) field: String,
-    /// The problem, as a phrase.
-    pub(crate) problem: String,
-}
+/// `metadata`, as far as it is kept.
+pub(crate) type Meta<'a> = MetaFields<'a, Soft<Annotations<'a>>>;
 
 /// One object.
 #[derive(Debug, Default)]
 pub(crate) struct Item<'a> {
-    pub(crate) api_version: Option<Text<'a>>,
-    pub(crate) kind: Option<Text<'a>>,
-    pub(crate) meta: Option<Meta<'a>>,
+    pub(crate) api_version: Soft<Text<'a>>,
+    pub(crate) kind: Soft<Text<'a>>,
+    pub(crate) meta: Soft<Meta<'a>>,
     pub(crate) body: Body<'a>,
     /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
@@ -174,28 +34,25 @@ pub(crate) struct Item<'a> {
     pub(crate) rests_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
-    /// The findings of the loose reading; empty on the fast path.
-    pub(crate) flaws: Vec<Flaw>,
 }
 
 impl Item<'_> {
     pub(crate) fn kind_str(&self) -> &str {
-        self.kind.as_ref().map_or("", Text::as_str)
+        self.kind.as_str()
     }
 
     pub(crate) fn api_version_str(&self) -> &str {
-        self.api_version.as_ref().map_or("", Text::as_str)
+        self.api_version.as_str()
     }
 
     /// The name, if known.
     pub(crate) fn name(&self) -> Option<ObjectName> {
-        let meta = self.meta.as_ref()?;
-        let text = |text: &Option<Text<'_>>| text.as_ref().map_or("", Text::as_str).into();
+        let meta = self.meta.get()?;
         let name = ObjectName {
             api_version: self.api_version_str().into(),
             kind: self.kind_str().into(),
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
+            namespace: meta.namespace.as_str().into(),
+            name: meta.name.as_str().into(),
         };
         (!name.name.is_empty()).then_some(name)
     }
@@ -243,13 +100,22 @@ impl Item<'_> {
 
     /// Makes the annotations a part of the body.
     pub(crate) fn take_annotations(&mut self) {
-        if let Some(meta) = &mut self.meta
+        if let Soft::Is(meta) = &mut self.meta
             && !meta.annotations.is_absent()
         {
             self.body.metadata = Soft::Is(BodyMeta {
                 annotations: std::mem::take(&mut meta.annotations),
             });
         }
+    }
+
+    /// The typed fields whose values have wrong types.
+    pub(crate) fn wrong(&self) -> Vec<WrongType> {
+        let mut wrong = self.meta.get().map_or_else(Vec::new, MetaFields::wrong);
+        wrong.extend(WrongType::of(&self.api_version, "apiVersion"));
+        wrong.extend(WrongType::of(&self.kind, "kind"));
+        wrong.extend(WrongType::of(&self.meta, "metadata"));
+        wrong
     }
 
     /// Whether the object has an apiVersion and a kind.
@@ -317,7 +183,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
         while let Some(field) = map.next_key::<Field>()? {
             let bit = 1 << field as u32;
             if seen & bit != 0 && field != Field::Other {
-                // The loose reading keeps the last one and names the key.
+                // The tree has the last one, and the key is reported.
                 return Err(de::Error::custom(DUPLICATE));
             }
             seen |= bit;

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::{OwnerFields, Soft, Text};
 use kubegc_core::{Timestamp, Uid};
 
 use crate::{
     Problem,
     details::{DetailFlaw, Origin},
-    item::{Meta, Owner, Text},
+    item::Meta,
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
 
 /// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
 const HIDDEN: &str = "***HIDDEN***";
 
-fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
+fn unhidden<'t>(text: &'t Soft<Text<'_>>) -> &'t str {
     match text.as_str() {
         HIDDEN => "",
         text => text,
@@ -22,21 +23,20 @@ fn unhidden<'t>(text: &'t Text<'_>) -> &'t str {
 }
 
 /// The reason why a required text is missing.
-fn missing(text: Option<&Text<'_>>) -> String {
+fn missing(text: &Soft<Text<'_>>) -> String {
     match is_hidden(text) {
         true => "hidden by a redactor".to_owned(),
         false => "missing".to_owned(),
     }
 }
 
-fn is_hidden(text: Option<&Text<'_>>) -> bool {
-    text.is_some_and(|text| text.as_str() == HIDDEN)
+fn is_hidden(text: &Soft<Text<'_>>) -> bool {
+    text.as_str() == HIDDEN
 }
 
 /// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
 pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
-    let is_empty = |text: &Option<Text<'_>>| text.as_ref().is_none_or(|text| text.as_str().is_empty());
-    match is_empty(&meta.uid) && is_empty(&meta.resource_version) {
+    match meta.uid.as_str().is_empty() && meta.resource_version.as_str().is_empty() {
         true => Origin::Manifest,
         false => Origin::Dump,
     }
@@ -52,13 +52,13 @@ impl Store {
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Record {
-        let uid = Uid::new(meta.uid.as_ref().map_or("", unhidden));
+        let uid = Uid::new(unhidden(&meta.uid));
         if uid.is_empty() && origin != Origin::Manifest {
-            let detail = missing(meta.uid.as_ref());
+            let detail = missing(&meta.uid);
             flaws.push((Problem::NoUid, "metadata.uid".to_owned(), detail));
         }
-        let mut date = |text: &Option<Text<'_>>, field: &str| {
-            let text = text.as_ref()?.as_str();
+        let mut date = |text: &Soft<Text<'_>>, field: &str| {
+            let text = text.get()?.as_str();
             Timestamp::parse(text)
                 .map_err(|_| {
                     flaws.push((
@@ -72,8 +72,8 @@ impl Store {
         let created = date(&meta.creation_timestamp, "creationTimestamp");
         let extra = Extra {
             deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
-            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
-            finalizers: self.finalizers(meta.finalizers.as_deref().unwrap_or_default()),
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds.get().copied(),
+            finalizers: self.finalizers(meta.finalizers.get().map_or(&[], Vec::as_slice)),
         };
         let extra = if extra == Extra::default() {
             0
@@ -82,21 +82,20 @@ impl Store {
             self.extras.len() as u32 - 1
         };
         let owners_start = self.owners.len() as u32;
-        for (index, owner) in meta.owner_references.iter().flatten().enumerate() {
+        let owners = meta.owner_references.get().into_iter().flatten();
+        for (index, owner) in owners.filter_map(Soft::get).enumerate() {
             let owner = self.owner(owner, index, origin, flaws);
             self.owners.push(owner);
         }
-        let version = meta.resource_version.as_ref().map_or("", Text::as_str);
+        let version = meta.resource_version.as_str();
         Record {
             name,
             uid,
             version: self.version(version),
-            generation: meta.generation.unwrap_or(0),
+            generation: meta.generation.get().copied().unwrap_or(0),
             created: created.map_or(NO_TIME, Timestamp::as_nanos),
             type_id: TYPE_PENDING,
-            namespace: self
-                .texts
-                .number(meta.namespace.as_ref().map_or("", Text::as_str)),
+            namespace: self.texts.number(meta.namespace.as_str()),
             labels: self.labels(meta),
             owners_start,
             owners_count: self.owners.len() as u32 - owners_start,
@@ -112,9 +111,10 @@ impl Store {
         }
     }
 
-    fn finalizers(&mut self, names: &[Text<'_>]) -> u32 {
+    fn finalizers(&mut self, names: &[Soft<Text<'_>>]) -> u32 {
         let numbers: Vec<u32> = names
             .iter()
+            .filter_map(Soft::get)
             .map(|name| self.texts.number(name.as_str()))
             .collect();
         self.finalizer_lists.number(&numbers)
@@ -123,7 +123,10 @@ impl Store {
     fn labels(&mut self, meta: &Meta<'_>) -> u32 {
         let mut labels = std::mem::take(&mut self.labels_scratch);
         labels.clear();
-        for (key, value) in meta.labels.iter().flat_map(|pairs| &pairs.0) {
+        for (key, value) in meta.labels.get().into_iter().flat_map(|labels| &labels.0) {
+            if matches!(value, Soft::Wrong(_)) {
+                continue;
+            }
             let texts = &mut self.texts;
             labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
         }
@@ -139,7 +142,7 @@ impl Store {
 
     fn owner(
         &mut self,
-        owner: &Owner<'_>,
+        owner: &OwnerFields<'_>,
         index: usize,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
@@ -151,22 +154,22 @@ impl Store {
             ("uid", &owner.uid),
         ];
         for (field, text) in fields {
-            let is_missing = text.as_ref().is_none_or(|text| unhidden(text).is_empty());
-            let is_assumed_later = field == "uid" && origin != Origin::Whole && !is_hidden(text.as_ref());
+            let is_missing = unhidden(text).is_empty();
+            let is_assumed_later = field == "uid" && origin != Origin::Whole && !is_hidden(text);
             if is_missing && !is_assumed_later {
                 let field = format!("metadata.ownerReferences[{index}].{field}");
-                flaws.push((Problem::IncompleteOwner, field, missing(text.as_ref())));
+                flaws.push((Problem::IncompleteOwner, field, missing(text)));
             }
         }
-        let [api_version, kind, name, uid] = fields.map(|(_, text)| text.as_ref().map_or("", unhidden));
+        let [api_version, kind, name, uid] = fields.map(|(_, text)| unhidden(text));
         let texts = &mut self.texts;
         OwnerRecord {
             uid: Uid::new(uid),
             api_version: texts.number(api_version),
             kind: texts.number(kind),
             name: texts.number(name),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
+            controller: owner.controller.get().copied(),
+            block_owner_deletion: owner.block_owner_deletion.get().copied(),
         }
     }
 

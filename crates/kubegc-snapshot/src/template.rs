@@ -9,15 +9,11 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
+use kubegc_core::json::{Expected, Soft, Text};
 use serde::{
     Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
     ser::SerializeMap,
-};
-
-use crate::{
-    item::Text,
-    soft::{Expected, Soft},
 };
 
 /// The key of the digest, for a template of which only the digest is known.

@@ -4,13 +4,11 @@
 //! an error, never a guess: an unreadable deletion timestamp must not make an object look as if it were not
 //! being deleted.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid,
+    ObjectMeta, ResourceVersion,
+    json::MetaFields,
     store::{MetaList, WatchItem},
 };
 use serde::{Deserialize, Deserializer};
@@ -18,24 +16,26 @@ use serde_json::Value;
 
 /// An object, of which only the metadata matters.
 #[derive(Debug, Deserialize)]
-pub(crate) struct WireObject {
-    #[serde(default)]
-    metadata: WireMeta,
+pub(crate) struct WireObject<'a> {
+    #[serde(borrow, default)]
+    metadata: MetaFields<'a>,
 }
 
 /// One page of a list. A response that is no list must not count as an empty one: all objects of the kind
 /// would seem to be deleted.
 #[derive(Debug, Deserialize)]
-pub(crate) struct WireList {
+pub(crate) struct WireList<'a> {
     kind: String,
     pub(crate) metadata: ListMeta,
-    #[serde(deserialize_with = "null_or_items")]
-    items: Option<Vec<WireObject>>,
+    #[serde(borrow, deserialize_with = "null_or_items")]
+    items: Option<Vec<WireObject<'a>>>,
 }
 
 /// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function
 /// of its own must be there.)
-fn null_or_items<'de, D: Deserializer<'de>>(items: D) -> Result<Option<Vec<WireObject>>, D::Error> {
+fn null_or_items<'de: 'a, 'a, D: Deserializer<'de>>(
+    items: D,
+) -> Result<Option<Vec<WireObject<'a>>>, D::Error> {
     Option::deserialize(items)
 }
 
@@ -88,130 +88,53 @@ pub(crate) struct WireCause {
     pub(crate) reason: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireMeta {
-    namespace: Option<Arc<str>>,
-    name: Option<Arc<str>>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    generation: Option<i64>,
-    creation_timestamp: Option<String>,
-    deletion_timestamp: Option<String>,
-    deletion_grace_period_seconds: Option<i64>,
-    finalizers: Option<Vec<Arc<str>>>,
-    owner_references: Option<Vec<WireOwner>>,
-    labels: Option<BTreeMap<Arc<str>, Arc<str>>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireOwner {
-    api_version: Arc<str>,
-    kind: Arc<str>,
-    name: Arc<str>,
-    uid: String,
-    controller: Option<bool>,
-    block_owner_deletion: Option<bool>,
-}
-
 /// Texts that many objects share: namespaces, finalizers, names of labels, kinds of owners.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(BTreeSet<Arc<str>>);
 
 impl Texts {
-    fn share(&mut self, text: Arc<str>) -> Arc<str> {
-        match self.0.get(&text) {
-            Some(known) => Arc::clone(known),
-            None => {
-                self.0.insert(Arc::clone(&text));
-                text
-            }
+    fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
         }
+        let text = Arc::from(text);
+        self.0.insert(Arc::clone(&text));
+        text
     }
 }
 
-fn date(text: Option<String>, field: &str) -> Result<Option<Timestamp>, String> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    Timestamp::parse(&text)
-        .map(Some)
-        .map_err(|_| format!("metadata.{field} is not a date: {text:?}"))
-}
-
-impl WireObject {
+impl WireObject<'_> {
     /// The metadata, with texts shared.
-    pub(crate) fn meta(self, texts: &mut Texts) -> Result<ObjectMeta, String> {
-        let WireMeta {
-            namespace,
-            name,
-            uid,
-            resource_version,
-            generation,
-            creation_timestamp,
-            deletion_timestamp,
-            deletion_grace_period_seconds,
-            finalizers,
-            owner_references,
-            labels,
-        } = self.metadata;
-        let Some(name) = name.filter(|name| !name.is_empty()) else {
+    pub(crate) fn meta(&self, texts: &mut Texts) -> Result<ObjectMeta, String> {
+        if let Some(wrong) = self.metadata.wrong().first() {
+            return Err(wrong.to_string());
+        }
+        let read = self.metadata.to_meta(|text| texts.share(text));
+        let meta = read.map_err(|error| error.to_string())?;
+        if meta.name.is_empty() {
             return Err("the object has no metadata.name".to_owned());
-        };
-        let Some(uid) = uid.filter(|uid| !uid.is_empty()) else {
+        }
+        if meta.uid.is_empty() {
             // Without one it would be another object than any reference means.
-            return Err(format!("the object {name} has no metadata.uid"));
-        };
-        let owner = |owner: WireOwner, texts: &mut Texts| OwnerReference {
-            api_version: texts.share(owner.api_version),
-            kind: texts.share(owner.kind),
-            name: owner.name,
-            uid: Uid::from(owner.uid),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        };
-        Ok(ObjectMeta {
-            namespace: texts.share(namespace.unwrap_or_default()),
-            name,
-            uid: Uid::from(uid),
-            resource_version: ResourceVersion::new(&resource_version.unwrap_or_default()),
-            generation: generation.unwrap_or(0),
-            creation_timestamp: date(creation_timestamp, "creationTimestamp")?,
-            deletion_timestamp: date(deletion_timestamp, "deletionTimestamp")?,
-            deletion_grace_period_seconds,
-            finalizers: finalizers
-                .unwrap_or_default()
-                .into_iter()
-                .map(|finalizer| texts.share(finalizer))
-                .collect(),
-            owner_references: owner_references
-                .unwrap_or_default()
-                .into_iter()
-                .map(|reference| owner(reference, texts))
-                .collect(),
-            labels: labels
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(label, value)| (texts.share(label), value))
-                .collect(),
-        })
+            return Err(format!("the object {} has no metadata.uid", meta.name));
+        }
+        Ok(meta)
     }
 
     fn resource_version(&self) -> ResourceVersion {
-        ResourceVersion::new(self.metadata.resource_version.as_deref().unwrap_or_default())
+        ResourceVersion::new(self.metadata.resource_version.as_str())
     }
 }
 
 /// Reads one object.
 pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
-    let object: WireObject = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let object: WireObject<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     object.meta(&mut Texts::default())
 }
 
 /// Adds a page to a list and returns the continue token, if there is one.
 pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
-    let page: WireList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let page: WireList<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if !page.kind.ends_with("List") {
         return Err(format!("it is no list but a {:?}", page.kind));
     }
@@ -225,7 +148,7 @@ pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Resul
 
 /// The metadata in a watch event.
 pub(super) fn meta_of(line: &[u8], texts: &mut Texts) -> Result<ObjectMeta, String> {
-    let event: WireEvent<WireObject> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let event: WireEvent<WireObject<'_>> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     event.object.meta(texts)
 }
 
@@ -270,7 +193,8 @@ pub(crate) fn line<T>(
         "ADDED" | "MODIFIED" => Line::Item(WatchItem::Applied(read(line, texts)?)),
         "DELETED" => Line::Item(WatchItem::Deleted(read(line, texts)?)),
         "BOOKMARK" => {
-            let WireEvent { object } = serde_json::from_slice::<WireEvent<WireObject>>(line).map_err(text)?;
+            let WireEvent { object } =
+                serde_json::from_slice::<WireEvent<WireObject<'_>>>(line).map_err(text)?;
             Line::Item(WatchItem::Bookmark(object.resource_version()))
         }
         _ => Line::Other,

@@ -254,7 +254,7 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
             "one",
             with("metadata", json!({"name": "a", "labels": {"a": 1}})),
             400,
-            "metadata.labels: Invalid value: \"1\": must be a text",
+            "metadata.labels[a]: Invalid value: \"a number\": must be a string",
         ),
         (
             "one",

@@ -1,13 +1,9 @@
 //! Annotations and data: maps of which some keys are read.
 
+use kubegc_core::json::{Expected, Soft, Text};
 use serde::{
     Serialize, Serializer,
     de::{IgnoredAny, MapAccess},
-};
-
-use crate::{
-    item::Text,
-    soft::{Expected, Soft},
 };
 
 /// The annotations that affect decisions: few objects have any of them.

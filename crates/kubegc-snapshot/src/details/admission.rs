@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::Soft;
 use kubegc_core::{
     Scope,
     admission::{Webhook, WebhookRule},
@@ -13,10 +14,7 @@ use super::{
     selector::selector,
     spec_of, status_of,
 };
-use crate::{
-    body::{self, Body},
-    soft::Soft,
-};
+use crate::body::{self, Body};
 
 /// The webhooks of a configuration that can be read; `None` if the list was stripped. In `v1beta1`
 /// failures are ignored and policies are exact by default.

@@ -1,5 +1,6 @@
 //! Fields of Deployments, ReplicaSets, DaemonSets, StatefulSets and ControllerRevisions.
 
+use kubegc_core::json::Soft;
 use kubegc_core::{
     LabelSelector,
     record::{
@@ -13,10 +14,7 @@ use super::{
     reading::{Found, Origin, Path, Reading, Unreadable},
     selector, spec_of, status_of,
 };
-use crate::{
-    body::{ANNOTATION_REVISION, Body, Share, Spec, Status},
-    soft::Soft,
-};
+use crate::body::{ANNOTATION_REVISION, Body, Share, Spec, Status};
 
 pub(super) fn deployment(reading: &mut Reading<'_>, body: &Body<'_>) -> Deployment {
     let spec = spec_of(reading, body);

@@ -1,12 +1,13 @@
 //! Fields of resource claims.
 
+use kubegc_core::json::Text;
 use kubegc_core::{
     Uid,
     record::{Consumer, ResourceClaim},
 };
 
 use super::{SPEC, STATUS, reading::Reading, spec_of, status_of};
-use crate::{body::Body, item::Text};
+use crate::body::Body;
 
 pub(super) fn resource_claim(reading: &mut Reading<'_>, body: &Body<'_>) -> ResourceClaim {
     let spec = spec_of(reading, body);

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use kubegc_core::Scope;
+use kubegc_core::json::{Soft, Text};
 
 use super::{
     CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS, condition_is_true,
     reading::{Path, Reading, Unreadable},
     spec_of, status_of,
 };
-use crate::{
-    body::{Body, Names, Spec},
-    item::Text,
-    soft::Soft,
-};
+use crate::body::{Body, Names, Spec};
 
 pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDetails> {
     let no_names = Names::default();

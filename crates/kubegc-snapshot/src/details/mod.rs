@@ -17,6 +17,7 @@ mod workload;
 
 use std::sync::{Arc, LazyLock};
 
+use kubegc_core::json::{Soft, Text};
 use kubegc_core::{
     Scope, Timestamp,
     admission::Webhook,
@@ -25,9 +26,7 @@ use kubegc_core::{
 
 use crate::{
     body::{Annotations, AnySpec, Body, Spec, Status},
-    item::Text,
     mentions::Mentions,
-    soft::Soft,
     texts::Texts,
 };
 

@@ -1,5 +1,6 @@
 //! Fields of nodes, leases and namespaces; and conditions, which several kinds have.
 
+use kubegc_core::json::Text;
 use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
@@ -7,10 +8,7 @@ use super::{
     reading::{Origin, Reading, Unreadable},
     spec_of, status_of,
 };
-use crate::{
-    body::{Body, Status},
-    item::Text,
-};
+use crate::body::{Body, Status};
 
 pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
     let spec = spec_of(reading, body);

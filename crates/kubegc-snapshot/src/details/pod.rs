@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use kubegc_core::json::{Expected, Soft, Text};
 use kubegc_core::{
     Timestamp,
     record::{Field, Pod, PodVolume, Toleration, VolumeSource},
@@ -20,9 +21,7 @@ use crate::{
         ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, Body, Container, List, Named, PodSpec, Status,
         Volume,
     },
-    item::Text,
     mentions::Mentions,
-    soft::{Expected, Soft},
 };
 
 /// The condition of pods that is kept whole.

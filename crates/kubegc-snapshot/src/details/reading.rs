@@ -3,15 +3,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use kubegc_core::json::{Expected, JsonType, Labels, Soft, Text};
 use kubegc_core::{Timestamp, Uid, record::Field};
 
-use crate::{
-    body::List,
-    finding::Problem,
-    item::Text,
-    soft::{Expected, Labels, Shape, Soft},
-    texts::Texts,
-};
+use crate::{body::List, finding::Problem, texts::Texts};
 
 /// A field that details miss or cannot use: what, where, and in which way.
 pub(crate) type DetailFlaw = (Problem, String, String);
@@ -125,7 +120,7 @@ impl Reading<'_> {
         self.flaws.push((Problem::Assumed, path.to_string(), detail));
     }
 
-    fn wrong(&mut self, path: Path<'_>, expected: &str, found: Shape) -> Unreadable {
+    fn wrong(&mut self, path: Path<'_>, expected: &str, found: JsonType) -> Unreadable {
         let found = found.name();
         self.bad(path, format!("expected {expected}, found {found}"))
     }
@@ -215,7 +210,7 @@ impl Reading<'_> {
             let path = path.entry(at);
             let read = match entry {
                 Soft::Is(entry) => read(self, entry, path),
-                Soft::Absent => Err(self.wrong(path, T::WORDS, Shape::Null)),
+                Soft::Absent => Err(self.wrong(path, T::WORDS, JsonType::Null)),
                 Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
             };
             match read {

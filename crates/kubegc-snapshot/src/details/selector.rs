@@ -1,9 +1,10 @@
 //! Label selectors.
 
+use kubegc_core::json::Soft;
 use kubegc_core::{LabelRequirement, LabelSelector};
 
 use super::reading::{Path, Reading, Unreadable};
-use crate::{body, soft::Soft};
+use crate::body;
 
 /// A selector; one that is absent is empty.
 pub(super) fn selector(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::Text;
 use kubegc_core::{
     Uid,
     record::{
@@ -15,11 +16,8 @@ use super::{
     reading::{Found, Origin, Reading, Unreadable},
     spec_of, status_of,
 };
-use crate::{
-    body::{
-        ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Body, Spec, Status,
-    },
-    item::Text,
+use crate::body::{
+    ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Body, Spec, Status,
 };
 
 pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVolume {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::json::Text;
 use kubegc_core::record::{ConfigMap, Secret, ServiceAccount};
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     body::{ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, Body, Data, SECRET_TYPE_BOOTSTRAP_TOKEN},
     encoding,
-    item::Text,
 };
 
 static DATA: Path<'static> = Path::of("data");

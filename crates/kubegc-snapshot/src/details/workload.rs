@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubegc_core::json::{Soft, Text};
 use kubegc_core::record::{CronJob, Job, JobCounts};
 
 use super::{
@@ -10,11 +11,7 @@ use super::{
     reading::{Reading, Unreadable},
     spec_of, status_of,
 };
-use crate::{
-    body::{ANNOTATION_JOB_TRACKING, Body, Spec, Status},
-    item::Text,
-    soft::Soft,
-};
+use crate::body::{ANNOTATION_JOB_TRACKING, Body, Spec, Status};
 
 pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
     let spec = spec_of(reading, body);

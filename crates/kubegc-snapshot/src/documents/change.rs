@@ -7,8 +7,6 @@ use kubegc_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::loose::name_of;
-
 /// A map of a JSON tree.
 pub(super) type Object = Map<String, Value>;
 
@@ -132,7 +130,7 @@ fn within<'o>(
 }
 
 fn wrong(path: &[&str], expected: &str, found: &Value) -> DocumentError {
-    let (path, found) = (path.join("."), name_of(found));
+    let (path, found) = (path.join("."), crate::tree::type_name(found));
     DocumentError::new(format!("{path}: expected {expected}, found {found}"))
 }
 

@@ -22,10 +22,10 @@ use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
     document,
-    item::{Item, ItemSeed, Text},
-    loose,
+    item::{Item, ItemSeed},
     mentions::Mentions,
     store::Store,
+    tree,
 };
 
 /// Reads whole objects in their JSON form, and renders the writes that change them.
@@ -156,12 +156,12 @@ fn with_item<R>(
         return use_it(&item);
     }
     let value = parsed(document)?;
-    let item = loose::item(&value).ok_or_else(|| {
-        let found = loose::name_of(&value);
+    let item = tree::item(&value).ok_or_else(|| {
+        let found = tree::type_name(&value);
         DocumentError::new(format!("expected a map, found {found}"))
     })?;
-    match item.flaws.first() {
-        Some(flaw) => Err(DocumentError::new(format!("{}: {}", flaw.field, flaw.problem))),
+    match item.wrong().first() {
+        Some(flaw) => Err(DocumentError::new(flaw.to_string())),
         None => use_it(&item),
     }
 }
@@ -171,7 +171,7 @@ fn object_of(document: &[u8]) -> Result<Map<String, Value>, DocumentError> {
     match parsed(document)? {
         Value::Object(object) => Ok(object),
         other => {
-            let found = loose::name_of(&other);
+            let found = tree::type_name(&other);
             Err(DocumentError::new(format!("expected a map, found {found}")))
         }
     }
@@ -205,8 +205,8 @@ fn fits(item: &Item<'_>, resource: Resource) -> Result<(), DocumentError> {
 
 fn meta(item: &Item<'_>, store: &mut Store) -> Result<ObjectMeta, DocumentError> {
     let missing = |field: &str| DocumentError::new(format!("{field}: missing"));
-    let meta = item.meta.as_ref().ok_or_else(|| missing("metadata"))?;
-    let name = meta.name.as_ref().map_or("", Text::as_str);
+    let meta = item.meta.get().ok_or_else(|| missing("metadata"))?;
+    let name = meta.name.as_str();
     if name.is_empty() {
         return Err(missing("metadata.name"));
     }

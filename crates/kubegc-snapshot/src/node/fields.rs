@@ -10,7 +10,7 @@ use kubegc_node::GoDuration;
 use serde_json::{Map, Value};
 
 use super::finding::{NodeProblem, Notes};
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// One map of a document, being read.
 pub(crate) struct Entry<'v, 'n> {
@@ -82,7 +82,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     }
 
     fn unexpected<T>(&mut self, path: &[&str], expected: &str, found: &Value) -> Option<T> {
-        let detail = format!("expected {expected}, found {}", name_of(found));
+        let detail = format!("expected {expected}, found {}", crate::tree::type_name(found));
         self.wrong(NodeProblem::BadField, path, &detail);
         None
     }

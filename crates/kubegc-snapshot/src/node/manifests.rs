@@ -21,7 +21,6 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::loose::name_of;
 
 /// The largest manifest that a kubelet reads.
 const MANIFEST_BYTES_MAX: usize = 10 << 20;
@@ -213,7 +212,7 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     let Value::Object(map) = &document.value else {
         return Err(format!(
             "{place}: expected a pod, found {}",
-            name_of(&document.value)
+            crate::tree::type_name(&document.value)
         ));
     };
     if document.may_be_cut {

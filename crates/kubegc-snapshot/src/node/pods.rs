@@ -9,7 +9,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// Annotations in which the API's copy of a static pod holds the uid that the node uses.
 const STATIC_POD_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
@@ -30,7 +30,7 @@ impl PodsSeen {
     /// Takes the pods of a document: one pod, or a list. Objects of other kinds are passed over.
     pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", name_of(value));
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
             notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
             self.incomplete.get_or_insert(format!("{place}: {detail}"));
             return;
@@ -169,7 +169,7 @@ fn runs(entry: &mut Entry<'_, '_>) -> bool {
                 .find(|value| !value.is_object());
             if let Some(odd) = odd {
                 let field = format!("{name}[{index}].state");
-                let detail = format!("expected maps, found {}", name_of(odd));
+                let detail = format!("expected maps, found {}", crate::tree::type_name(odd));
                 entry.wrong(NodeProblem::BadField, &["status", &field], &detail);
             }
             runs |= ended.is_none() && waits.is_none();

@@ -10,7 +10,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// Records, and since when use was watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> Str
 /// would go first.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
     let Value::Object(map) = value else {
-        let detail = format!("expected a map, found {}", name_of(value));
+        let detail = format!("expected a map, found {}", crate::tree::type_name(value));
         notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
         return Err(format!("{place}: {detail}"));
     };
@@ -93,7 +93,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Re
     for (index, value) in values.iter().enumerate() {
         let path = format!("records[{index}]");
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", name_of(value));
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
             notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert(format!("{place}: {path}: {detail}"));
             continue;

@@ -9,7 +9,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// A kubelet's measurements of its node.
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
     let node = match value.get("node") {
         Some(Value::Object(node)) => node,
         other => {
-            let found = other.map_or("nothing", name_of);
+            let found = other.map_or("nothing", crate::tree::type_name);
             let detail = format!("expected a map, found {found}");
             notes.note(NodeProblem::BadField, Some(place), "", "node", &detail);
             return Err(format!("{place}: node: {detail}"));

@@ -6,7 +6,7 @@ use crate::{
     StoredObject,
     api_server::ManagedFields,
     go,
-    object::{TYPED, set_field},
+    object::{TYPED, replace_fields},
 };
 
 /// The patched object. Only the parts of the body that the patch names are built.
@@ -39,6 +39,7 @@ fn fields(patch: Value) -> Result<Map<String, Value>, String> {
 }
 
 fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), String> {
+    let mut typed = Map::new();
     for (key, value) in patch {
         match (key.as_str(), value) {
             // The server sets timestamps; a client cannot set the creation timestamp.
@@ -53,18 +54,23 @@ fn metadata(object: &mut StoredObject, patch: Map<String, Value>) -> Result<(), 
                         Value::String(value) => {
                             stored.insert(label.into(), value.into());
                         }
-                        other => return Err(format!("metadata.labels.{label} must be a text, not {other}")),
+                        other => {
+                            return Err(format!("metadata.labels.{label} must be a string, not {other}"));
+                        }
                     }
                 }
             }
             ("managedFields", list) => object.managers = ManagedFields::of(list),
             (key, value) if TYPED.contains(&key) => {
-                set_field(&mut object.meta, key, &value).map_err(|error| error.to_string())?;
+                typed.insert(key.to_owned(), value);
             }
             (_, value) => merge_key(object.rest_of_metadata_mut(), key, value),
         }
     }
-    Ok(())
+    match typed.is_empty() {
+        true => Ok(()),
+        false => replace_fields(&mut object.meta, &typed).map_err(|error| error.to_string()),
+    }
 }
 
 /// Patches a value that is not a stored object.

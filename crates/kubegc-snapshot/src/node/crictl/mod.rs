@@ -24,7 +24,7 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
 };
-use crate::{Place, loose::name_of};
+use crate::Place;
 
 /// The result of reading one entry.
 pub(crate) enum Outcome<T> {
@@ -65,7 +65,7 @@ pub(crate) fn listing<T: Listed>(
             let (problem, detail) = match other {
                 Some(other) => (
                     NodeProblem::BadField,
-                    format!("expected a list, found {}", name_of(other)),
+                    format!("expected a list, found {}", crate::tree::type_name(other)),
                 ),
                 None => (NodeProblem::MissingField, "missing".to_owned()),
             };
@@ -79,7 +79,7 @@ pub(crate) fn listing<T: Listed>(
     for (index, value) in values.iter().enumerate() {
         let path = format!("{name}[{index}]");
         let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", name_of(value));
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
             notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
             unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
             continue;

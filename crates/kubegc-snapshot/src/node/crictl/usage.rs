@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::{
     Place,
-    loose::name_of,
     node::{
         fields::Entry,
         finding::{NodeProblem, Notes},
@@ -46,7 +45,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Ru
         Some(status) => (status, "status"),
     };
     let Value::Object(map) = inner else {
-        let detail = format!("expected a map, found {}", name_of(inner));
+        let detail = format!("expected a map, found {}", crate::tree::type_name(inner));
         notes.note(NodeProblem::BadField, Some(place), "", path, &detail);
         return Err(format!("{place}: {path}: {detail}"));
     };
@@ -80,7 +79,7 @@ fn list(
         match value {
             Value::Object(map) => usages.push(one(map, place, &path, notes)?),
             other => {
-                let detail = format!("expected a map, found {}", name_of(other));
+                let detail = format!("expected a map, found {}", crate::tree::type_name(other));
                 notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
                 return Err(format!("{place}: {path}: {detail}"));
             }

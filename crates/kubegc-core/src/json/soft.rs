@@ -1,100 +1,102 @@
 //! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the
 //! rest of the object is read all the same.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::Value;
 
-use crate::item::Text;
+use super::{JsonType, Text};
 
-/// The value of a field.
+/// The value of a field that may have a wrong type.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a value has the type, or not, or does not exist"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Soft<T> {
+pub enum Soft<T> {
     /// Nothing, or null, which Go reads as nothing.
     #[default]
     Absent,
     /// A value of the expected type.
     Is(T),
     /// Something else.
-    Wrong(Shape),
+    Wrong(JsonType),
 }
 
 impl<T> Soft<T> {
-    pub(crate) fn is_absent(&self) -> bool {
+    /// The value, if it has the expected type.
+    #[must_use]
+    pub const fn get(&self) -> Option<&T> {
+        match self {
+            Self::Is(value) => Some(value),
+            Self::Absent | Self::Wrong(_) => None,
+        }
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 
-    pub(crate) fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
+    /// Changes the value, if it has the expected type.
+    #[must_use]
+    pub fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
         match self {
             Self::Absent => Soft::Absent,
             Self::Is(value) => Soft::Is(of(value)),
-            Self::Wrong(shape) => Soft::Wrong(shape),
+            Self::Wrong(found) => Soft::Wrong(found),
         }
     }
 }
 
-/// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Null,
-    Flag,
-    Number,
-    Text,
-    List,
-    Map,
-}
-
-impl Shape {
-    pub(crate) fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(_) => Self::Flag,
-            Value::Number(_) => Self::Number,
-            Value::String(_) => Self::Text,
-            Value::Array(_) => Self::List,
-            Value::Object(_) => Self::Map,
-        }
-    }
-
-    /// In words.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Flag => "a boolean",
-            Self::Number => "a number",
-            Self::Text => "a string",
-            Self::List => "a list",
-            Self::Map => "a map",
-        }
+impl Soft<Text<'_>> {
+    /// The text; empty if it is absent or no text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.get().map_or("", Text::as_str)
     }
 }
 
 /// A type that fields are expected to have. A value that no method accepts has the wrong type.
-pub(crate) trait Expected<'de>: Sized {
+pub trait Expected<'de>: Sized {
     /// The type in words.
     const WORDS: &'static str;
 
+    /// A string.
+    #[must_use]
     fn of_text(_text: Cow<'de, str>) -> Option<Self> {
         None
     }
 
+    /// A whole number of 64 bits.
+    #[must_use]
     fn of_number(_number: i64) -> Option<Self> {
         None
     }
 
+    /// A boolean.
+    #[must_use]
     fn of_flag(_flag: bool) -> Option<Self> {
         None
     }
 
+    /// A list.
+    ///
+    /// # Errors
+    /// The text ends, or cannot be parsed.
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)
     }
 
+    /// A map.
+    ///
+    /// # Errors
+    /// The text ends, or cannot be parsed.
     fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
@@ -138,8 +140,9 @@ impl<'de, T: Expected<'de>> Expected<'de> for Vec<Soft<T>> {
 }
 
 /// A map that holds anything.
+#[expect(clippy::exhaustive_structs, reason = "it has no fields")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct AnyMap {}
+pub struct AnyMap {}
 
 impl<'de> Expected<'de> for AnyMap {
     const WORDS: &'static str = "a map";
@@ -150,9 +153,25 @@ impl<'de> Expected<'de> for AnyMap {
     }
 }
 
-/// A map from any key to texts, in the order of the document.
+/// Beginning of serde's errors about repeated keys, here and in derived code.
+pub const DUPLICATE: &str = "duplicate field";
+
+/// A map from any key to texts, in the order of the document. Reading it fails if a key repeats.
+#[expect(clippy::exhaustive_structs, reason = "a list and no more")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Labels<'a>(pub(crate) Vec<(Text<'a>, Soft<Text<'a>>)>);
+pub struct Labels<'a>(pub Vec<(Text<'a>, Soft<Text<'a>>)>);
+
+impl Labels<'_> {
+    fn has_equal_keys(&self) -> bool {
+        let pairs = &self.0;
+        // Most objects have few labels, for which a set costs more than it saves.
+        if pairs.len() > 16 {
+            let keys: BTreeSet<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+            return keys.len() < pairs.len();
+        }
+        (1..pairs.len()).any(|at| pairs[..at].iter().any(|(other, _)| *other == pairs[at].0))
+    }
+}
 
 impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
     const WORDS: &'static str = "a map";
@@ -162,7 +181,11 @@ impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
         }
-        Ok(Some(Self(pairs)))
+        let labels = Self(pairs);
+        match labels.has_equal_keys() {
+            true => Err(de::Error::custom(DUPLICATE)),
+            false => Ok(Some(labels)),
+        }
     }
 }
 
@@ -175,8 +198,8 @@ impl Serialize for Labels<'_> {
 struct SoftVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Expected<'de>> SoftVisitor<T> {
-    fn settle(found: Option<T>, shape: Shape) -> Soft<T> {
-        found.map_or(Soft::Wrong(shape), Soft::Is)
+    fn settle(value: Option<T>, found: JsonType) -> Soft<T> {
+        value.map_or(Soft::Wrong(found), Soft::Is)
     }
 }
 
@@ -200,32 +223,32 @@ impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
     }
 
     fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_flag(flag), Shape::Flag))
+        Ok(Self::settle(T::of_flag(flag), JsonType::Boolean))
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_number(number), Shape::Number))
+        Ok(Self::settle(T::of_number(number), JsonType::Number))
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Soft<T>, E> {
         let number = i64::try_from(number).ok();
-        Ok(Self::settle(number.and_then(T::of_number), Shape::Number))
+        Ok(Self::settle(number.and_then(T::of_number), JsonType::Number))
     }
 
     fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(Shape::Number))
+        Ok(Soft::Wrong(JsonType::Number))
     }
 
     fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), Shape::Text))
+        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), JsonType::String))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Soft<T>, E> {
@@ -233,15 +256,15 @@ impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
     }
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Owned(text)), Shape::Text))
+        Ok(Self::settle(T::of_text(Cow::Owned(text)), JsonType::String))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Soft<T>, A::Error> {
-        Ok(Self::settle(T::of_list(list)?, Shape::List))
+        Ok(Self::settle(T::of_list(list)?, JsonType::List))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Soft<T>, A::Error> {
-        Ok(Self::settle(T::of_map(map)?, Shape::Map))
+        Ok(Self::settle(T::of_map(map)?, JsonType::Map))
     }
 }
 
@@ -252,16 +275,16 @@ impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
 }
 
 impl<T: Serialize> Serialize for Soft<T> {
-    /// An invalid value stays invalid: it becomes a value of the same shape.
+    /// An invalid value stays invalid: it becomes a value of the same type.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Is(value) => value.serialize(serializer),
-            Self::Absent | Self::Wrong(Shape::Null) => serializer.serialize_unit(),
-            Self::Wrong(Shape::Flag) => serializer.serialize_bool(false),
-            Self::Wrong(Shape::Number) => serializer.serialize_f64(0.5),
-            Self::Wrong(Shape::Text) => serializer.serialize_str("?"),
-            Self::Wrong(Shape::List) => serializer.collect_seq([(); 0]),
-            Self::Wrong(Shape::Map) => AnyMap {}.serialize(serializer),
+            Self::Absent | Self::Wrong(JsonType::Null) => serializer.serialize_unit(),
+            Self::Wrong(JsonType::Boolean) => serializer.serialize_bool(false),
+            Self::Wrong(JsonType::Number) => serializer.serialize_f64(0.5),
+            Self::Wrong(JsonType::String) => serializer.serialize_str("?"),
+            Self::Wrong(JsonType::List) => serializer.collect_seq([(); 0]),
+            Self::Wrong(JsonType::Map) => AnyMap {}.serialize(serializer),
         }
     }
 }
