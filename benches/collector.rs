@@ -44,29 +44,11 @@ fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Collect
             }
             Output::Watch(monitor) => {
                 watched = Some(monitor);
-                tell(
-                    &mut collector,
-                    Input::Watch {
-                        monitor,
-                        event: WatchEvent::Init,
-                    },
-                );
-                for meta in std::iter::once(root).chain(dependents) {
-                    tell(
-                        &mut collector,
-                        Input::Watch {
-                            monitor,
-                            event: WatchEvent::InitApply(Arc::clone(meta)),
-                        },
-                    );
+                let list = std::iter::once(root).chain(dependents).map(Arc::clone);
+                let list = WatchEvent::InitApply(list.collect());
+                for event in [WatchEvent::Init, list, WatchEvent::InitDone] {
+                    tell(&mut collector, Input::Watch { monitor, event });
                 }
-                tell(
-                    &mut collector,
-                    Input::Watch {
-                        monitor,
-                        event: WatchEvent::InitDone,
-                    },
-                );
             }
             _ => return (collector, watched.expect("one resource is watched")),
         }
