@@ -1,7 +1,7 @@
 //! Ingest of lists.
 //!
-//! An object of a large cluster costs more time in waiting for memory than in instructions: each step needs an
-//! address that the step before has read. A list has many objects that do not depend on each other. So the
+//! An object of a large cluster costs more time in waiting for memory than in instructions: each step needs
+//! an address that the step before has read. A list has many objects that do not depend on each other. So the
 //! graph takes them in groups and first reads, step by step, what all objects of a group will need: a
 //! processor has many independent reads under way at once. It then processes the objects one by one in their
 //! order, so the result is that of [`Graph::apply`] for each.
