@@ -32,8 +32,8 @@ fn uid(at: u8) -> Uid {
     }
 }
 
-/// Few uids, kinds and names, so that objects have uids in common, own themselves, and disagree with references
-/// about owners, or no object has the uid of a reference.
+/// Few uids, kinds and names, so that objects have uids in common, own themselves, and disagree with
+/// references about owners, or no object has the uid of a reference.
 fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
     let reference = (0..KINDS.len(), 0..NAMES.len(), 0_u8..40, any::<Option<bool>>());
     let owners = vec(reference, 0..4);
