@@ -7,114 +7,12 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use kubegc::{
-    core::{ApiResource, Catalog, ObjectMeta, Scope, Timestamp},
-    objects::{Collector, Input, Operation, Output, Response, Settings, WatchEvent, collector::MonitorId},
+use kubegc::objects::WatchEvent;
+use kubegc_benches::{
+    collector::{collect, collector, watch},
+    shapes::fan_out,
+    sizes,
 };
-use kubegc_benches::{shapes::fan_out, sizes};
-
-/// A collector that knows an owner and its dependents, with one worker.
-fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Collector, MonitorId) {
-    let mut settings = Settings::new("1.20.2".parse().expect("a version")).as_upstream();
-    settings.attempt_to_delete_workers = 1;
-    settings.discovery_period = None;
-    let mut collector = Collector::new(settings);
-    let mut catalog = Catalog::new();
-    catalog
-        .add(ApiResource::new(
-            "v1",
-            "ConfigMap",
-            "configmaps",
-            Scope::Namespaced,
-        ))
-        .expect("the first kind");
-    let mut catalog = Some(Arc::new(catalog));
-    let mut watched = None;
-    loop {
-        match collector.poll_output() {
-            Output::Discover => {
-                let catalog = catalog.take().expect("asked for once");
-                tell(
-                    &mut collector,
-                    Input::Catalog {
-                        catalog,
-                        failed: Vec::new(),
-                    },
-                );
-            }
-            Output::Watch(monitor) => {
-                watched = Some(monitor);
-                tell(
-                    &mut collector,
-                    Input::Watch {
-                        monitor,
-                        event: WatchEvent::Init,
-                    },
-                );
-                for meta in std::iter::once(root).chain(dependents) {
-                    tell(
-                        &mut collector,
-                        Input::Watch {
-                            monitor,
-                            event: WatchEvent::InitApply(Arc::clone(meta)),
-                        },
-                    );
-                }
-                tell(
-                    &mut collector,
-                    Input::Watch {
-                        monitor,
-                        event: WatchEvent::InitDone,
-                    },
-                );
-            }
-            _ => return (collector, watched.expect("one resource is watched")),
-        }
-    }
-}
-
-fn tell(collector: &mut Collector, input: Input) {
-    collector
-        .handle(Timestamp::EPOCH, input)
-        .expect("inputs in their order");
-}
-
-/// Responds to calls from memory until there are no more.
-fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<ObjectMeta>]) -> usize {
-    let mut deleted = 0;
-    while let Output::Call(call) = collector.poll_output() {
-        // The name ends in the position.
-        let name = &call.request.target.name;
-        let found = name[name.len() - 6..]
-            .parse::<usize>()
-            .ok()
-            .and_then(|at| dependents.get(at));
-        let response = match (&call.request.operation, found) {
-            (Operation::Get, Some(meta)) => Response::Found(Arc::clone(meta)),
-            (Operation::Get, None) => Response::NotFound,
-            _ => Response::Applied(None),
-        };
-        let gone = matches!(call.request.operation, Operation::Delete { .. });
-        tell(
-            collector,
-            Input::Response {
-                call: call.id,
-                response,
-            },
-        );
-        if let Some(meta) = found.filter(|_| gone) {
-            deleted += 1;
-            tell(
-                collector,
-                Input::Watch {
-                    monitor,
-                    event: WatchEvent::Delete(Arc::clone(meta)),
-                },
-            );
-        }
-    }
-    deleted
-}
 
 fn cascade(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector/cascade");
@@ -127,7 +25,7 @@ fn cascade(criterion: &mut Criterion) {
                 || collector(&root, &dependents),
                 |(mut collector, monitor)| {
                     let event = WatchEvent::Delete(Arc::clone(&root));
-                    tell(&mut collector, Input::Watch { monitor, event });
+                    watch(&mut collector, monitor, event);
                     assert_eq!(collect(&mut collector, monitor, &dependents), dependents.len());
                     collector
                 },

@@ -2,68 +2,13 @@
 //!
 //! The closure of a delete, and forecasts of one small delete, of a namespace and of a chain of owners.
 
-use std::collections::VecDeque;
-
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
-    predict::{Cluster, Intent},
+    predict::Intent,
 };
-use kubegc_benches::{cascade::Cascade, cluster, dump::Dump, sizes};
-
-/// Owners and dependents as plain arrays: the lower limit for any search.
-struct Arrays {
-    starts: Vec<u32>,
-    dependents: Vec<u32>,
-    roots: Vec<u32>,
-}
-
-impl Arrays {
-    fn of(cluster: &Cluster) -> Self {
-        let snapshot = cluster.snapshot();
-        let positions: std::collections::BTreeMap<_, u32> = snapshot
-            .objects()
-            .enumerate()
-            .map(|(at, object)| (object.meta.uid.clone(), at as u32))
-            .collect();
-        let mut by_owner: Vec<Vec<u32>> = vec![Vec::new(); snapshot.len()];
-        let mut roots = Vec::new();
-        for (at, object) in snapshot.objects().enumerate() {
-            if object.meta.owner_references.is_empty() {
-                roots.push(at as u32);
-            }
-            for owner in &object.meta.owner_references {
-                by_owner[positions[&owner.uid] as usize].push(at as u32);
-            }
-        }
-        let mut arrays = Self {
-            starts: vec![0],
-            dependents: Vec::new(),
-            roots,
-        };
-        for dependents in by_owner {
-            arrays.dependents.extend(dependents);
-            arrays.starts.push(arrays.dependents.len() as u32);
-        }
-        arrays
-    }
-
-    fn search(&self) -> usize {
-        let mut seen = vec![false; self.starts.len() - 1];
-        let mut pending: VecDeque<u32> = self.roots.iter().copied().collect();
-        let mut reached = 0;
-        while let Some(at) = pending.pop_front() {
-            if std::mem::replace(&mut seen[at as usize], true) {
-                continue;
-            }
-            reached += 1;
-            let range = self.starts[at as usize] as usize..self.starts[at as usize + 1] as usize;
-            pending.extend(&self.dependents[range]);
-        }
-        reached
-    }
-}
+use kubegc_benches::{arrays::Arrays, cascade::Cascade, cluster, dump::Dump, sizes};
 
 fn questions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("predict");

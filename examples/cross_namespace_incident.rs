@@ -97,14 +97,9 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
                     [secrets, config_maps]
                 } {
                     let objects = server.objects(kind, None);
-                    let objects = objects
-                        .iter()
-                        .map(|object| WatchEvent::InitApply(object.meta.clone().into()));
-                    for event in [WatchEvent::Init]
-                        .into_iter()
-                        .chain(objects)
-                        .chain([WatchEvent::InitDone])
-                    {
+                    let list = objects.iter().map(|object| object.meta.clone().into());
+                    let list = WatchEvent::InitApply(list.collect());
+                    for event in [WatchEvent::Init, list, WatchEvent::InitDone] {
                         collector.handle(
                             now,
                             Input::Watch {

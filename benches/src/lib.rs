@@ -7,8 +7,10 @@ use kubegc::{
     snapshot::Reader,
 };
 
+pub mod arrays;
 pub mod cascade;
 pub mod cleanup_fixture;
+pub mod collector;
 pub mod dump;
 pub mod nodes;
 pub mod shapes;

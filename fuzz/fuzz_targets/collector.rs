@@ -111,7 +111,7 @@ impl Run {
         let event = match choices.below(8) {
             0 => WatchEvent::Init,
             1 => WatchEvent::InitDone,
-            2 => WatchEvent::InitApply(Arc::new(choices.meta(namespaced))),
+            2 => WatchEvent::InitApply(vec![Arc::new(choices.meta(namespaced))]),
             3 => WatchEvent::Delete(Arc::new(choices.meta(namespaced))),
             _ => WatchEvent::Apply(Arc::new(choices.meta(namespaced))),
         };

@@ -494,10 +494,13 @@ impl ControlPlane {
             return;
         };
         self.monitors.insert(kind, monitor);
-        let events = std::iter::once(WatchEvent::Init);
         let objects = server.objects(kind, None).into_iter();
-        let events = events.chain(objects.map(|object| WatchEvent::InitApply(object.meta.clone().into())));
-        for event in events.chain([WatchEvent::InitDone]) {
+        let list = objects.map(|object| object.meta.clone().into()).collect();
+        for event in [
+            WatchEvent::Init,
+            WatchEvent::InitApply(list),
+            WatchEvent::InitDone,
+        ] {
             self.tell(Input::Watch { monitor, event });
         }
     }

@@ -485,9 +485,8 @@ fn follow(
     let error = match step {
         WatchStep::Listed(Ok(list)) => {
             tell(WatchEvent::Init)?;
-            for item in list.items {
-                tell(WatchEvent::InitApply(Arc::new(item)))?;
-            }
+            let items = list.items.into_iter().map(Arc::new).collect();
+            tell(WatchEvent::InitApply(items))?;
             tell(WatchEvent::InitDone)?;
             watch.version = list.resource_version;
             watch.relist = false;

@@ -8,6 +8,7 @@ mod laws_determinism;
 mod laws_exceptions;
 mod laws_outcome;
 mod laws_safety;
+mod lists;
 mod oracle_fixpoint;
 mod probe;
 mod retry_rules;

@@ -181,7 +181,7 @@ impl<'a> World<'a> {
             lane.list.extend(
                 objects
                     .iter()
-                    .map(|object| WatchEvent::InitApply(meta(&object.meta))),
+                    .map(|object| WatchEvent::InitApply(vec![meta(&object.meta)])),
             );
             lane.list.push_back(WatchEvent::InitDone);
         }

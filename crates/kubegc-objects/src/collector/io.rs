@@ -32,9 +32,9 @@ pub struct MonitorId(pub(super) u32);
 pub enum WatchEvent {
     /// A list starts, the first one or a relist.
     Init,
-    /// An object of that list.
-    InitApply(Arc<ObjectMeta>),
-    /// The list is complete: objects that it did not contain no longer exist.
+    /// Objects of that list, in its order: one, a page or all of them. Many at once cost less.
+    InitApply(Vec<Arc<ObjectMeta>>),
+    /// The list is complete: objects from before that it did not contain no longer exist.
     InitDone,
     /// An object was added or modified.
     Apply(Arc<ObjectMeta>),

@@ -202,9 +202,8 @@ impl Collector {
                     return Err(Misuse::UnknownMonitor(monitor));
                 }
                 self.pass_time(now);
-                let (graph, effects) = (&mut self.graph, &mut self.effects);
                 self.monitors
-                    .deliver(monitor, event, |event| graph.apply(event, effects));
+                    .deliver(monitor, event, &mut self.graph, &mut self.effects);
                 self.apply_effects();
                 self.start_if_synced();
             }

@@ -11,10 +11,7 @@
 use std::{hash::BuildHasher as _, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::{
-    HashTable,
-    hash_table::{Entry, OccupiedEntry},
-};
+use hashbrown::{HashTable, hash_table::Entry};
 
 use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
 
@@ -22,7 +19,7 @@ use super::io::{MonitorId, WatchEvent};
 use crate::{
     Settings,
     attempt::Latest,
-    graph::{DeletionState, Event, Graph, GraphKind, Observed},
+    graph::{DeletionState, Effect, Event, Graph, GraphKind, Listed, Observed},
 };
 
 /// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.
@@ -34,35 +31,39 @@ impl Objects {
         self.0.find(hash(namespace, name), is_named(namespace, name))
     }
 
-    fn get_mut(&mut self, namespace: &str, name: &str) -> Option<&mut Arc<ObjectMeta>> {
-        self.0.find_mut(hash(namespace, name), is_named(namespace, name))
-    }
-
-    /// Adds an object or replaces the one of its name.
-    fn put(&mut self, meta: Arc<ObjectMeta>) {
+    /// Adds an object or replaces the one of its name, which it returns.
+    fn put(&mut self, meta: Arc<ObjectMeta>) -> Option<Arc<ObjectMeta>> {
         let entry = self.0.entry(
             hash(&meta.namespace, &meta.name),
             is_named(&meta.namespace, &meta.name),
             |known| hash(&known.namespace, &known.name),
         );
         match entry {
-            Entry::Occupied(mut known) => *known.get_mut() = meta,
-            Entry::Vacant(free) => drop(free.insert(meta)),
+            Entry::Occupied(mut known) => Some(std::mem::replace(known.get_mut(), meta)),
+            Entry::Vacant(free) => {
+                free.insert(meta);
+                None
+            }
         }
     }
 
-    /// Removes an object. Returns whether it was there.
-    fn remove(&mut self, namespace: &str, name: &str) -> bool {
+    fn reserve(&mut self, additional: usize) {
+        self.0
+            .reserve(additional, |known| hash(&known.namespace, &known.name));
+    }
+
+    /// Removes an object.
+    fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
         let found = self
             .0
             .find_entry(hash(namespace, name), is_named(namespace, name));
-        let is_found = found.map(OccupiedEntry::remove).is_ok();
+        let removed = found.ok().map(|entry| entry.remove().0);
         // The deletion of most objects leaves no large table behind.
         if self.0.len() < self.0.capacity() / 8 {
             self.0
                 .shrink_to(self.0.len() * 2, |known| hash(&known.namespace, &known.name));
         }
-        is_found
+        removed
     }
 
     /// All objects, in the order of their names.
@@ -87,8 +88,8 @@ struct Monitor {
     kind: GraphKind,
     /// The cached objects, by name.
     store: Objects,
-    /// The objects of the current list.
-    listing: Option<Objects>,
+    /// While a list is received: the objects from before that it has not contained yet.
+    unlisted: Objects,
     synced: bool,
 }
 
@@ -145,7 +146,7 @@ impl Monitors {
                     resource: resource.clone(),
                     kind,
                     store: Objects::default(),
-                    listing: None,
+                    unlisted: Objects::default(),
                     synced: false,
                 };
                 self.monitors.push(Some(monitor));
@@ -185,41 +186,53 @@ impl Monitors {
         })
     }
 
-    /// Updates the cache from a watch event and passes the resulting events to `process`.
-    pub(super) fn deliver(&mut self, id: MonitorId, event: WatchEvent, mut process: impl FnMut(&Event<'_>)) {
+    /// Updates the cache from a watch event, and the graph from the cache.
+    pub(super) fn deliver(
+        &mut self,
+        id: MonitorId,
+        event: WatchEvent,
+        graph: &mut Graph,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(Some(monitor)) = self.monitors.get_mut(id.0 as usize) else {
             return;
         };
+        let kind = monitor.kind;
         match event {
-            WatchEvent::Init => monitor.listing = Some(Objects::default()),
-            WatchEvent::InitApply(meta) => {
-                if let Some(seen) = &mut monitor.listing {
-                    seen.put(Arc::clone(&meta));
-                }
-                monitor.apply(meta, process);
+            WatchEvent::Init => monitor.unlisted = monitor.store.clone(),
+            WatchEvent::InitApply(list) => {
+                monitor.store.reserve(list.len());
+                let mut apply = |meta: &Arc<ObjectMeta>| {
+                    monitor.unlisted.remove(&meta.namespace, &meta.name);
+                    let old = monitor.store.put(Arc::clone(meta))?;
+                    Some(DeletionState::of(&old))
+                };
+                let old: Vec<_> = list.iter().map(&mut apply).collect();
+                let listed = list.iter().zip(old).map(|(meta, old)| Listed { kind, meta, old });
+                graph.apply_list(listed, effects);
             }
             WatchEvent::InitDone => {
-                let seen = monitor.listing.take().unwrap_or_default();
-                let is_removed = |meta: &&Arc<ObjectMeta>| seen.get(&meta.namespace, &meta.name).is_none();
-                let mut removed = Objects::default();
-                for meta in monitor.store.0.iter().filter(is_removed) {
-                    removed.put(Arc::clone(meta));
-                }
-                for meta in removed.sorted() {
-                    monitor.store.remove(&meta.namespace, &meta.name);
-                    process(&Event::Deleted {
-                        object: Observed::of(monitor.kind, meta),
-                    });
+                for known in std::mem::take(&mut monitor.unlisted).sorted() {
+                    if let Some(meta) = monitor.store.remove(&known.namespace, &known.name) {
+                        let object = Observed::of(kind, &meta);
+                        graph.apply(&Event::Deleted { object }, effects);
+                    }
                 }
                 monitor.synced = true;
             }
-            WatchEvent::Apply(meta) => monitor.apply(meta, process),
+            WatchEvent::Apply(meta) => {
+                let old = monitor.store.put(Arc::clone(&meta));
+                let event = Event::Applied {
+                    object: Observed::of(kind, &meta),
+                    old: old.as_deref().map(DeletionState::of),
+                };
+                graph.apply(&event, effects);
+            }
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of an unknown object.
-                if monitor.store.remove(&meta.namespace, &meta.name) {
-                    process(&Event::Deleted {
-                        object: Observed::of(monitor.kind, &meta),
-                    });
+                if monitor.store.remove(&meta.namespace, &meta.name).is_some() {
+                    let object = Observed::of(kind, &meta);
+                    graph.apply(&Event::Deleted { object }, effects);
                 }
             }
         }
@@ -242,21 +255,6 @@ impl Monitors {
                     && known.version == resource.version
             })
         })
-    }
-}
-
-impl Monitor {
-    fn apply(&mut self, meta: Arc<ObjectMeta>, mut process: impl FnMut(&Event<'_>)) {
-        let known = self.store.get_mut(&meta.namespace, &meta.name);
-        let old = known.as_deref().map(|known| DeletionState::of(known));
-        process(&Event::Applied {
-            object: Observed::of(self.kind, &meta),
-            old,
-        });
-        match known {
-            Some(known) => *known = meta,
-            None => self.store.put(meta),
-        }
     }
 }
 

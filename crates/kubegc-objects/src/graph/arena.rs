@@ -63,6 +63,7 @@ impl<T: Default> Slab<T> {
 
 impl Graph {
     /// Adds a node to the arena and the index. One use of its coordinates is already counted.
+    #[inline]
     pub(super) fn insert_node(&mut self, coordinates: Coordinates, namespace: Namespace, flags: u8) -> u32 {
         let node = Node::new(coordinates, namespace, flags);
         let at = match self.free_nodes.pop() {
@@ -130,6 +131,7 @@ impl Graph {
     }
 
     /// The references that the node has.
+    #[inline]
     pub(super) fn references(&self, node: u32) -> &[Reference] {
         let node = &self.nodes[node as usize];
         if node.has(OWNERS_LISTED) {
@@ -153,6 +155,7 @@ impl Graph {
     }
 
     /// Sets the references of a node that has none. Their uses are already counted.
+    #[inline]
     pub(super) fn put_references(&mut self, node: u32, references: &[Reference]) {
         let at = node as usize;
         match references {
@@ -169,6 +172,7 @@ impl Graph {
     }
 
     /// The dependents that the node has.
+    #[inline]
     pub(super) fn dependents_of(&self, node: u32) -> &[NodeId] {
         let node = &self.nodes[node as usize];
         if node.has(DEPENDENTS_LISTED) {
@@ -178,6 +182,12 @@ impl Graph {
         } else {
             &[]
         }
+    }
+
+    /// The position of a node's set of dependents.
+    pub(super) fn dependent_set(&self, node: u32) -> Option<u32> {
+        let node = &self.nodes[node as usize];
+        node.has(DEPENDENTS_LISTED).then_some(node.dependents.0)
     }
 
     /// Adds a dependent to an owner. `fresh` means that it is not in the set yet, which saves a search.

@@ -8,12 +8,15 @@
 use std::hash::BuildHasher as _;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable, hash_table::Entry};
+use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 
 use kubegc_core::Uid;
 
-use super::names::{GraphKind, NameBuffer};
+use super::{
+    index::Index,
+    names::{GraphKind, NameBuffer},
+};
 
 /// Position of interned coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,13 +58,47 @@ impl Entry32 {
     fn text_flag(&self) -> u8 {
         self.flags() & UID_IS_TEXT
     }
+
+    #[inline]
+    fn key(&self) -> Key {
+        Key {
+            bytes: self.uid,
+            flag: self.text_flag(),
+        }
+    }
+}
+
+/// A uid in 16 bytes: a UUID, or with a flag the position of a text.
+#[derive(Clone, Copy, PartialEq)]
+struct Key {
+    bytes: [u8; 16],
+    flag: u8,
+}
+
+impl Key {
+    fn of_text(at: u32) -> Self {
+        Self {
+            bytes: u128::from(at).to_le_bytes(),
+            flag: UID_IS_TEXT,
+        }
+    }
+
+    /// Mixes the two halves. Seeds are fixed: no result may depend on the order of the index.
+    #[inline]
+    fn hash(self) -> u32 {
+        let bits = u128::from_le_bytes(self.bytes);
+        let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15)
+            * u128::from((bits >> 64) as u64 ^ 0xd1b5_4a32_d192_ed03);
+        let mixed = folded as u64 ^ (folded >> 64) as u64;
+        (mixed >> 32) as u32 ^ u32::from(self.flag)
+    }
 }
 
 /// All coordinates of a graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoordinateTable {
     entries: Vec<Entry32>,
-    index: HashTable<u32>,
+    index: Index,
     free: Vec<u32>,
     names: NameBuffer,
     /// Uids that are not canonical UUIDs.
@@ -75,30 +112,19 @@ pub(super) struct CoordinateTable {
 impl CoordinateTable {
     /// Interns coordinates and counts one use.
     pub(super) fn intern(&mut self, kind: GraphKind, name: &str, uid: &Uid) -> Coordinates {
-        let (bytes, flag) = self.key(uid);
-        let entries = &self.entries;
-        let entry = self.index.entry(
-            hash(&bytes, flag),
-            |&at| {
-                let entry = &entries[at as usize];
-                entry.uid == bytes && entry.text_flag() == flag
-            },
-            |&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()),
-        );
-        let head = match entry {
-            Entry::Vacant(vacant) => {
-                let fresh = Entry32 {
-                    uid: bytes,
-                    name: self.names.push(name),
-                    node: NO_NODE,
-                    uses: 1,
-                    kind_flags: kind.0 | u32::from(flag) << 24,
-                };
-                let at = place(&mut self.entries, &mut self.free, fresh);
-                vacant.insert(at);
-                return Coordinates(at);
-            }
-            Entry::Occupied(occupied) => *occupied.get(),
+        let key = self.key(uid);
+        let hash = key.hash();
+        let Some(head) = self.find(hash, key) else {
+            let fresh = Entry32 {
+                uid: key.bytes,
+                name: self.names.push(name),
+                node: NO_NODE,
+                uses: 1,
+                kind_flags: kind.0 | u32::from(key.flag) << 24,
+            };
+            let at = place(&mut self.entries, &mut self.free, fresh);
+            self.index.insert(hash, at);
+            return Coordinates(at);
         };
         if self.is(head, kind, name) {
             self.entries[head as usize].uses += 1;
@@ -143,7 +169,7 @@ impl CoordinateTable {
         if entry.uses > 0 {
             return;
         }
-        let (uid, flags, name) = (entry.uid, entry.flags(), entry.name);
+        let (key, flags, name) = (entry.key(), entry.flags(), entry.name);
         self.names.forget(name);
         self.free.push(at);
         if flags & CHAINED != 0 {
@@ -158,11 +184,8 @@ impl CoordinateTable {
                 }
                 self.release(Coordinates(head));
             }
-        } else if let Ok(occupied) = self
-            .index
-            .find_entry(hash(&uid, flags & UID_IS_TEXT), |&other| other == at)
-        {
-            occupied.remove();
+        } else {
+            self.index.remove(key.hash(), at);
         }
         if self.names.wants_compaction() {
             self.compact_names();
@@ -170,6 +193,7 @@ impl CoordinateTable {
     }
 
     /// The head of the coordinates' uid.
+    #[inline]
     pub(super) fn head(&self, coordinates: Coordinates) -> Coordinates {
         if self.entries[coordinates.0 as usize].flags() & CHAINED == 0 {
             return coordinates;
@@ -186,26 +210,61 @@ impl CoordinateTable {
 
     /// The node of a uid, if the uid is known.
     pub(super) fn node_of_uid(&self, uid: &Uid) -> Option<u32> {
-        let (bytes, flag) = match uid.as_uuid() {
-            Some(bytes) => (*bytes, 0),
-            None => (text_key(self.text_number(uid)?), UID_IS_TEXT),
+        let key = match uid.as_uuid() {
+            Some(bytes) => Key {
+                bytes: *bytes,
+                flag: 0,
+            },
+            None => Key::of_text(self.text_number(uid)?),
         };
-        let found = self.index.find(hash(&bytes, flag), |&at| {
-            let entry = &self.entries[at as usize];
-            entry.uid == bytes && entry.text_flag() == flag
-        });
-        found
-            .map(|&at| self.entries[at as usize].node)
-            .filter(|&node| node != NO_NODE)
+        let head = self.find(key.hash(), key)?;
+        let node = self.entries[head as usize].node;
+        (node != NO_NODE).then_some(node)
+    }
+
+    /// The hash of a uid, if it is a UUID.
+    pub(super) fn hash_of(&self, uid: &Uid) -> Option<u32> {
+        uid.as_uuid().map(|bytes| {
+            Key {
+                bytes: *bytes,
+                flag: 0,
+            }
+            .hash()
+        })
+    }
+
+    /// The head with a hash. It is read from the index alone, so it can be one of several with this hash.
+    pub(super) fn likely_head(&self, hash: u32) -> Option<u32> {
+        self.index.find(hash, |_| true)
+    }
+
+    pub(super) fn read_home(&self, hash: u32) -> u32 {
+        self.index.read_home(hash)
+    }
+
+    pub(super) fn read_entry(&self, head: u32) -> u32 {
+        self.entries[head as usize].node
+    }
+
+    pub(super) fn node_of_head(&self, head: u32) -> Option<u32> {
+        let node = self.entries[head as usize].node;
+        (node != NO_NODE).then_some(node)
+    }
+
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.entries.reserve(additional);
+        self.index.reserve(additional);
     }
 
     /// The node of the coordinates' uid.
+    #[inline]
     pub(super) fn node(&self, coordinates: Coordinates) -> Option<u32> {
         let node = self.entries[self.head(coordinates).0 as usize].node;
         (node != NO_NODE).then_some(node)
     }
 
     /// Sets the node of the coordinates' uid.
+    #[inline]
     pub(super) fn set_node(&mut self, coordinates: Coordinates, node: u32) {
         let head = self.head(coordinates);
         self.entries[head.0 as usize].node = node;
@@ -213,6 +272,10 @@ impl CoordinateTable {
 
     pub(super) fn kind(&self, coordinates: Coordinates) -> GraphKind {
         GraphKind(self.entries[coordinates.0 as usize].kind())
+    }
+
+    pub(super) fn name_bytes(&self, coordinates: Coordinates) -> &[u8] {
+        self.names.bytes_at(self.entries[coordinates.0 as usize].name)
     }
 
     pub(super) fn name(&self, coordinates: Coordinates) -> &str {
@@ -231,12 +294,16 @@ impl CoordinateTable {
         self.compact_names();
         self.entries.shrink_to_fit();
         self.free.shrink_to_fit();
-        let entries = &self.entries;
-        self.index
-            .shrink_to_fit(|&at| hash(&entries[at as usize].uid, entries[at as usize].text_flag()));
+        self.index.shrink_to_fit();
         self.names.shrink_to_fit();
     }
 
+    #[inline]
+    fn find(&self, hash: u32, key: Key) -> Option<u32> {
+        self.index.find(hash, |at| self.entries[at as usize].key() == key)
+    }
+
+    #[inline]
     fn is(&self, at: u32, kind: GraphKind, name: &str) -> bool {
         let entry = &self.entries[at as usize];
         entry.kind() == kind.0 && self.names.bytes_at(entry.name) == name.as_bytes()
@@ -248,9 +315,12 @@ impl CoordinateTable {
         self.texts.find(text_hash(uid), is_it).copied()
     }
 
-    fn key(&mut self, uid: &Uid) -> ([u8; 16], u8) {
+    fn key(&mut self, uid: &Uid) -> Key {
         if let Some(bytes) = uid.as_uuid() {
-            return (*bytes, 0);
+            return Key {
+                bytes: *bytes,
+                flag: 0,
+            };
         }
         let at = self.text_number(uid).unwrap_or_else(|| {
             // One entry for each distinct uid: bounded by the coordinates.
@@ -261,7 +331,7 @@ impl CoordinateTable {
                 .insert_unique(text_hash(uid), at, |at| text_hash(&text_of[*at as usize]));
             at
         });
-        (text_key(at), UID_IS_TEXT)
+        Key::of_text(at)
     }
 
     fn compact_names(&mut self) {
@@ -274,6 +344,7 @@ impl CoordinateTable {
 }
 
 /// Puts an entry into a free slot, or at the end.
+#[inline]
 fn place(entries: &mut Vec<Entry32>, free: &mut Vec<u32>, fresh: Entry32) -> u32 {
     if let Some(at) = free.pop() {
         entries[at as usize] = fresh;
@@ -292,18 +363,6 @@ fn text_hash(uid: &Uid) -> u64 {
     FixedState::default().hash_one(uid)
 }
 
-fn text_key(at: u32) -> [u8; 16] {
-    u128::from(at).to_le_bytes()
-}
-
 fn text_position(key: &[u8; 16]) -> usize {
     u128::from_le_bytes(*key) as usize
-}
-
-/// Mixes the two halves of a uid. Seeds are fixed: no result may depend on the order of the table.
-fn hash(uid: &[u8; 16], flag: u8) -> u64 {
-    let bits = u128::from_le_bytes(*uid);
-    let folded = u128::from(bits as u64 ^ 0x9e37_79b9_7f4a_7c15)
-        * u128::from((bits >> 64) as u64 ^ 0xd1b5_4a32_d192_ed03);
-    (folded as u64) ^ ((folded >> 64) as u64) ^ u64::from(flag)
 }

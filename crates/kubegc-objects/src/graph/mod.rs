@@ -19,9 +19,11 @@
 
 mod alternate;
 mod arena;
+mod bulk;
 mod coordinates;
 mod diff;
 mod dot;
+mod index;
 mod ingest;
 mod names;
 mod node;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 
 use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
 
+pub use self::bulk::Listed;
 use self::{
     coordinates::{CoordinateTable, Coordinates},
     names::{Kinds, Namespace, Namespaces},
@@ -109,6 +112,7 @@ pub struct Observed<'a> {
 impl<'a> Observed<'a> {
     /// The state in the metadata.
     #[must_use]
+    #[inline]
     pub fn of(kind: GraphKind, meta: &'a ObjectMeta) -> Self {
         Self {
             kind,
@@ -136,6 +140,7 @@ pub struct DeletionState {
 impl DeletionState {
     /// The state in the metadata.
     #[must_use]
+    #[inline]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self {
             deleting: meta.is_deleting(),

@@ -29,40 +29,45 @@ const KINDS_MAX: usize = 1 << 24;
 pub(super) struct Kinds {
     kinds: Vec<(Arc<str>, Arc<str>)>,
     index: HashTable<u32>,
-    /// The two most recent kinds: references of neighboring objects mostly name the same kind.
-    recent: [u32; 2],
+    /// The latest kind of each place: references name few kinds.
+    recent: [u32; RECENT],
 }
+
+const RECENT: usize = 16;
 
 impl Kinds {
     pub(super) fn intern(&mut self, api_version: &str, kind: &str) -> GraphKind {
-        for at in self.recent {
-            if let Some((known_version, known_kind)) = self.kinds.get(at as usize)
-                && **known_kind == *kind
-                && **known_version == *api_version
-            {
-                return GraphKind(at);
-            }
+        // Among the kinds of Kubernetes, few have both lengths in common.
+        let place = (api_version.len() * 3 + kind.len()) % RECENT;
+        let recent = self.recent[place];
+        if let Some((known_version, known_kind)) = self.kinds.get(recent as usize)
+            && **known_kind == *kind
+            && **known_version == *api_version
+        {
+            return GraphKind(recent);
         }
+        let at = self.find_or_insert(api_version, kind);
+        self.recent[place] = at;
+        GraphKind(at)
+    }
+
+    fn find_or_insert(&mut self, api_version: &str, kind: &str) -> u32 {
         let hash = FixedState::default().hash_one((api_version, kind));
         let kinds = &mut self.kinds;
         let is_it = |at: &u32| *kinds[*at as usize].1 == *kind && *kinds[*at as usize].0 == *api_version;
-        let at = match self.index.find(hash, is_it) {
-            Some(&at) => at,
-            None => {
-                assert!(
-                    kinds.len() < KINDS_MAX,
-                    "a graph holds fewer than 2^24 distinct kinds"
-                );
-                let at = kinds.len() as u32;
-                kinds.push((api_version.into(), kind.into()));
-                self.index.insert_unique(hash, at, |at| {
-                    FixedState::default().hash_one((&*kinds[*at as usize].0, &*kinds[*at as usize].1))
-                });
-                at
-            }
-        };
-        self.recent = [at, self.recent[0]];
-        GraphKind(at)
+        if let Some(&at) = self.index.find(hash, is_it) {
+            return at;
+        }
+        assert!(
+            kinds.len() < KINDS_MAX,
+            "a graph holds fewer than 2^24 distinct kinds"
+        );
+        let at = kinds.len() as u32;
+        kinds.push((api_version.into(), kind.into()));
+        self.index.insert_unique(hash, at, |at| {
+            FixedState::default().hash_one((&*kinds[*at as usize].0, &*kinds[*at as usize].1))
+        });
+        at
     }
 
     pub(super) fn api_version(&self, kind: GraphKind) -> &Arc<str> {
@@ -133,6 +138,7 @@ pub(super) struct NameBuffer {
 
 impl NameBuffer {
     /// Stores a name and returns its offset.
+    #[inline]
     pub(super) fn push(&mut self, name: &str) -> u32 {
         let at = u32::try_from(self.bytes.len()).expect("less than 4 GiB of names");
         let mut length = name.len();
@@ -146,6 +152,7 @@ impl NameBuffer {
     }
 
     /// The bytes of the name at an offset.
+    #[inline]
     pub(super) fn bytes_at(&self, at: u32) -> &[u8] {
         let mut at = at as usize;
         let first = self.bytes[at];

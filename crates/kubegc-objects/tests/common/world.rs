@@ -172,9 +172,9 @@ impl World {
     pub(crate) fn list(&mut self, monitor: MonitorId) {
         let kind = self.lanes[&monitor].kind;
         self.watched(monitor, WatchEvent::Init);
-        for object in self.server.objects(kind, None) {
-            self.watched(monitor, WatchEvent::InitApply(object.meta.clone().into()));
-        }
+        let objects = self.server.objects(kind, None).into_iter();
+        let list = objects.map(|object| object.meta.clone().into()).collect();
+        self.watched(monitor, WatchEvent::InitApply(list));
         self.watched(monitor, WatchEvent::InitDone);
         let lane = self.lanes.get_mut(&monitor).expect("looked up above");
         (lane.listed, lane.cursor) = (true, self.server.revision());
