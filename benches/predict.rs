@@ -1,12 +1,15 @@
 //! Questions about a large cluster.
 //!
-//! The closure of a delete, and forecasts of one small delete, of a namespace and of a chain of owners.
+//! The closure of a delete, forecasts of one small delete, of a namespace and of a chain of owners, and a race
+//! on one thread and on all. Times of the race are per state.
+
+use std::{num::NonZeroUsize, thread};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use kubegc::{
     core::{DeleteOptions, PropagationPolicy},
-    predict::Intent,
+    predict::{Intent, explore::Bounds},
 };
 use kubegc_benches::{arrays::Arrays, cascade::Cascade, cluster, dump::Dump, sizes};
 
@@ -58,5 +61,35 @@ fn cascades(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, questions, cascades);
+/// Two deletes of the first of four objects, each of which owns the next.
+fn races(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("explore");
+    group.sample_size(10);
+    let cluster = cluster(Cascade::new(4, true));
+    let [first] = delete("x/ConfigMap/c-0", PropagationPolicy::Foreground);
+    let [second] = delete("x/ConfigMap/c-0", PropagationPolicy::Orphan);
+    let intents = [first, second];
+    let all = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    for (name, reduces) in [("every order", false), ("reduced", true)] {
+        for threads in [NonZeroUsize::MIN, all] {
+            let bounds = Bounds {
+                seeds: 0,
+                reduces,
+                threads,
+                ..Bounds::default()
+            };
+            let explore = || {
+                cluster
+                    .explore(&intents, bounds)
+                    .expect("the object exists")
+                    .states
+            };
+            group.throughput(Throughput::Elements(explore() as u64));
+            group.bench_function(BenchmarkId::new(name, threads), |bencher| bencher.iter(explore));
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, questions, cascades, races);
 criterion_main!(benches);

@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
 };
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
@@ -180,6 +181,30 @@ fn the_bundled_race_needs_a_tenth_of_the_states() {
         BTreeSet::from(["released", "terminating"])
     );
     check_ways(&reduced).expect("each way leads to its fate");
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_number_of_threads() {
+    let items = race();
+    let intents = [delete(&items[0], Foreground), delete(&items[0], Orphan)];
+    // Enough states for several batches, and a bound that ends the search in the middle of one.
+    for states_max in [5_000, 300] {
+        let [one, three] = [1, 3].map(|threads| {
+            let bounds = Bounds {
+                seeds: 100,
+                states_max,
+                reduces: false,
+                threads: NonZeroUsize::new(threads).expect("not zero"),
+                ..Bounds::default()
+            };
+            let exploration = cluster(KubernetesVersion::LATEST, &items).explore(&intents, bounds);
+            exploration.expect("the objects exist")
+        });
+        assert_eq!(format!("{:?}", one.fates), format!("{:?}", three.fates));
+        assert_eq!(one.to_string(), three.to_string());
+        assert_eq!((one.states, one.schedules), (three.states, three.schedules));
+        assert!(one.states >= 300);
+    }
 }
 
 #[test]
