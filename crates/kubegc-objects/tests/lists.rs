@@ -25,7 +25,7 @@ const NAMES: [&str; 3] = [
 
 /// UUIDs and other texts.
 fn uid(at: u8) -> Uid {
-    if at % 3 == 0 {
+    if at.is_multiple_of(3) {
         Uid::new(&format!("text-{at}"))
     } else {
         Uid::from_uuid([at; 16])
