@@ -251,6 +251,10 @@ fn n2_49_links_are_named_as_the_kubelet_writes_them() {
         .expect("in the folder of links");
     assert_eq!(name.len(), 255);
     assert!(name.starts_with("nnn") && name.ends_with("_.log"), "{name}");
+    // 251 bytes are left before `.log`: the cut is before the character that is at that place.
+    long.pod.name = "ä".repeat(150).into();
+    let path = link_path(&long).expect("a path");
+    assert_eq!(path, format!("/var/log/containers/{}.log", "ä".repeat(125)));
     for broken in [
         kubegc_core::node_facts::Container {
             name: None,

@@ -11,6 +11,7 @@
 //! - [`versions`]: behaviour by Kubernetes version.
 //! - [`support`]: supported versions of Rust, Kubernetes, kube and CRI.
 //! - [`security`]: treatment of untrusted input, and reports of vulnerabilities.
+//! - [`testing`]: recordings, laws, soak, fuzzing and mutants.
 //! - [`changelog`]: the releases of kubegc.
 
 #[doc = include_str!("../guide/architecture.md")]
@@ -45,6 +46,9 @@ pub mod support {}
 
 #[doc = include_str!("../guide/security.md")]
 pub mod security {}
+
+#[doc = include_str!("../guide/testing.md")]
+pub mod testing {}
 
 #[doc = include_str!("../CHANGELOG.md")]
 pub mod changelog {}
