@@ -1,7 +1,7 @@
 //! Questions about a large cluster.
 //!
-//! The closure of a delete, forecasts of one small delete, of a namespace and of a chain of owners, and a race
-//! on one thread and on all. Times of the race are per state.
+//! The closure of a delete, forecasts of one small delete, of a namespace and of a chain of owners, and a
+//! race on one thread and on all. Times of the race are per state.
 
 use std::{num::NonZeroUsize, thread};
 

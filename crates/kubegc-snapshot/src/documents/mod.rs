@@ -146,12 +146,16 @@ impl Documents for JsonDocuments {
 /// Maximum number of texts and sets of labels that are shared.
 const SHARED_MAX: usize = 1 << 18;
 
-/// Parses an object, from a tree if the strict parser fails.
+/// Parses an object, from a tree if a key repeats. The last of equal keys counts.
 fn with_item<R>(
     document: &[u8],
     use_it: impl FnOnce(&Item<'_>) -> Result<R, DocumentError>,
 ) -> Result<R, DocumentError> {
     let text = str::from_utf8(document).map_err(|_| DocumentError::new("not UTF-8"))?;
+    let use_it = |item: &Item<'_>| match item.wrong().first() {
+        Some(wrong) => Err(DocumentError::new(wrong.to_string())),
+        None => use_it(item),
+    };
     if let (item, Ok(())) = document::strict(text, None) {
         return use_it(&item);
     }
@@ -160,10 +164,7 @@ fn with_item<R>(
         let found = tree::type_name(&value);
         DocumentError::new(format!("expected a map, found {found}"))
     })?;
-    match item.wrong().first() {
-        Some(flaw) => Err(DocumentError::new(flaw.to_string())),
-        None => use_it(&item),
-    }
+    use_it(&item)
 }
 
 /// The document as a tree.

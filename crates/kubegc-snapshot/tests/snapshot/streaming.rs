@@ -185,7 +185,7 @@ fn deep_nesting_is_an_error_or_skipped() {
         ),
         (
             format!("{{\"metadata\":{}}}", deep("[", "]")),
-            "f, document 1: line 1, column 139: not valid JSON: recursion limit exceeded",
+            "f, document 1: not an API object: it has neither apiVersion nor kind",
         ),
     ] {
         let error = crate::common::read("f", text.as_bytes()).expect_err("deep");
