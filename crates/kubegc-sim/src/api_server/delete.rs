@@ -23,7 +23,7 @@ const PRECONDITION_FOLLOWS_UPDATE: Behavior = Behavior::since(17, 0, "kubernetes
 /// The object in the response to a finished deletion has the deletion's revision, not that of the last write.
 const RESPONSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
 /// The `Status` in the response to a finished deletion has the deletion's revision too. Its place, the
-/// metadata of the `Status`, is taken from the review of the change, not from a recording.
+/// metadata of the `Status`, is inferred from discussions of the change: no recording shows it.
 const STATUSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(38, "kubernetes #138724");
 
 /// The result of a deletion.
