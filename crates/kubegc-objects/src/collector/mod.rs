@@ -97,7 +97,8 @@ pub use crate::{
 ///             collector.handle(now, Input::Catalog { catalog, failed: Vec::new() })?;
 ///         }
 ///         Output::Watch(monitor) => {
-///             for event in [WatchEvent::Init, WatchEvent::InitApply(Arc::clone(&meta)), WatchEvent::InitDone] {
+///             let list = WatchEvent::InitApply(vec![Arc::clone(&meta)]);
+///             for event in [WatchEvent::Init, list, WatchEvent::InitDone] {
 ///                 collector.handle(now, Input::Watch { monitor, event })?;
 ///             }
 ///         }
