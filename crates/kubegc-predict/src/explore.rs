@@ -482,11 +482,13 @@ fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut
     while !open.is_empty() {
         let batch: Vec<(Arc<Race<'_>>, Option<Choice>)> =
             open.drain(open.len().saturating_sub(BATCH)..).rev().collect();
+        // A state that was met before is dropped by the thread that built it.
         let reached = map_on_threads(bounds.threads, batch, |(parent, step)| {
-            Reached::by(&parent, step, bounds)
+            let reached = Reached::by(&parent, step, bounds);
+            (!met.contains(&reached.fingerprint)).then_some(reached)
         });
         let mut next = Vec::new();
-        for reached in reached {
+        for reached in reached.into_iter().flatten() {
             if met.len() >= bounds.states_max {
                 return (met.len(), false);
             }
