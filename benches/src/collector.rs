@@ -31,7 +31,7 @@ pub fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Col
     loop {
         match collector.poll_output() {
             Output::Discover => {
-                let catalog = catalog.take().expect("asked for once");
+                let catalog = catalog.take().expect("requested once");
                 tell(
                     &mut collector,
                     Input::Catalog {

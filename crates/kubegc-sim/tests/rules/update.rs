@@ -85,7 +85,7 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
             world.put(kind, "a", &["x.dev/a", "x.dev/b"]);
             let patch = json!({"metadata": {"finalizers": finalizers}});
             let response = world.clone().patch(kind, "a", MERGE, &patch);
-            assert_eq!(response.code, 200, "free as long as nobody deletes it");
+            assert_eq!(response.code, 200, "free until it is deleted");
             world.delete(kind, "a", &policy("Background"));
             let response = world.patch(kind, "a", MERGE, &patch);
             match &problem {

@@ -30,8 +30,8 @@ pub(crate) enum Part<T> {
 
 impl<T: PartialEq> Part<T> {
     /// Adds the value of one more document. Two that differ make the part unknown.
-    pub(crate) fn take(&mut self, told: Result<T, String>, place: &Place, what: &str, notes: &mut Notes) {
-        match (&*self, told) {
+    pub(crate) fn take(&mut self, result: Result<T, String>, place: &Place, what: &str, notes: &mut Notes) {
+        match (&*self, result) {
             (Self::Failed { .. }, _) => {}
             (_, Err(why)) => *self = Self::Failed { why },
             (Self::Missing, Ok(value)) => {

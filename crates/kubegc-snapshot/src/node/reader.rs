@@ -396,42 +396,42 @@ impl NodeReader {
         let (parts, notes) = (&mut self.parts, &mut self.notes);
         match kind {
             NodeDocument::Containers => {
-                let told = crictl::listing(value, "containers", place, lenient, notes, |entry| {
+                let result = crictl::listing(value, "containers", place, lenient, notes, |entry| {
                     crictl::container(entry, now)
                 });
-                parts.containers.take(told, place, what, notes);
+                parts.containers.take(result, place, what, notes);
             }
             NodeDocument::Sandboxes => {
-                let told = crictl::listing(value, "items", place, lenient, notes, |entry| {
+                let result = crictl::listing(value, "items", place, lenient, notes, |entry| {
                     crictl::sandbox(entry, now)
                 });
-                parts.sandboxes.take(told, place, what, notes);
+                parts.sandboxes.take(result, place, what, notes);
             }
             NodeDocument::Images => {
-                let told = crictl::listing(value, "images", place, lenient, notes, crictl::image);
-                parts.images.take(told, place, what, notes);
+                let result = crictl::listing(value, "images", place, lenient, notes, crictl::image);
+                parts.images.take(result, place, what, notes);
             }
             NodeDocument::ImageFileSystem => {
-                let told = crictl::usage(value, place, notes);
-                parts.usage.take(told, place, what, notes);
+                let result = crictl::usage(value, place, notes);
+                parts.usage.take(result, place, what, notes);
             }
             NodeDocument::StatsSummary => {
-                let told = stats::read(value, place, notes);
-                parts.stats.take(told, place, what, notes);
+                let result = stats::read(value, place, notes);
+                parts.stats.take(result, place, what, notes);
             }
             NodeDocument::KubeletConfiguration => {
                 // GKE's API has it in a field of the node pool's.
                 let wrapper = value.get("kubeletConfig").map(|_| "kubeletConfig");
-                let told = config::read(value, wrapper, place, notes);
-                parts.config.take(told, place, what, notes);
+                let result = config::read(value, wrapper, place, notes);
+                parts.config.take(result, place, what, notes);
             }
             NodeDocument::Configz => {
-                let told = config::read(value, Some("kubeletconfig"), place, notes);
-                parts.configz.take(told, place, what, notes);
+                let result = config::read(value, Some("kubeletconfig"), place, notes);
+                parts.configz.take(result, place, what, notes);
             }
             NodeDocument::Records => {
-                let told = records::read(value, place, notes);
-                parts.records.take(told, place, what, notes);
+                let result = records::read(value, place, notes);
+                parts.records.take(result, place, what, notes);
             }
             NodeDocument::Pods => parts.pods.read(value, place, notes),
             NodeDocument::ContainerStatus => match crictl::status(value, place, notes) {

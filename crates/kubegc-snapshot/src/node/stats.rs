@@ -69,7 +69,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
 fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {
     entry.map(path)?;
     let mut number = |name: &str| entry.number::<u64>(&[path, &[name]].concat());
-    let told = FileSystem {
+    let file_system = FileSystem {
         capacity_bytes: number("capacityBytes"),
         available_bytes: number("availableBytes"),
         used_bytes: number("usedBytes"),
@@ -78,12 +78,17 @@ fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {
     };
     for (free, all, free_name, all_name) in [
         (
-            told.available_bytes,
-            told.capacity_bytes,
+            file_system.available_bytes,
+            file_system.capacity_bytes,
             "availableBytes",
             "capacityBytes",
         ),
-        (told.inodes_free, told.inodes, "inodesFree", "inodes"),
+        (
+            file_system.inodes_free,
+            file_system.inodes,
+            "inodesFree",
+            "inodes",
+        ),
     ] {
         if let (Some(free), Some(all)) = (free, all)
             && free > all
@@ -96,9 +101,9 @@ fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {
             );
         }
     }
-    if told.capacity_bytes == Some(0) {
+    if file_system.capacity_bytes == Some(0) {
         let field = [path, &["capacityBytes"]].concat();
         entry.note(NodeProblem::Implausible, &field, "no capacity at all");
     }
-    Some(told)
+    Some(file_system)
 }

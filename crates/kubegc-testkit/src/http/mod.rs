@@ -125,7 +125,7 @@ impl ApiResponse {
 /// let request = http::Request::post("/api/v1/namespaces").body(body)?;
 /// let call = read_call(&server, &request);
 /// assert_eq!((call.verb, &*call.resource), (Verb::Create, "namespaces"));
-/// let ApiResponse::Whole(response) = respond(&mut server, &call, &request) else { panic!("no watch was asked for") };
+/// let ApiResponse::Whole(response) = respond(&mut server, &call, &request) else { panic!("no watch was requested") };
 /// assert_eq!(response.status(), 201);
 /// # Ok::<(), http::Error>(())
 /// ```
