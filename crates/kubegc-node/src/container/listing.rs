@@ -88,7 +88,7 @@ impl Sorted {
         now: Timestamp,
     ) -> bool {
         let mut table = Table::default();
-        let mut ids = Ids::with_capacity(if contested.is_none() { listing.len() } else { 0 });
+        let mut ids = contested.is_none().then(|| Ids::new(listing));
         let mut hot: Vec<Hot<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
             // Short loops over a block first, so that the processor waits for the memory of many containers
@@ -99,11 +99,11 @@ impl Sorted {
                 hot.id_bytes = beginning(hot.id);
             }
             for (at, hot) in (start..).zip(&hot) {
-                match contested {
-                    Some(contested) if contested.binary_search(&at).is_ok() => continue,
-                    Some(_) => {}
-                    None if ids.insert(hot) => {}
-                    None => return false,
+                if contested.is_some_and(|contested| contested.binary_search(&at).is_ok()) {
+                    continue;
+                }
+                if ids.as_mut().is_some_and(|ids| !ids.insert(hot, at)) {
+                    return false;
                 }
                 match candidate(policy, hot, now) {
                     Ok(name) => {
@@ -172,42 +172,42 @@ impl Sorted {
     }
 }
 
-/// The ids of a listing.
+/// The ids of a listing: for each, part of its hash and its position.
 struct Ids<'a> {
     hasher: FixedState,
-    table: HashTable<(u128, &'a str)>,
-    /// Limit of full comparisons between ids with the same start: the number of ids, so that the total is
-    /// linear.
+    listing: &'a [Arc<Container>],
+    table: HashTable<(u32, u32)>,
+    /// Limit of comparisons between ids with the same hash: the number of ids, so that the total is linear.
     comparisons: usize,
 }
 
 impl<'a> Ids<'a> {
-    fn with_capacity(ids: usize) -> Self {
+    fn new(listing: &'a [Arc<Container>]) -> Self {
         Self {
             hasher: FixedState::default(),
-            table: HashTable::with_capacity(ids),
-            comparisons: ids,
+            listing,
+            table: HashTable::with_capacity(listing.len()),
+            comparisons: listing.len(),
         }
     }
 
     /// Returns whether the id is new, if that can be determined quickly.
-    fn insert(&mut self, hot: &Hot<'a>) -> bool {
-        let hash = |beginning: u128| self.hasher.hash_one(beginning);
+    fn insert(&mut self, hot: &Hot<'_>, at: usize) -> bool {
+        let hash = self.hasher.hash_one(hot.id_bytes);
+        let part = (hash >> 32) as u32;
         let comparisons = &mut self.comparisons;
-        let same = |&(beginning, id): &(u128, &str)| {
-            if beginning != hot.id_bytes {
+        let same = |&(other_part, other): &(u32, u32)| {
+            if other_part != part {
                 return false;
             }
             *comparisons = comparisons.saturating_sub(1);
-            id == hot.id || *comparisons == 0
+            *self.listing[other as usize].id == *hot.id || *comparisons == 0
         };
-        match self
-            .table
-            .entry(hash(hot.id_bytes), same, |&(beginning, _)| hash(beginning))
-        {
+        // The table never grows.
+        match self.table.entry(hash, same, |_| hash) {
             Slot::Occupied(_) => false,
             Slot::Vacant(slot) => {
-                slot.insert((hot.id_bytes, hot.id));
+                slot.insert((part, position(at)));
                 true
             }
         }

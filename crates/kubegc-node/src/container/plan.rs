@@ -51,8 +51,8 @@ impl Planner for Policy {
             policy: self,
             inventory,
             listing,
+            actions: Vec::with_capacity(sorted.units.total() as usize),
             units: sorted.units,
-            actions: Vec::new(),
             unready: Vec::new(),
         };
         plan.summary.candidates = choice.units.total();

@@ -69,8 +69,8 @@ impl Choice {
         shared: Vec<Option<Arc<Image>>>,
     ) -> Self {
         let mut invalid = 0;
-        // Last use, first detection, rank: a small sort key.
-        let mut order: Vec<(i64, i64, u32, u32)> = Vec::with_capacity(listed.len());
+        // Last use, first detection, position of the record: a small sort key.
+        let mut order: Vec<(i64, i64, u32)> = Vec::with_capacity(listed.len());
         for (at, (record, listed)) in (0..).zip(records.sorted.iter().zip(&listed)) {
             if listed.in_use || record.pinned {
                 continue;
@@ -79,15 +79,14 @@ impl Choice {
                 invalid += 1;
                 continue;
             }
-            // Records are ordered by key, so equals are ordered by key.
-            let rank = match policy.order {
-                Order::Total => at,
-                Order::Listing => listed.first_at,
-            };
-            order.push((nanos(record.last_used), nanos(record.first_detected), rank, at));
+            order.push((nanos(record.last_used), nanos(record.first_detected), at));
         }
-        order.sort_unstable();
-        let candidate = |&(.., at): &(i64, i64, u32, u32)| {
+        // Detections are few, so times are. A stable sort is faster then, and retains the order of equals.
+        if policy.order == Order::Listing {
+            order.sort_by_key(|&(.., at)| listed[at as usize].first_at);
+        }
+        order.sort_by_key(|&(last_used, first_detected, _)| (last_used, first_detected));
+        let candidate = |&(.., at): &(i64, i64, u32)| {
             let record = &records.sorted[at as usize];
             Candidate {
                 last_used: record.last_used,

@@ -252,13 +252,12 @@ impl<'a> Keys<'a> {
             }
         });
         let mut keyed: Vec<Keyed> = keyed.collect();
+        keyed.sort_unstable_by_key(|keyed| (keyed.prefix, keyed.at));
         let key = |keyed: &Keyed| seen[keyed.at as usize].key;
-        keyed.sort_unstable_by(|a, b| {
-            a.prefix
-                .cmp(&b.prefix)
-                .then_with(|| key(a).cmp(key(b)))
-                .then_with(|| a.at.cmp(&b.at))
-        });
+        for same in keyed.chunk_by_mut(|a, b| a.prefix == b.prefix) {
+            // Stable, so that duplicates stay in their order.
+            same.sort_by(|a, b| key(a).cmp(key(b)));
+        }
         keyed
     }
 }
