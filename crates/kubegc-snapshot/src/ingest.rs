@@ -309,9 +309,11 @@ impl Ingest {
         SetAside(std::mem::take(&mut self.pending))
     }
 
-    /// Takes up the items that were set aside.
+    /// Takes up the items that were set aside. Those of a list that failed wait with them: the end of the
+    /// text reports them.
     pub(crate) fn take_up(&mut self, aside: SetAside) {
-        self.pending = aside.0;
+        let failed = std::mem::replace(&mut self.pending, aside.0);
+        self.pending.extend(failed);
     }
 
     /// The number of records: a mark for [`forget_since`](Self::forget_since).
