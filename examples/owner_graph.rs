@@ -45,9 +45,7 @@ struct Arguments {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     let mut reader = Reader::new(arguments.kubernetes);
-    for path in &arguments.paths {
-        reader.read_path(path)?;
-    }
+    reader.read_paths(&arguments.paths)?;
     let snapshot = reader.finish()?;
     for finding in &snapshot.findings {
         eprintln!("{finding}");

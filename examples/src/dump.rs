@@ -3,11 +3,13 @@
 use std::{
     error::Error,
     io::IsTerminal,
+    num::NonZeroUsize,
     path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -153,6 +155,7 @@ impl DumpArguments {
             .detect_version(self.kubernetes.is_none() && !self.is_bundled())
             .default_namespace("default")
             .on_progress(progress.report())
+            .on_threads(all_cores)
             .lenient(self.lenient);
         for kind in self.complete.iter().map(String::as_str).chain(complete) {
             reader = reader.complete(kind);
@@ -160,16 +163,20 @@ impl DumpArguments {
         if let Some(path) = &self.api_resources {
             reader = reader.api_resources(&std::fs::read_to_string(path)?)?;
         }
-        for path in &paths {
-            match path.to_str() {
-                Some("-") => reader.read("standard input", std::io::stdin().lock())?,
-                _ => reader.read_path(path).inspect_err(|error| {
-                    let file = error.place().map(|place| place.file);
-                    if file.is_some_and(|file| *file != *path.to_string_lossy()) {
-                        eprintln!("note: --lenient skips files that cannot be read");
-                    }
-                })?,
+        // Files between two uses of standard input are read together.
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        for paths in paths.chunk_by(|one, other| !is_stdin(one) && !is_stdin(other)) {
+            if paths.iter().any(is_stdin) {
+                reader.read("standard input", std::io::stdin().lock())?;
+                continue;
             }
+            reader.read_paths(paths).inspect_err(|error| {
+                let file = error.place().map(|place| place.file);
+                let is_named = |file: &str| paths.iter().any(|path| path.to_string_lossy() == file);
+                if file.is_some_and(|file| !is_named(&file)) {
+                    eprintln!("note: --lenient skips files that cannot be read");
+                }
+            })?;
         }
         let snapshot = reader.finish()?;
         progress.end();
@@ -186,6 +193,16 @@ impl DumpArguments {
         }
         Ok(snapshot)
     }
+}
+
+/// Calls the function on as many threads as there are cores.
+fn all_cores(read_files: &(dyn Fn() + Sync)) {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(read_files);
+        }
+    });
 }
 
 /// The time without a report, and between two.

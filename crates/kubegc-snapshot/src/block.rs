@@ -6,6 +6,8 @@
 //! empty, folded or plain scalars of several lines, repeated keys, and plain scalars that could be something
 //! else than a text for some reader of YAML.
 
+use std::{borrow::Cow, str::Chars};
+
 /// Maps and sequences within each other.
 const DEPTH_MAX: usize = 128;
 /// Maximum number of keys of an unsorted map that are compared one by one.
@@ -55,16 +57,16 @@ struct Open<'t> {
     keys: Keys<'t>,
 }
 
-/// The keys of a map.
+/// The keys of a map, without quotes.
 #[derive(Default)]
 struct Keys<'t> {
-    all: Vec<&'t str>,
+    all: Vec<Cow<'t, str>>,
     is_unsorted: bool,
 }
 
 impl<'t> Keys<'t> {
     /// Adds a key; `None` if it may be there already.
-    fn add(&mut self, key: &'t str) -> Option<()> {
+    fn add(&mut self, key: Cow<'t, str>) -> Option<()> {
         self.is_unsorted |= self.all.last().is_some_and(|last| *last >= key);
         if self.is_unsorted && (self.all.len() > UNSORTED_KEYS_MAX || self.all.contains(&key)) {
             return None;
@@ -123,10 +125,14 @@ impl<'t> Converter<'t, '_> {
             }
         }
         let (key, value) = split_key(content)?;
-        let top = self.open.last_mut()?;
-        top.keys.add(key)?;
-        self.key(key)?;
+        let key = match key.as_bytes().first()? {
+            b'"' | b'\'' => unquoted(key)?,
+            _ if is_text(key) => Cow::Borrowed(key),
+            _ => return None,
+        };
+        push_text(self.out, &key);
         self.out.push(':');
+        self.open.last_mut()?.keys.add(key)?;
         match value {
             "" => self.awaits_value = true,
             "|" => self.literal(column, true)?,
@@ -204,60 +210,15 @@ impl<'t> Converter<'t, '_> {
         }
     }
 
-    fn key(&mut self, key: &str) -> Option<()> {
-        match key.as_bytes().first()? {
-            b'"' | b'\'' => self.quoted(key),
-            _ if is_text(key) => {
-                push_text(self.out, key);
-                Some(())
-            }
-            _ => None,
-        }
-    }
-
     /// A scalar of one line.
     fn scalar(&mut self, value: &str) -> Option<()> {
         match value {
             "{}" | "[]" | "null" | "true" | "false" => self.out.push_str(value),
-            _ if matches!(value.as_bytes().first(), Some(b'"' | b'\'')) => self.quoted(value)?,
+            _ if value.starts_with(['"', '\'']) => push_text(self.out, &unquoted(value)?),
             _ if is_integer(value) => self.out.push_str(value),
             _ if is_text(value) => push_text(self.out, value),
             _ => return None,
         }
-        Some(())
-    }
-
-    /// A quoted text, which must be all of the value.
-    fn quoted(&mut self, value: &str) -> Option<()> {
-        if let Some(text) = value.strip_prefix('\'') {
-            let text = text.strip_suffix('\'')?;
-            let mut parts = text.split("''");
-            // Between two quotes each quote is doubled.
-            if text.replace("''", "").contains('\'') || !has_plain_characters(text) {
-                return None;
-            }
-            let first = parts.next()?.to_owned();
-            let text = parts.fold(first, |text, part| text + "'" + part);
-            push_text(self.out, &text);
-            return Some(());
-        }
-        let text = value.strip_prefix('"')?.strip_suffix('"')?;
-        if !has_plain_characters(text) {
-            return None;
-        }
-        let mut bytes = text.bytes();
-        while let Some(byte) = bytes.next() {
-            match byte {
-                b'"' => return None,
-                b'\\' => match bytes.next()? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                    _ => return None,
-                },
-                _ => {}
-            }
-        }
-        // Escapes that both forms have are written alike.
-        self.out.push_str(value);
         Some(())
     }
 
@@ -309,14 +270,8 @@ impl<'t> Converter<'t, '_> {
 
 /// Splits a line into a key and what follows its colon.
 fn split_key(content: &str) -> Option<(&str, &str)> {
-    let quote = content.as_bytes().first().copied();
-    if let Some(quote @ (b'"' | b'\'')) = quote {
-        // Keys with quotes or escapes in them are rare.
-        let end = memchr::memchr2(quote, b'\\', content.as_bytes().get(1..)?)? + 1;
-        let (key, rest) = content.split_at_checked(end + 1)?;
-        if !key.ends_with(char::from(quote)) {
-            return None;
-        }
+    if content.starts_with(['"', '\'']) {
+        let (key, rest) = content.split_at_checked(quoted_length(content)?)?;
         let value = rest.strip_prefix(':')?;
         return match value.strip_prefix(' ') {
             Some(value) => Some((key, value.trim_start_matches(' '))),
@@ -327,6 +282,73 @@ fn split_key(content: &str) -> Option<(&str, &str)> {
         Some((key, value)) => Some((key, value.trim_start_matches(' '))),
         None => content.strip_suffix(':').map(|key| (key, "")),
     }
+}
+
+/// The length of the quoted scalar at the beginning of a text.
+fn quoted_length(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let quote = *bytes.first()?;
+    let mut at = 1;
+    // Every iteration moves towards the end of the text.
+    loop {
+        let rest = bytes.get(at..)?;
+        let found = memchr::memchr2(quote, b'\\', rest)?;
+        let is_escape = match rest[found] {
+            b'\\' => quote == b'"',
+            // Between two single quotes a quote is doubled.
+            _ if quote == b'\'' && rest.get(found + 1) == Some(&quote) => true,
+            _ => return Some(at + found + 1),
+        };
+        at += found + 1 + usize::from(is_escape);
+    }
+}
+
+/// The text between quotes that enclose a whole scalar.
+fn unquoted(scalar: &str) -> Option<Cow<'_, str>> {
+    if quoted_length(scalar)? != scalar.len() {
+        return None;
+    }
+    let text = &scalar[1..scalar.len() - 1];
+    if !has_plain_characters(text) {
+        return None;
+    }
+    match scalar.as_bytes().first() {
+        Some(b'\'') if text.contains('\'') => Some(text.replace("''", "'").into()),
+        Some(b'"') if text.contains('\\') => unescaped(text).map(Cow::Owned),
+        _ => Some(text.into()),
+    }
+}
+
+/// Replaces the escapes of a text in double quotes.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        out.push(match character {
+            '\\' => match characters.next()? {
+                same @ ('"' | '\\' | '/') => same,
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'x' => code_point(&mut characters, 2)?,
+                'u' => code_point(&mut characters, 4)?,
+                'U' => code_point(&mut characters, 8)?,
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(out)
+}
+
+/// Takes the hexadecimal digits of a character.
+fn code_point(characters: &mut Chars<'_>, digits: usize) -> Option<char> {
+    let (code, rest) = characters.as_str().split_at_checked(digits)?;
+    let is_number = code.bytes().all(|byte| byte.is_ascii_hexdigit());
+    *characters = rest.chars();
+    char::from_u32(u32::from_str_radix(code, 16).ok()?).filter(|_| is_number)
 }
 
 /// Whether every reader of YAML takes a plain scalar for a number without a fraction.
@@ -398,14 +420,21 @@ fn has_plain_characters(text: &str) -> bool {
 /// Writes a text as a JSON string.
 fn push_text(out: &mut String, text: &str) {
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            other => out.push(other),
+    let mut rest = text;
+    while let Some(at) = rest
+        .bytes()
+        .position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
+    {
+        let (plain, special) = rest.split_at(at);
+        out.push_str(plain);
+        match special.as_bytes()[0] {
+            b'\n' => out.push_str("\\n"),
+            byte @ (b'"' | b'\\') => out.extend(['\\', char::from(byte)]),
+            byte => out.push_str(&format!("\\u{byte:04x}")),
         }
+        rest = &special[1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 
@@ -458,6 +487,12 @@ mod tests {
     - -2
   -
     k:{\"name\":\"web\"}: 10.0.0.1
+  \"quoted\":
+    \".\": {}
+    \"k:{\\\"port\\\":80}\": 1
+    'k:{\"uid\":''u''}':
+      'f:name': {}
+    \"u\\u00e9\\x41\\ttab\": \"\\U0001f600 \\/ \\\\ \\x07\"
   size: 128Mi
 ";
         let expected = json!([{
@@ -473,6 +508,12 @@ mod tests {
                 "resourceVersion": "7",
             },
             "nested": [[1, -2], { "k:{\"name\":\"web\"}": "10.0.0.1" }],
+            "quoted": {
+                ".": {},
+                "k:{\"port\":80}": 1,
+                "k:{\"uid\":'u'}": { "f:name": {} },
+                "u\u{e9}A\ttab": "\u{1f600} / \\ \u{7}",
+            },
             "size": "128Mi",
         }]);
         assert_eq!(parsed(text), Some(expected.clone()), "the library");
@@ -511,8 +552,17 @@ mod tests {
             "a: 12:30",
             "a: .inf",
             "a: ~",
-            "a: \"\\x41\"",
-            "a: \"\\u0041\"",
+            "a: \"\\e\"",
+            "a: \"\\x4\"",
+            "a: \"\\u+041\"",
+            "a: \"\\ud83d\\ude00\"",
+            "\"a\\\": b",
+            "\"a\" : b",
+            "\"a\"b: c",
+            "a: 1\n\"a\": 2",
+            "\"a\": 1\n'a': 2",
+            "'a''b': 1\n\"a'b\": 2",
+            "\"\\x61\": 1\na: 2",
             "a: 'b",
             "a: \"b",
             "a: 'b' c",
@@ -541,7 +591,39 @@ mod tests {
         let indent = prop::sample::select(vec!["", "  ", "    ", " ", "      "]);
         let dash = prop::sample::select(vec!["", "", "- ", "- - ", "-"]);
         let key = prop::sample::select(vec![
-            "", "a: ", "b:", "c: ", "\"d\": ", "'e': ", "f:g: ", ".: ", "a.b/c: ", "9a: ",
+            "",
+            "a: ",
+            "b:",
+            "c: ",
+            "\"d\": ",
+            "'e': ",
+            "f:g: ",
+            ".: ",
+            "a.b/c: ",
+            "9a: ",
+            "'a': ",
+            "\"b\":",
+            "\"\\x63\": ",
+            "d: ",
+            "\"f:g\": ",
+            "\"a\\\"b\": ",
+            "'a\"b': ",
+            "'e''e': ",
+            "\"e'e\":",
+            "\"\": ",
+            "'': ",
+            "\"a\\\\\": ",
+            "'a\\': ",
+            "\"k: #\": ",
+            "\"null\": ",
+            "'1': ",
+            "'<<': ",
+            "\"\\u00e9\":",
+            "\"é\": ",
+            "\"a\" : ",
+            "\"a\"b: ",
+            "\"a\\\": ",
+            "'a'': ",
         ]);
         let value = prop::sample::select(vec![
             "",
@@ -560,6 +642,18 @@ mod tests {
             "\"\"",
             "'a''b'",
             "\"\\n\"",
+            "\"\\b\\f\\r\\t\\/\\\\\\\"\"",
+            "\"\\x41\\u00e9\\U0001f600\"",
+            "\"\\x00\\x1f\\x7f\\x85\"",
+            "\"\\ufeff\\u2028\"",
+            "\"\\ud83d\\ude00\"",
+            "\"\\U00110000\"",
+            "\"\\x4\"",
+            "\"\\u+041\"",
+            "\"\\e\"",
+            "\"y\\\"",
+            "\"y\" x",
+            "'\\n'",
             "|",
             "|-",
             "x y",

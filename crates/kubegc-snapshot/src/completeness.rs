@@ -237,6 +237,16 @@ impl Spoils {
         }
     }
 
+    /// Adds the marks of others.
+    pub(crate) fn append(&mut self, other: Self) {
+        for ((group, kind), why) in other.kinds {
+            self.kind(&group, &kind, why);
+        }
+        if let Some(why) = other.all {
+            self.all(why);
+        }
+    }
+
     pub(crate) fn settle(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
         let kinds = self
             .kinds

@@ -17,6 +17,12 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
+    /// Adds the resources of other listings.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.resources.extend(other.resources);
+        self.unversioned.extend(other.unversioned);
+    }
+
     /// Reads a listing and adds it.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), SnapshotError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

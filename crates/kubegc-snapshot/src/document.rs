@@ -538,6 +538,13 @@ impl Reading<'_> {
             }
         };
         let aside = self.ingest.set_aside();
+        let read = self.list(value, items, source);
+        self.ingest.take_up(aside);
+        read
+    }
+
+    /// A list that was read into a tree.
+    fn list(&mut self, list: &Value, items: &[Value], source: &Source) -> Result<(), SnapshotError> {
         let mut shape = self.shape();
         for value in items {
             match tree::item(value) {
@@ -555,9 +562,7 @@ impl Reading<'_> {
             }
             shape.items += 1;
         }
-        self.list_end(value, &shape, source)?;
-        self.ingest.take_up(aside);
-        Ok(())
+        self.list_end(list, &shape, source)
     }
 
     /// The end of a list: its kind decides what its items are.

@@ -248,6 +248,19 @@ impl Findings {
         });
     }
 
+    /// Adds the findings of others.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        for finding in other.listed {
+            if let Some(unlisted) = other.counts.get_mut(&finding.problem) {
+                *unlisted -= 1;
+            }
+            self.add(finding.problem, || finding);
+        }
+        for (problem, unlisted) in other.counts {
+            *self.counts.entry(problem).or_insert(0) += unlisted;
+        }
+    }
+
     /// Adds one finding that covers this many.
     pub(crate) fn add_many(&mut self, problem: Problem, count: u64, finding: impl FnOnce() -> Finding) {
         self.add(problem, finding);

@@ -119,6 +119,23 @@ impl Ingest {
         }
     }
 
+    /// Adds everything that another ingest took in, between two texts of this one and of that one.
+    pub(crate) fn append(&mut self, other: Self) {
+        let types = self.store.append(other.store);
+        self.findings.append(other.findings);
+        self.spoils.append(other.spoils);
+        self.pages.extend(other.pages.into_iter().map(|page| Page {
+            type_id: types[page.type_id as usize],
+            ..page
+        }));
+        if let Some((count, first)) = other.no_objects {
+            self.no_objects.get_or_insert((0, first)).0 += count;
+        }
+        if let Some(version) = other.version {
+            self.note_detected(version);
+        }
+    }
+
     /// Adds one object. `list`: the kind that the head of its list implies.
     ///
     /// # Errors
@@ -208,10 +225,14 @@ impl Ingest {
         let Some(found) = DetectedVersion::read(text, source, place) else {
             return false;
         };
+        self.note_detected(found);
+        true
+    }
+
+    fn note_detected(&mut self, found: DetectedVersion) {
         if self.version.as_ref().is_none_or(|known| found.replaces(known)) {
             self.version = Some(found);
         }
-        true
     }
 
     /// Notes a document that is no object of the API.
@@ -309,9 +330,11 @@ impl Ingest {
         SetAside(std::mem::take(&mut self.pending))
     }
 
-    /// Takes up the items that were set aside.
+    /// Takes up the items that were set aside. Those of a list that failed wait with them: the end of the
+    /// text reports them.
     pub(crate) fn take_up(&mut self, aside: SetAside) {
-        self.pending = aside.0;
+        let failed = std::mem::replace(&mut self.pending, aside.0);
+        self.pending.extend(failed);
     }
 
     /// The number of records: a mark for [`forget_since`](Self::forget_since).

@@ -37,7 +37,7 @@
 //! - **Bounded memory.** JSON of any size is read an object at a time ([`OBJECT_BYTES_MAX`]); YAML too where
 //!   a list is written as `kubectl` writes it. What stays is in proportion to the metadata kept.
 //! - **Order does not matter.** Files and documents in another order give the same objects and the same
-//!   completeness.
+//!   completeness. Reading [on several threads](Reader::on_threads) changes nothing.
 //!
 //! # Assumptions
 //! A YAML text that is cut off exactly between two documents or entries of a bare list, or after a complete
@@ -79,6 +79,7 @@ mod sniff;
 mod store;
 mod template;
 mod texts;
+mod threads;
 mod tree;
 mod unpack;
 mod utf16;

@@ -3,51 +3,59 @@
 use std::{
     fmt,
     io::{self, Read},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Number of bytes between two reports.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Counts bytes and reports them.
-pub(crate) struct Progress {
+/// Counts the bytes that all its clones read, and reports them.
+#[derive(Clone)]
+pub(crate) struct Progress(Arc<Mutex<Count>>);
+
+struct Count {
     bytes: u64,
     next: u64,
-    report: Box<dyn FnMut(u64) + Send + Sync>,
+    report: Box<dyn FnMut(u64) + Send>,
 }
 
 impl Progress {
-    pub(crate) fn new(report: impl FnMut(u64) + Send + Sync + 'static) -> Self {
-        Self {
+    pub(crate) fn new(report: impl FnMut(u64) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Count {
             bytes: 0,
             next: STEP_BYTES,
             report: Box::new(report),
+        })))
+    }
+
+    fn add(&self, read: usize) {
+        // A report that panicked left the numbers as they were before it.
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count.bytes += read as u64;
+        if count.bytes >= count.next {
+            count.next = count.bytes + STEP_BYTES;
+            let bytes = count.bytes;
+            (count.report)(bytes);
         }
     }
 }
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress")
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
+        f.debug_struct("Progress").finish_non_exhaustive()
     }
 }
 
 /// An input whose bytes are counted.
 pub(crate) struct Counted<'a> {
     pub(crate) input: &'a mut dyn Read,
-    pub(crate) progress: &'a mut Progress,
+    pub(crate) progress: Progress,
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
-        let progress = &mut *self.progress;
-        progress.bytes += read as u64;
-        if progress.bytes >= progress.next {
-            progress.next = progress.bytes + STEP_BYTES;
-            (progress.report)(progress.bytes);
-        }
+        self.progress.add(read);
         Ok(read)
     }
 }

@@ -1,6 +1,12 @@
 //! The reader of dumps: inputs, strictness, and the caller's declarations.
 
-use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use kubegc_core::KubernetesVersion;
 
@@ -13,6 +19,7 @@ use crate::{
     layout::{self, Found},
     progress::{Counted, Progress},
     settle,
+    threads::Threads,
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
@@ -22,6 +29,11 @@ pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of unpacked bytes of one compressed file or archive, unless [`Reader::unpacked_bytes_max`]
 /// sets another.
 pub const UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Files that a thread reads together have this many bytes: each part of the reading has memory of its own.
+const PART_BYTES: u64 = 1 << 20;
+/// Number of such parts of one reading.
+const PARTS_MAX: u64 = 256;
 
 /// Reads dumps into one [`Snapshot`].
 ///
@@ -60,6 +72,7 @@ pub struct Reader {
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     default_namespace: Option<Box<str>>,
     progress: Option<Progress>,
+    threads: Threads,
     failed: Option<Place>,
 }
 
@@ -77,6 +90,7 @@ impl Reader {
             declarations: Vec::new(),
             default_namespace: None,
             progress: None,
+            threads: Threads::default(),
             discovery: Discovery::default(),
             ingest: Ingest::new(),
             unpacked_bytes_max: UNPACKED_BYTES_MAX,
@@ -125,8 +139,51 @@ impl Reader {
     /// Calls `report` with the number of bytes read so far, unpacked, after each megabyte. Default: no
     /// reports.
     #[must_use]
-    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(mut self, report: impl FnMut(u64) + Send + 'static) -> Self {
         self.progress = Some(Progress::new(report));
+        self
+    }
+
+    /// Reads files on the threads on which `run` calls its argument. `run` returns when these calls have
+    /// returned; the calling thread reads the files that they left. Default: the calling thread reads all
+    /// files.
+    ///
+    /// The threads change neither the snapshot nor the errors. They divide the files of folders, of patterns
+    /// and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an archive.
+    ///
+    /// # Complexity
+    /// Each thread needs the memory of [`read`](Self::read) for the object that it reads. What a thread read
+    /// waits for the files before it. It takes as much memory as in the snapshot, and texts that several
+    /// threads read take it several times.
+    ///
+    /// # Examples
+    /// Any way to run a function on several threads will do, for example `rayon::broadcast`.
+    /// ```
+    /// use std::{num::NonZeroUsize, thread};
+    ///
+    /// use kubegc_core::KubernetesVersion;
+    /// use kubegc_snapshot::Reader;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let dump = folder.path();
+    /// # for name in ["a", "b"] {
+    /// #     let node = format!(r#"{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{name}", "uid": "{name}"}}}}"#);
+    /// #     std::fs::write(dump.join(name).with_extension("json"), node)?;
+    /// # }
+    /// let mut reader = Reader::new(KubernetesVersion::LATEST).on_threads(|read_files| {
+    ///     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    ///     thread::scope(|scope| {
+    ///         for _ in 0..cores {
+    ///             scope.spawn(read_files);
+    ///         }
+    ///     });
+    /// });
+    /// reader.read_path(dump)?;
+    /// # assert_eq!(reader.finish()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_threads(mut self, run: impl Fn(&(dyn Fn() + Sync)) + Send + Sync + 'static) -> Self {
+        self.threads = Threads::new(run);
         self
     }
 
@@ -163,8 +220,21 @@ impl Reader {
     /// # Errors
     /// A file cannot be read, is no dump, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
-        let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
-        self.read_found(path, found, None)
+        self.read_paths([path])
+    }
+
+    /// Reads several files, archives or folders, one after another or on
+    /// [several threads](Self::on_threads).
+    ///
+    /// # Errors
+    /// As [`read_path`](Self::read_path). If one of the paths does not exist, none is read.
+    pub fn read_paths<P: AsRef<Path>>(
+        &mut self,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<(), SnapshotError> {
+        let found: Result<Vec<_>, _> = paths.into_iter().map(|path| found_at(path.as_ref())).collect();
+        let found = found.inspect_err(|error| self.fail(error))?;
+        self.read_found(&found, None)
     }
 
     /// Reads a file or folder whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
@@ -172,8 +242,8 @@ impl Reader {
     /// # Errors
     /// As [`read_path`](Self::read_path).
     pub fn read_path_as(&mut self, path: &Path, api_version: &str, kind: &str) -> Result<(), SnapshotError> {
-        let found = layout::walk(path, layout::role).inspect_err(|error| self.fail(error))?;
-        self.read_found(path, found, Some((api_version, kind)))
+        let found = found_at(path).inspect_err(|error| self.fail(error))?;
+        self.read_found(&[found], Some((api_version, kind)))
     }
 
     /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across folders.
@@ -182,7 +252,7 @@ impl Reader {
     /// As [`read_path`](Self::read_path); also if nothing matches.
     pub fn read_glob(&mut self, pattern: &str) -> Result<(), SnapshotError> {
         let found = layout::glob(pattern, layout::role).inspect_err(|error| self.fail(error))?;
-        self.read_found(Path::new(pattern), found, None)
+        self.read_found(&[(pattern.into(), found)], None)
     }
 
     /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the
@@ -221,6 +291,52 @@ impl Reader {
         self.read_stream(name, Some((api_version, kind)), input)
     }
 
+    /// Adds what another reader read, and its declarations, as if this reader had read it now. So streams can
+    /// be read on several threads; for files there is [`on_threads`](Self::on_threads).
+    ///
+    /// # Errors
+    /// An input of the other reader was refused; [`finish`](Self::finish) fails then, too.
+    ///
+    /// # Complexity
+    /// O(n) for n objects of the other reader.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::thread;
+    ///
+    /// use kubegc_core::KubernetesVersion;
+    /// use kubegc_snapshot::{Reader, SnapshotError};
+    /// let read = |name: &str, text: &str| {
+    ///     let mut reader = Reader::new(KubernetesVersion::LATEST);
+    ///     reader.read(name, text.as_bytes())?;
+    ///     Ok::<_, SnapshotError>(reader)
+    /// };
+    /// let pods = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "1"}}"#;
+    /// let nodes = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "uid": "2"}}"#;
+    /// let (mut reader, other) = thread::scope(|scope| {
+    ///     let other = scope.spawn(|| read("nodes.json", nodes));
+    ///     (read("pods.json", pods), other.join().expect("no panic"))
+    /// });
+    /// let mut reader = reader?;
+    /// reader.append(other?)?;
+    /// assert_eq!(reader.finish()?.len(), 2);
+    /// # Ok::<(), SnapshotError>(())
+    /// ```
+    pub fn append(&mut self, other: Self) -> Result<(), SnapshotError> {
+        self.ingest.append(other.ingest);
+        self.discovery.append(other.discovery);
+        self.declarations.extend(other.declarations);
+        for (key, count) in other.skipped {
+            *self.skipped.entry(key).or_insert(0) += count;
+        }
+        let Some(place) = other.failed else {
+            return Ok(());
+        };
+        let error = SnapshotError::ReadFailed { place };
+        self.fail(&error);
+        Err(error)
+    }
+
     /// Ends the reading: merges duplicate objects, resolves kinds, and determines completeness.
     ///
     /// # Errors
@@ -246,24 +362,74 @@ impl Reader {
         }
     }
 
+    /// Reads the files that were found for several names.
     fn read_found(
         &mut self,
-        root: &Path,
-        found: Found,
+        found: &[(Arc<str>, Found)],
         hint: Option<(&str, &str)>,
     ) -> Result<(), SnapshotError> {
-        let root: Arc<str> = root.to_string_lossy().into();
-        for (_, reason) in found.skipped {
-            self.skip(&root, reason);
+        let parts: Vec<(usize, &[PathBuf])> = parts(found);
+        let read = self.threads.map(
+            &parts,
+            |&(at, files)| {
+                let (root, found) = &found[at];
+                let mut reader = self.part();
+                let texts = reader.read_files(root, found.is_folder, files, hint);
+                (reader, texts)
+            },
+            |(_, texts)| texts.is_err(),
+        );
+        let mut parts = parts.into_iter().zip(read).peekable();
+        for (at, (root, found)) in found.iter().enumerate() {
+            for (_, reason) in &found.skipped {
+                self.skip(root, reason);
+            }
+            let mut texts = 0;
+            while let Some(((_, files), read)) = parts.next_if(|((of, _), _)| *of == at) {
+                texts += match read {
+                    Some((reader, texts)) => {
+                        let appended = self.append(reader);
+                        texts.and_then(|texts| appended.map(|()| texts))?
+                    }
+                    None => self.read_files(root, found.is_folder, files, hint)?,
+                };
+            }
+            if found.is_folder && texts == 0 {
+                let error = layout::nothing(root);
+                self.fail(&error);
+                return Err(error);
+            }
+            self.report_skipped(root);
         }
+        Ok(())
+    }
+
+    /// An empty reader with the settings that matter while files are read.
+    fn part(&self) -> Self {
+        Self {
+            settings: self.settings,
+            unpacked_bytes_max: self.unpacked_bytes_max,
+            progress: self.progress.clone(),
+            ..Self::new(self.version)
+        }
+    }
+
+    /// Reads files in their order; returns the number of texts in them.
+    fn read_files(
+        &mut self,
+        root: &Arc<str>,
+        is_folder: bool,
+        files: &[PathBuf],
+        hint: Option<(&str, &str)>,
+    ) -> Result<u64, SnapshotError> {
         let mut texts = 0;
-        for file in found.files {
+        for file in files {
             let path = file.to_string_lossy();
             let name: Arc<str> = (&*path).into();
-            match File::open(&file) {
+            match File::open(file) {
                 Ok(file) => {
-                    texts += self.unpack(&name, hint, &root, |unpacker, visit| {
-                        unpacker.file(file, Arc::clone(&name), &path, found.is_folder, visit)
+                    texts += self.unpack(&name, hint, root, |unpacker, visit| {
+                        unpacker.file(file, Arc::clone(&name), &path, is_folder, visit)
                     })?;
                 }
                 Err(source) => {
@@ -272,13 +438,7 @@ impl Reader {
                 }
             }
         }
-        if found.is_folder && texts == 0 {
-            let error = layout::nothing(&root);
-            self.fail(&error);
-            return Err(error);
-        }
-        self.report_skipped(&root);
-        Ok(())
+        Ok(texts)
     }
 
     fn read_stream(
@@ -379,7 +539,7 @@ impl Reader {
             is_member: stream.is_member,
         };
         let (settings, ingest) = (self.settings, &mut self.ingest);
-        let read = match &mut self.progress {
+        let read = match self.progress.clone() {
             Some(progress) => {
                 let input = Counted {
                     input: stream.input,
@@ -467,4 +627,29 @@ impl Reader {
             self.failed = error.place();
         }
     }
+}
+
+/// The files of a path, with its name.
+fn found_at(path: &Path) -> Result<(Arc<str>, Found), SnapshotError> {
+    Ok((path.to_string_lossy().into(), layout::walk(path, layout::role)?))
+}
+
+/// Parts of the reading: consecutive files of one of the paths, and its position.
+fn parts(found: &[(Arc<str>, Found)]) -> Vec<(usize, &[PathBuf])> {
+    let bytes_of = |file: &PathBuf| fs::metadata(file).map_or(0, |meta| meta.len());
+    let all = found.iter().flat_map(|(_, found)| &found.files);
+    let part_bytes = PART_BYTES.max(all.map(bytes_of).sum::<u64>() / PARTS_MAX);
+    let parts = found.iter().enumerate().flat_map(|(at, (_, found))| {
+        let mut bytes = 0;
+        let of_path = found.files.chunk_by(move |file, _| {
+            bytes += bytes_of(file);
+            let goes_on = bytes < part_bytes;
+            if !goes_on {
+                bytes = 0;
+            }
+            goes_on
+        });
+        of_path.map(move |files| (at, files))
+    });
+    parts.collect()
 }

@@ -130,6 +130,10 @@ impl Store {
     /// The number of a kind and version.
     pub(crate) fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
+        self.type_number(key)
+    }
+
+    fn type_number(&mut self, key: (TextId, TextId)) -> TypeId {
         let next = self.types.len() as TypeId;
         let id = *self.type_numbers.entry(key).or_insert(next);
         if id == next {
@@ -227,6 +231,71 @@ impl Store {
             FixedState::default().hash_one(&*known[id as usize - 1])
         });
         id
+    }
+
+    /// Adds the objects of another store; returns the numbers of its types here. All numbers become those
+    /// that the same objects would have if this store had taken them in.
+    pub(crate) fn append(&mut self, other: Self) -> Vec<TypeId> {
+        let texts = self.texts.append(other.texts);
+        let text = |id: TextId| texts[id as usize];
+        let types = other.types.into_iter();
+        let types: Vec<TypeId> = types
+            .map(|(api_version, kind)| self.type_number((text(api_version), text(kind))))
+            .collect();
+        let label_sets = self.label_sets.append(&other.label_sets, |labels| {
+            for (key, value) in &mut *labels {
+                (*key, *value) = (text(*key), text(*value));
+            }
+            labels.sort_unstable_by_key(|&(key, _)| key);
+        });
+        let finalizer_lists = self.finalizer_lists.append(&other.finalizer_lists, |names| {
+            for name in names {
+                *name = text(*name);
+            }
+        });
+        let details = other.details.into_iter();
+        let details: Vec<u32> = details
+            .map(|details| self.details_number(Arc::unwrap_or_clone(details)))
+            .collect();
+        let owners_before = self.owners.len() as u32;
+        self.owners
+            .extend(other.owners.into_iter().map(|owner| OwnerRecord {
+                api_version: text(owner.api_version),
+                kind: text(owner.kind),
+                name: text(owner.name),
+                ..owner
+            }));
+        // Number 0 is that of objects without such facts, in both.
+        let extras_before = self.extras.len() as u32 - 1;
+        self.extras
+            .extend(other.extras.into_iter().skip(1).map(|extra| Extra {
+                finalizers: finalizer_lists[extra.finalizers as usize],
+                ..extra
+            }));
+        let files_before = self.files.len() as u32;
+        self.files.extend(other.files);
+        self.records
+            .extend(other.records.into_iter().map(|record| Record {
+                version: match record.version {
+                    Version::Text(id) => Version::Text(text(id)),
+                    version => version,
+                },
+                type_id: types[record.type_id as usize],
+                namespace: text(record.namespace),
+                labels: label_sets[record.labels as usize],
+                owners_start: owners_before + record.owners_start,
+                extra: match record.extra {
+                    0 => 0,
+                    extra => extras_before + extra,
+                },
+                file: files_before + record.file,
+                details: match record.details {
+                    0 => 0,
+                    number => details[number as usize - 1],
+                },
+                ..record
+            }));
+        types
     }
 
     /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed

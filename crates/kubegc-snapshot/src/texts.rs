@@ -18,13 +18,25 @@ pub(crate) struct Texts {
 impl Texts {
     /// The number of a text, a new one if it was not seen before.
     pub(crate) fn number(&mut self, text: &str) -> TextId {
+        self.number_or(text, || text.into())
+    }
+
+    /// Adds the texts of another set; returns their numbers here.
+    pub(crate) fn append(&mut self, other: Self) -> Vec<TextId> {
+        let texts = other.texts.into_iter();
+        texts
+            .map(|text| self.number_or(&text, || Arc::clone(&text)))
+            .collect()
+    }
+
+    fn number_or(&mut self, text: &str, share: impl FnOnce() -> Arc<str>) -> TextId {
         let hash = hash(text);
         if let Some(&found) = self.numbers.find(hash, |&id| *self.texts[id as usize] == *text) {
             return found;
         }
         // Four billion different texts do not fit in memory.
         let id = u32::try_from(self.texts.len()).expect("fewer texts than u32::MAX");
-        self.texts.push(text.into());
+        self.texts.push(share());
         let texts = &self.texts;
         self.numbers
             .insert_unique(hash, id, |&id| self::hash(&texts[id as usize]));
@@ -89,6 +101,19 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
         self.numbers
             .insert_unique(hash, id, |&id| self::hash(slice(items, ends, id)));
         id
+    }
+
+    /// Adds the sequences of another set; returns their numbers here. `translate` gives a sequence the
+    /// numbers that are used here.
+    pub(crate) fn append(&mut self, other: &Self, translate: impl Fn(&mut [T])) -> Vec<u32> {
+        let mut sequence = Vec::new();
+        let numbers = (0..other.ends.len() as u32).map(|id| {
+            sequence.clear();
+            sequence.extend_from_slice(other.sequence(id));
+            translate(&mut sequence);
+            self.number(&sequence)
+        });
+        numbers.collect()
     }
 
     /// The sequence with this number.

@@ -128,38 +128,27 @@ struct Marks {
 
 impl Marks {
     fn of(block: &[u8; BLOCK_BYTES]) -> Self {
-        let mut marks = Self {
-            quotes: 0,
-            backslashes: 0,
-            opens: 0,
-            closes: 0,
-        };
-        let (words, _) = block.as_chunks::<8>();
-        for (index, word) in words.iter().enumerate() {
-            let word = u64::from_le_bytes(*word);
-            // Braces are brackets with the bit 0x20 set; no other byte becomes one by it.
-            let folded = word | (LOW * 0x20);
-            let shift = index * 8;
-            marks.quotes |= equal(word, b'"') << shift;
-            marks.backslashes |= equal(word, b'\\') << shift;
-            marks.opens |= equal(folded, b'{') << shift;
-            marks.closes |= equal(folded, b'}') << shift;
+        // Braces are brackets with the bit 0x20 set; no other byte becomes one by it.
+        let folded = block.map(|byte| byte | 0x20);
+        Self {
+            quotes: positions(block, b'"'),
+            backslashes: positions(block, b'\\'),
+            opens: positions(&folded, b'{'),
+            closes: positions(&folded, b'}'),
         }
-        marks
     }
 }
 
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// A bit for each byte of the word that equals this one.
-const fn equal(word: u64, byte: u8) -> u64 {
-    let differences = word ^ (LOW * byte as u64);
-    // The highest bit of each byte is clear where all eight bits are: seven by the sum, which never carries
-    // over, one directly.
-    let zeros = !(((differences & !HIGH) + !HIGH) | differences) & HIGH;
-    // Gathers the highest bits of the bytes into the highest byte, the first of them lowest.
-    (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+/// A bit for each byte of the block that equals this one.
+fn positions(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
+    // The compiler turns this into wide instructions.
+    let equal = block.map(|other| u8::from(other == byte));
+    let (words, _) = equal.as_chunks::<8>();
+    words.iter().rev().fold(0, |found, word| {
+        // Gathers the lowest bits of the bytes into the highest byte, the first of them lowest.
+        let bits = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        found << 8 | bits
+    })
 }
 
 /// A bit for each position with an odd number of bits up to it.

@@ -515,3 +515,24 @@ fn a_yaml_list_that_ends_inside_a_line_may_be_cut_off() {
         assert_eq!(told.count() == 1, is_cut, "{text}");
     }
 }
+
+#[test]
+fn the_items_of_a_list_that_fails_inside_of_another_are_reported() {
+    let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
+        {"metadata": {"namespace": "shop", "name": "outer", "uid": "o"}},
+        {"apiVersion": "v1", "kind": "PodList", "items": [
+            {"metadata": {"namespace": "shop", "name": "inner", "uid": "i"}},
+            {"apiVersion": "v1", "kind": "Status"}]}]}"#;
+    let yaml = "apiVersion: v1\nkind: List\nitems:\n- metadata: {namespace: shop, name: outer, uid: o}\n\
+        - {apiVersion: v1, kind: PodList, items: [{metadata: {namespace: shop, name: inner, uid: i}}, \
+           {apiVersion: v1, kind: Status}]}\n";
+    for text in [list, yaml] {
+        let mut reader = reader().lenient(true);
+        reader.read("list", text.as_bytes()).expect("lenient");
+        let snapshot = reader.finish().expect("a snapshot");
+        assert_eq!(snapshot.len(), 0, "{text}");
+        let count = |problem| snapshot.finding_counts.get(&problem).copied();
+        assert_eq!(count(Problem::Unread), Some(1), "{:?}", findings(&snapshot));
+        assert_eq!(count(Problem::Unreadable), Some(2), "{:?}", findings(&snapshot));
+    }
+}

@@ -12,3 +12,4 @@ mod layouts;
 mod manifests;
 mod packed;
 mod streaming;
+mod threads;
