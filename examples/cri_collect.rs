@@ -106,7 +106,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let error = images.error().filter(|_| !kept_back);
     let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
     let performed: Vec<Performed> = containers.performed.into_iter().chain(images.performed).collect();
-    performed.iter().for_each(tell);
+    performed.iter().for_each(print);
     errors.iter().for_each(|error| eprintln!("error: {error}"));
     Ok(errors.is_empty() && !performed.iter().any(failed))
 }
@@ -152,7 +152,7 @@ fn failed(performed: &Performed) -> bool {
     }
 }
 
-fn tell(performed: &Performed) {
+fn print(performed: &Performed) {
     let action = in_words(&performed.action);
     match &performed.outcome {
         _ if is_left(performed) => println!("left for the next time: {action}"),
@@ -182,9 +182,9 @@ async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
     let mut written = Ok(());
     driver
         .run(stop, |report| match report {
-            Report::Containers(done) => done.performed.iter().for_each(tell),
+            Report::Containers(done) => done.performed.iter().for_each(print),
             Report::Images(done) => {
-                done.performed.iter().for_each(tell);
+                done.performed.iter().for_each(print);
                 written = node.memory.write(&done.plan.summary.records);
                 if let Err(error) = &written {
                     eprintln!("error: {error}");

@@ -265,7 +265,7 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
         containers: listed(used.then(|| user("c", "a", "a", ""))),
         ..empty()
     };
-    for (first, second, used, goes) in [
+    for (first, second, used, expected) in [
         (false, false, false, 1),
         (false, false, true, 0),
         (true, true, false, 0),
@@ -274,7 +274,7 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
         (false, true, false, 0),
     ] {
         let plan = images(release("1.36.0")).plan(&node(vec![pinned(first), pinned(second)], used), at(9));
-        assert_eq!(plan.actions.len(), goes, "{first} {second} {used}");
+        assert_eq!(plan.actions.len(), expected, "{first} {second} {used}");
         assert_eq!(plan.findings.len(), 1);
         assert_eq!(plan.findings[0].reason, image::Reason::Repeated);
     }
@@ -389,7 +389,7 @@ fn disks_that_cannot_be() {
 #[test]
 fn sizes_that_cannot_be_free_no_more_than_is_asked() {
     const HUGE: u64 = i64::MAX as u64;
-    for (sizes, goes) in [
+    for (sizes, expected) in [
         // One image that claims everything is enough.
         (&[u64::MAX, 900, 900][..], 1),
         (&[HUGE + 1, 900, 900], 1),
@@ -414,7 +414,7 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
             ..empty()
         };
         let plan = images(release("1.36.0")).to(Task::Collect).plan(&node, at(9));
-        assert_eq!(plan.actions.len(), goes, "{sizes:?}");
+        assert_eq!(plan.actions.len(), expected, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
         let count = plan
             .findings
@@ -428,7 +428,7 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
             .to(Task::Collect)
             .computing(Arithmetic::Upstream)
             .plan(&node, at(9));
-        assert_eq!(plan.actions.len() > goes, wraps, "{sizes:?}");
+        assert_eq!(plan.actions.len() > expected, wraps, "{sizes:?}");
         // All unused images are removed without an amount.
         for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
             let plan = images(release("1.36.0")).to(task).plan(&node, at(9));
@@ -445,7 +445,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
         ..image(id, 1)
     };
     let on = gated("1.36.0", &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, true)]);
-    for (semantics, listing, used, goes, found) in [
+    for (semantics, listing, used, expected, found) in [
         // Two images with one key: the later counts, and use of either protects both.
         (on, [handled("a", "b"), handled("a,b", "")], None, &["a,b"][..], 1),
         (
@@ -493,7 +493,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
             ..empty()
         };
         let plan = images(semantics).plan(&node, at(9));
-        assert_eq!(removed_images(&plan), goes, "{listing:?} {used:?}");
+        assert_eq!(removed_images(&plan), expected, "{listing:?} {used:?}");
         assert_eq!(
             plan.findings.len(),
             found,

@@ -269,7 +269,7 @@ impl Race<'_> {
                 let call = self.in_flight.remove(at);
                 let response = self.world.plane.perform(&mut self.world.server, &call.request);
                 self.world.plane.observe(&mut self.world.server);
-                self.world.plane.tell(Input::Response {
+                self.world.plane.handle(Input::Response {
                     call: call.id,
                     response,
                 });

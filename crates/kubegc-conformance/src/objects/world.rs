@@ -372,7 +372,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells the collector.
+    /// Passes an input to the collector.
     pub(super) fn respond(&mut self, committed: Committed) -> Result<(), Failure> {
         let Committed { call, response } = committed;
         self.handle(Input::Response { call, response })

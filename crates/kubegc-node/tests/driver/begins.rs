@@ -309,7 +309,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         let reported = calls[..removed]
             .iter()
             .rposition(|call| call.operation == Operation::Sandboxes)
-            .expect("pods are asked for before a directory goes");
+            .expect("pods are asked for before a directory expected");
         assert_eq!(reported + 1, removed, "{moment}: right before");
         assert!(
             new.2 > reported,

@@ -108,7 +108,7 @@ fn n3_14_images_vanish_right_after_a_restart_up_to_1_28_only() {
         now(node.collect_images());
         assert!(
             busy.node.image(&busy.unused).is_none(),
-            "{release}: two minutes later it goes in any case"
+            "{release}: two minutes later it expected in any case"
         );
     }
 }

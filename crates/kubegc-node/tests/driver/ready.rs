@@ -313,7 +313,7 @@ fn where_a_listing_fails_nothing_is_known() {
                 assert_eq!(errors.len(), 3, "{operation:?} {fault:?}");
             }
             let left: BTreeSet<_> = busy.node.all_log_entries().into_iter().collect();
-            assert!(left.contains("123"), "no log directory goes");
+            assert!(left.contains("123"), "no log directory expected");
             assert!(
                 busy.gone_sandboxes
                     .iter()
@@ -362,7 +362,7 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
     let entry: Arc<str> = "shop_deleted_deleted".into();
     assert!(
         !logs.contains(&entry),
-        "what is gone and does not run goes all the same"
+        "what is gone and does not run expected all the same"
     );
 }
 

@@ -322,7 +322,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             ..empty()
         }
     };
-    for (first, second, goes) in [(true, false, 1), (false, true, 0)] {
+    for (first, second, expected) in [(true, false, 1), (false, true, 0)] {
         let node = twice(first, second);
         let plan = newest().to(Task::DeleteUnused).plan(&node, at(900));
         let records = newest().to(Task::Detect).plan(&node, at(900)).summary.records;
@@ -338,7 +338,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             release("1.36.0"),
         );
         let forced = young.expect("valid").to(Task::DeleteUnused).plan(&node, at(900));
-        assert_eq!(forced.actions.len(), goes, "idea 48");
+        assert_eq!(forced.actions.len(), expected, "idea 48");
         assert_eq!(
             plan.findings
                 .iter()

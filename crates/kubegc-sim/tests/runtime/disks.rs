@@ -84,7 +84,7 @@ fn each_layout_puts_layers_writable_layers_and_logs_where_they_belong() {
 #[test]
 fn the_runtime_may_not_know_how_much_there_is() {
     let node = node_with(NodeSettings {
-        tells_capacity: false,
+        reports_capacity: false,
         ..small()
     });
     let told = now(node.image_file_system()).unwrap();

@@ -81,15 +81,15 @@ fn a_pod_that_runs_is_listed_with_all_that_the_runtime_knows() {
 
 #[test]
 fn image_ids_of_containers_are_reported_since_1_30_only() {
-    for tells_image_ids in [true, false] {
+    for reports_image_ids in [true, false] {
         let settings = NodeSettings {
-            tells_image_ids,
+            reports_image_ids,
             ..small()
         };
         let node = node_with(settings);
         let pod = run(&node, "web", WEB);
         let container = node.container(&pod.container_ids[0]).unwrap();
-        assert_eq!(container.image.id.is_empty(), !tells_image_ids);
+        assert_eq!(container.image.id.is_empty(), !reports_image_ids);
         assert_eq!(container.image.reference, node.image(WEB).unwrap().id);
     }
 }
