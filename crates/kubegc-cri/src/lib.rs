@@ -139,7 +139,7 @@
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
 //! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
-//! // Before 1.29, the planner itself looks after it.
+//! // Before 1.29, the planner itself protects it.
 //! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });
 //! loop {
 //!     // Above the high threshold, the least recently used images are removed. Their use is known from the first

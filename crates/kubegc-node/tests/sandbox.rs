@@ -158,7 +158,10 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
         let mut node = node(None, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
         node.pods.synced = false;
         node.pods.sources_ready = sources_ready;
-        assert_eq!(removed(&Policy::new(release("1.20.2")).plan(&node, at(9))), expected);
+        assert_eq!(
+            removed(&Policy::new(release("1.20.2")).plan(&node, at(9))),
+            expected
+        );
     }
 }
 

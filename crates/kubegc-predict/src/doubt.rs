@@ -86,8 +86,9 @@ pub(crate) fn spread(
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
-            let is_undetermined =
-                |reaction: &Reaction| (everywhere && !(unless_removed && reaction.is_removed)) || reaction.differs;
+            let is_undetermined = |reaction: &Reaction| {
+                (everywhere && !(unless_removed && reaction.is_removed)) || reaction.differs
+            };
             if !reactions.get(&position).is_some_and(is_undetermined) || seen.get(&position) >= Some(&via) {
                 continue;
             }
@@ -121,8 +122,8 @@ pub(crate) fn spread(
             let dependents = dependents
                 .filter(|at| !everywhere || reactions.get(at).is_some_and(|reaction| !reaction.is_target));
             // The dependents that block a waiting owner are deleted, whatever else the owner waits for.
-            let dependents =
-                dependents.filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position));
+            let dependents = dependents
+                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position));
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                 Owner::At(owner) => {

@@ -19,7 +19,7 @@ use kubegc_snapshot::{ObjectView, Snapshot};
 use crate::{
     Assumptions, Cluster,
     cluster::{Owner, Scope},
-    doubt::{self, Sources, Reaction},
+    doubt::{self, Reaction, Sources},
     fate::{Fate, Finding},
     recreation,
     run::{Run, Simulated},

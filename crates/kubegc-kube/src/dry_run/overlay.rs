@@ -166,7 +166,12 @@ impl<S: ObjectStore> DryRun<S> {
 
     /// The state that the writes so far would have led to: `None` if they did not touch the object.
     fn overlaid(&self, address: Address<'_>) -> Result<Option<ObjectMeta>, StoreError> {
-        match self.overlay().objects.get(&key(address)).map(|entry| &entry.state) {
+        match self
+            .overlay()
+            .objects
+            .get(&key(address))
+            .map(|entry| &entry.state)
+        {
             None => Ok(None),
             Some(State::Gone) => Err(StoreError::NotFound),
             Some(State::Stays(meta)) => Ok(Some(ObjectMeta::clone(meta))),
@@ -189,7 +194,11 @@ impl<S: ObjectStore> DryRun<S> {
             } else {
                 (State::Stays(Box::new(meta.clone())), WatchItem::Applied(meta))
             };
-            overlay.pending.entry(place(resource)).or_default().push_back(item);
+            overlay
+                .pending
+                .entry(place(resource))
+                .or_default()
+                .push_back(item);
             overlay.objects.insert(key(address), Entry { object, state });
         }
         self.shared.changed.notify_waiters();

@@ -194,7 +194,10 @@ fn n1_1_a_period_counts_from_the_end_of_the_last_run() {
         reports.iter().all(|(_, name)| *name != "images"),
         "n1_7: switched off"
     );
-    assert!(reports.contains(&(30, "detection")), "n1_8: detection expected on");
+    assert!(
+        reports.contains(&(30, "detection")),
+        "n1_8: detection expected on"
+    );
 }
 
 #[test]
