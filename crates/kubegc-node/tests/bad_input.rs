@@ -281,7 +281,7 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
 }
 
 #[test]
-fn log_links_listed_twice_count_as_what_protects_most() {
+fn of_log_links_listed_twice_the_more_protective_counts() {
     let path = "/var/log/containers/web_shop_c-0123456789.log";
     let link = |target| LogLink {
         path: path.into(),
@@ -387,7 +387,7 @@ fn disks_that_cannot_be() {
 }
 
 #[test]
-fn sizes_that_cannot_be_free_no_more_than_is_asked() {
+fn impossible_sizes_free_no_more_than_the_wanted_amount() {
     const HUGE: u64 = i64::MAX as u64;
     for (sizes, expected) in [
         // One image that claims everything is enough.
@@ -555,13 +555,13 @@ fn missing_facts_protect() {
     let plan = images(release("1.36.0")).plan(&node, at(9));
     assert!(
         plan.actions.is_empty(),
-        "no image is free while one container does not say which is its"
+        "no image counts as unused while one container does not name its image"
     );
     assert_eq!(
         plan.summary.error.map(|error| error.to_string()),
         Some("container c does not name its image".to_owned())
     );
-    // Nothing listed at all: no planner plans anything.
+    // Without any listing no planner plans anything.
     let nothing = Inventory::default();
     for version in crate::world::RELEASES {
         let semantics = release(version);
@@ -660,7 +660,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
 
     #[test]
-    fn no_facts_make_a_planner_panic_or_touch_what_is_protected(
+    fn no_facts_make_a_planner_panic_or_remove_a_protected_object(
         node in any_node(),
         now in any_number(),
         ages in (0..=i64::MAX, 0..=i64::MAX),
@@ -719,7 +719,7 @@ proptest! {
 
 #[test]
 fn ids_with_a_common_start_are_distinguished_in_linear_time() {
-    // Far more than could be compared with each other.
+    // Too many entries to compare each with each.
     let ids: Vec<String> = (0..100_000)
         .map(|at| format!("a-long-beginning-{at:08}"))
         .collect();

@@ -204,7 +204,7 @@ fn n1_19_zero_keeps_none_and_negative_numbers_mean_no_limit() {
 }
 
 #[test]
-fn n1_6_to_n1_10_what_runs_per_version_and_gate() {
+fn n1_6_to_n1_10_the_loops_of_each_version_and_gate() {
     let hour = seconds(3_600);
     let high = |percent| SwitchReason::HighThreshold { percent };
     for (minor, gate, percent, age_max, on, reason) in [

@@ -184,7 +184,7 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
         let plan = policy().ordered(order).plan(&node(state, listing, &[]), at(9));
         assert_eq!(removed(&plan), expected, "{state:?} {order:?}");
         let ready = kept(&plan).contains(&("c2", "ready".to_owned()));
-        assert!(ready, "passed over: {:?}", plan.kept);
+        assert!(ready, "skipped: {:?}", plan.kept);
     }
 }
 

@@ -108,7 +108,7 @@ fn n3_14_images_vanish_right_after_a_restart_up_to_1_28_only() {
         now(node.collect_images());
         assert!(
             busy.node.image(&busy.unused).is_none(),
-            "{release}: two minutes later it expected in any case"
+            "{release}: two minutes later it is removed in any case"
         );
     }
 }
@@ -204,7 +204,7 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         assert_ne!(
             report.verdict,
             eviction::Verdict::NoEviction,
-            "without a measurement pods go"
+            "without a measurement pods are evicted"
         );
         assert_eq!(busy.node.violations(), []);
     }

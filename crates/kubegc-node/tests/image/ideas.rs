@@ -61,7 +61,8 @@ fn ideas_36_to_45_50_51_and_53_images() {
             assert_eq!(plan.next_at, (expected == 0).then(|| at(900)));
         }
     }
-    // 51: with a high threshold of 100 and a maximum age, room is still made where usage computes to 100.
+    // 51: with a high threshold of 100 and a maximum age, images are still removed if the computed usage is
+    // 100.
     for (available, expected) in [(9, 1), (10, 0)] {
         let mut node = full(&[("a", 450)]);
         node.image_records = [record("a", Some(0), Some(890))].into_iter().collect();
@@ -150,7 +151,7 @@ fn next_at_says_when_time_alone_changes_a_plan() {
             Some(nano(at(1_700))),
         ),
         (
-            "expected for room, by age later",
+            "removed to free space; by age later",
             Task::Collect,
             1_000,
             0,
@@ -160,7 +161,7 @@ fn next_at_says_when_time_alone_changes_a_plan() {
             Some(nano(at(1_500))),
         ),
         (
-            "went by age",
+            "removed by age",
             Task::Collect,
             100,
             0,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn n3_1_n3_10_records_hold_what_was_listed_and_when_it_was_used() {
+fn n3_1_n3_10_records_contain_the_listed_facts_and_the_times_of_use() {
     let mut node = Inventory {
         images: listed([
             Image {
@@ -177,7 +177,7 @@ fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
             let measures = broken.image_file_system.is_err() && task != Task::Collect;
             let plan = newest().to(task).plan(&broken, at(900));
             if measures {
-                assert_eq!(error(&plan), "", "{task:?} looks at no disk");
+                assert_eq!(error(&plan), "", "{task:?} measures no disk");
                 continue;
             }
             assert_eq!(error(&plan), text, "{task:?}");
@@ -394,7 +394,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
             again.get("b").and_then(|record| record.first_detected),
             Some(at(1_010))
         );
-        // New images of a collection get its time, whoever runs first.
+        // New images of a collection get its time, whether collection or detection runs first.
         node.image_records = Records::default();
         let plan = policy.plan(&node, at(1_020));
         let first = plan

@@ -1,4 +1,4 @@
-//! Rules N3.38 to N3.50: removal by age, to make room, and by force.
+//! Rules N3.38 to N3.50: removal by age, to free space, and by force.
 
 use super::*;
 
@@ -69,7 +69,10 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
         if expected {
             let Action::Remove { reason, .. } = &plan.actions[0];
             assert_eq!(reason.as_str(), "age");
-            assert!(plan.summary.records.is_empty(), "n3_45: the record expected too");
+            assert!(
+                plan.summary.records.is_empty(),
+                "n3_45: the record is removed too"
+            );
         }
     }
 }
@@ -89,7 +92,7 @@ fn n3_40_all_old_images_are_tried_before_the_error_is_returned_and_the_disk_is_n
         error(&plan),
         "wanted to free images older than 168h0m0s, encountered errors in image deletion: [a is busy, c is busy]"
     );
-    assert_eq!(removed(&plan), ["a", "b", "c"], "actions are what was tried");
+    assert_eq!(removed(&plan), ["a", "b", "c"], "failed removals are actions too");
     assert_eq!(
         reason(&plan, "a"),
         Some(&Reason::RemovalFailed("a is busy".into()))
@@ -303,7 +306,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
     assert_eq!(error(&plan), "");
     let Action::Remove { reason: why, .. } = &plan.actions[0];
     assert_eq!(why.to_string(), "all unused images are removed");
-    assert_eq!(plan.summary.usage_percent, None, "no threshold is looked at");
+    assert_eq!(plan.summary.usage_percent, None, "no threshold is checked");
     assert_eq!(reason(&plan, "b"), Some(&Reason::InUse));
     assert_eq!(reason(&plan, "c"), Some(&Reason::Pinned));
     assert!(matches!(reason(&plan, "new"), Some(Reason::TooYoung { .. })));

@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
+    fn a_plan_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
         let plan = case.plan();
         prop_assert_eq!(ids(&plan.actions), naive(&case));
@@ -278,10 +278,10 @@ proptest! {
             if action.reason().as_str() == "PodEnded" {
                 continue;
             }
-            let goes = action.container();
-            let unit = |other: &&Arc<Container>| other.pod.uid == goes.pod.uid && other.name == goes.name;
+            let removed = action.container();
+            let unit = |other: &&Arc<Container>| other.pod.uid == removed.pod.uid && other.name == removed.name;
             let older = case.containers().iter().filter(unit).filter(|other| {
-                other.state != ContainerState::Running && other.created_at < goes.created_at && stays(other)
+                other.state != ContainerState::Running && other.created_at < removed.created_at && stays(other)
             });
             prop_assert_eq!(older.count(), 0);
         }
@@ -308,7 +308,7 @@ proptest! {
         if case.order == Order::Total {
             for action in &again.actions {
                 let at = open.iter().position(|id| **id == action.container().id);
-                prop_assert!(at.is_some(), "{} goes besides", action.container().id);
+                prop_assert!(at.is_some(), "{} is removed in addition", action.container().id);
                 open.drain(..=at.unwrap_or_default());
             }
         }
@@ -326,7 +326,7 @@ proptest! {
             let stop = stop_first.map(|_| (container.id.to_string(), true));
             stop.into_iter().chain([(container.id.to_string(), false)])
         }).collect();
-        prop_assert_eq!(perform(&plan, |_, _| false), (expected.clone(), 0));
+        prop_assert_eq!(perform(&plan, |_, _| false), (removed.clone(), 0));
         let fails = |container: &Container, stops: bool| {
             let number: u32 = container.id[1..].parse().unwrap_or_default();
             failing.rotate_right(number * 2 + u32::from(stops)) & 1 == 1
@@ -336,7 +336,7 @@ proptest! {
         let by_id = |id: &str| case.containers().iter().find(|container| &*container.id == id).expect("listed");
         let missing = |step: &(String, bool)| !step.1
             && by_id(&step.0).state == ContainerState::Unknown && fails(by_id(&step.0), true);
-        let remaining: Vec<_> = expected.into_iter().filter(|step| !missing(step)).collect();
+        let remaining: Vec<_> = removed.into_iter().filter(|step| !missing(step)).collect();
         prop_assert_eq!(&steps, &remaining);
         prop_assert_eq!(failed, steps.iter().filter(|(id, stops)| fails(by_id(id), *stops)).count());
     }

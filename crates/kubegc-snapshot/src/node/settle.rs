@@ -37,10 +37,12 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         }
         _ => Err(Unlisted::NotRequested),
     };
-    let told = parts.records.value().cloned();
+    let records_read = parts.records.value().cloned();
     let watched_since = declared
         .watched_since
-        .or(told.as_ref().and_then(|told| told.watched_since))
+        .or(records_read
+            .as_ref()
+            .and_then(|records_read| records_read.watched_since))
         .or(declared.now);
     let inventory = Inventory {
         containers,
@@ -50,7 +52,9 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         sandbox_image,
         image_file_system: image_file_system(&parts.stats, &parts.usage),
         pods,
-        image_records: told.map(|told| told.records).unwrap_or_default(),
+        image_records: records_read
+            .map(|records_read| records_read.records)
+            .unwrap_or_default(),
         images_watched_since: watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX)),
         ..Inventory::default()
     };

@@ -1,4 +1,4 @@
-//! Static manifests: what is read of them, and which uids their pods run under.
+//! Static manifests: their fields, and the uids of their running pods.
 
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ fn source(path: &Path, node: &SimNode) -> PodManifests {
     PodManifests::new(path, "Node-1", Arc::new(node.clone()))
 }
 
-/// The uids that are known, all of them living, and nothing else is.
+/// The known uids; asserts that all of these pods are alive, and nothing else is known.
 fn known(path: &Path, node: &SimNode) -> Result<Vec<String>, String> {
     let pods = now(source(path, node).pods()).map_err(|error| {
         assert!(matches!(error, RuntimeError::Refused { .. }), "{error:?}");
@@ -226,7 +226,7 @@ fn a_manifest_that_cannot_be_read_leaves_everything_unknown() {
         let error = known(folder.path(), &node).expect_err(name);
         let expected = expected.replace(", document 0", ": ");
         assert!(error.starts_with(&expected), "{name}: {error}");
-        assert_eq!(node.calls(), [], "{name}: the runtime is not asked in vain");
+        assert_eq!(node.calls(), [], "{name}: an error needs no call of the runtime");
         fs::remove_file(folder.path().join("bad")).expect("removed");
         assert_eq!(
             known(folder.path(), &node),
@@ -272,7 +272,7 @@ fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
         run(&node, "shop", "api", "api");
         let expected = "no manifest in FOLDER: a folder that is not mounted looks so";
         assert_eq!(known(folder.path(), &node), Err(expected.to_owned()), "{name}");
-        assert_eq!(node.calls(), [], "the runtime is not asked in vain");
+        assert_eq!(node.calls(), [], "an error needs no call of the runtime");
         let allowed = now(source(folder.path(), &node).or_none().pods()).expect("known");
         let runs = [(Uid::new("api"), PodState::LIVING)];
         assert_eq!(allowed.known, runs.into(), "{name}: what runs is known");
@@ -299,11 +299,11 @@ fn what_is_neither_folder_nor_file_has_no_manifests() {
         }
     }
     let in_folder = now(source(folder.path(), &node).or_none().pods());
-    assert!(in_folder.is_ok(), "a kubelet passes over them: {in_folder:?}");
+    assert!(in_folder.is_ok(), "a kubelet skips them: {in_folder:?}");
 }
 
 #[test]
-fn where_no_sandbox_tells_the_uid_nothing_is_known() {
+fn without_a_sandbox_with_a_uid_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
     let node = sim();
@@ -321,7 +321,7 @@ fn where_no_sandbox_tells_the_uid_nothing_is_known() {
     assert_eq!(
         known(folder.path(), &node),
         Err(expected.to_owned()),
-        "a sandbox without uid tells none"
+        "a sandbox without uid adds no uid"
     );
     node.end_sandbox(&nameless).expect("there is one");
     run(&node, "default", "web-node-1", "w");

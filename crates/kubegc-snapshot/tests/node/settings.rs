@@ -296,7 +296,7 @@ fn flags_win_over_the_file_and_configz_over_both() {
             (Some(expected), found.into_iter().map(str::to_owned).collect())
         );
     }
-    // Two files of one kind that differ: nobody knows which one counts, but configz does.
+    // Two files of one kind that differ: only configz shows which one counts.
     let other = "imageGCHighThresholdPercent: 71\n";
     assert_eq!(read(NodeReader::new(), &[file, other]).policy, None);
     assert!(read(NodeReader::new(), &[file, other, configz]).policy.is_some());
