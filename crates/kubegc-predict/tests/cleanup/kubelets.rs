@@ -42,7 +42,7 @@ fn fixture() -> Fixture {
 fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     let cluster = fixture().cluster();
     let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
-    // Nobody deletes nodes.
+    // No client deletes nodes.
     frame = frame.without(NODES);
     let forecast = ask(&cluster, &frame);
     let mut gone: Vec<_> = forecast
@@ -73,11 +73,11 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     assert_eq!(&*held[0].object.name, "silent");
 }
 
-/// What is changed of which object, and what is not known then.
+/// The changed object, the change, and the fact that it makes unknown.
 type Row = (&'static str, fn(&mut Value), Option<&'static str>);
 
 #[test]
-fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
+fn the_end_of_a_pod_is_unknown_if_its_kubelet_is() {
     let node = |object: &mut Value| object["spec"]["nodeName"] = "ready".into();
     let rows: [Row; 7] = [
         ("Node ready", |_| {}, None),

@@ -68,7 +68,7 @@ fn deleted(seconds: i64, grace: i64) -> Value {
 
 #[test]
 fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
-    // Whether the third pod goes for its owner decides whether there are too many.
+    // Whether the third pod is deleted with its owner decides whether there are too many.
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "ReplicaSet", "web", true) } });
@@ -314,7 +314,7 @@ fn a_claim_is_in_use_where_that_is_known() {
     without = without.without("persistentvolumeclaim-protection-controller");
     let without = text(&ask(&fixture.cluster(), &without));
     assert_text(&without, &["it does not run"], &["uses it"]);
-    // What mounts a pod has cannot be read.
+    // The pod's volumes cannot be read.
     fixture.objects.pop();
     pod(
         &mut fixture,
@@ -372,7 +372,7 @@ proptest! {
 
     /// Whichever fates are undecided: those objects are not counted, and not listed among what is certain.
     #[test]
-    fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
+    fn undetermined_objects_are_never_listed_as_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
         let mut forecast = forecast(&fixture(&things));
         let before: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
         let mut undecided = BTreeSet::new();
@@ -400,7 +400,7 @@ proptest! {
             let name = bare_name(name);
             let timeline = without_namespaces(timeline);
             let words = timeline.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-            // The namespace of what goes with it is named all the same.
+            // The namespace of objects removed with it is named all the same.
             let place = format!("{name}/");
             prop_assert!(timeline.contains(&place) || !words.into_iter().any(|word| word == name), "{} in\n{}", name, text);
         }

@@ -1,4 +1,4 @@
-//! A controller of one's own takes one file and one registration, and is then part of a forecast.
+//! A custom controller is one file and one registration, and is then part of a forecast.
 
 use std::time::Duration;
 

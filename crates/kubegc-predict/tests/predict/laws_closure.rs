@@ -1,4 +1,4 @@
-//! The steady state after background deletes: the closure, the simulation and a naive fixpoint say the same.
+//! The steady state after background deletes: the closure, the simulation and a naive fixpoint agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const SHAPE: Shape = Shape {
     deletions: false,
 };
 
-/// What each object has come to.
+/// The end state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     gone: bool,
@@ -22,24 +22,24 @@ struct State {
     owners: BTreeSet<usize>,
 }
 
-/// The rules restated: whoever has owners and no owner left goes, or is held by its finalizers; whoever keeps
-/// some is released from the rest.
+/// The rules restated: an object with references and no owner left is removed, or terminating with
+/// finalizers; one that keeps some owners loses the other references.
 fn fixpoint(objects: &[Object], states: &mut [State]) {
     loop {
         let before = states.to_vec();
         for (number, object) in objects.iter().enumerate() {
-            // A cluster-scoped object with a namespaced owner is never decided about.
+            // The collector never decides on a cluster-scoped object with a namespaced owner.
             let never = |owner: &usize| object.namespace.is_empty() && !objects[*owner].namespace.is_empty();
             if states[number].gone || states[number].held || states[number].owners.iter().any(never) {
                 continue;
             }
-            let stands = |owner: &usize| {
+            let remains = |owner: &usize| {
                 let at = object.owners.iter().find(|reference| reference.to == *owner);
                 let found = at.is_some_and(|reference| !reference.dangling);
                 let namespace = objects[*owner].namespace;
                 found && !states[*owner].gone && (namespace.is_empty() || namespace == object.namespace)
             };
-            let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(stands).collect();
+            let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(remains).collect();
             if states[number].owners.is_empty() {
                 continue;
             }
@@ -94,7 +94,7 @@ proptest! {
         let held = numbers(|before, after| after.held && !before.held);
         let released = numbers(|before, after| !after.gone && !after.held && after.owners != before.owners);
 
-        // What was held before stays so, deleted once more or not.
+        // A terminating object stays so, whether it is deleted again or not.
         let newly_held = |set: BTreeSet<usize>| -> BTreeSet<usize> {
             set.into_iter().filter(|&at| !pending[at].held).collect()
         };
@@ -111,7 +111,7 @@ proptest! {
         prop_assert_eq!(of_positions(&closure.released), released.clone(), "closure: released");
         prop_assert!(closure.undecided.is_empty() && closure.to_simulate.is_empty());
 
-        // A forecast has what happens anyway to the objects in reach, too.
+        // A forecast includes pending deletions of the objects in reach.
         let forecast = cluster.predict(&intents).expect("the roots are there");
         let fates = forecast.fates.iter();
         let fates: BTreeMap<usize, &Fate> =
