@@ -1,5 +1,5 @@
 //! Collects on this machine's container runtime as the kubelet would: dead containers, sandboxes, logs, then
-//! images. It asks first.
+//! images, after a confirmation.
 //!
 //! ```sh
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_collect -- --pods manifests:/etc/kubernetes/manifests --node-name edge-7 --records images.json
@@ -142,7 +142,7 @@ fn is_left(performed: &Performed) -> bool {
     matches!(&performed.outcome, Outcome::NotStopped(error) | Outcome::NotRemoved(error) if *error == refusal)
 }
 
-/// Whether something is there that should be gone.
+/// Whether some garbage remains.
 fn failed(performed: &Performed) -> bool {
     match &performed.outcome {
         Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {

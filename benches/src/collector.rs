@@ -79,7 +79,7 @@ pub fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<
             (Operation::Get, None) => Response::NotFound,
             _ => Response::Applied(None),
         };
-        let gone = matches!(call.request.operation, Operation::Delete { .. });
+        let is_delete = matches!(call.request.operation, Operation::Delete { .. });
         handle(
             collector,
             Input::Response {
@@ -87,7 +87,7 @@ pub fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<
                 response,
             },
         );
-        if let Some(meta) = found.filter(|_| gone) {
+        if let Some(meta) = found.filter(|_| is_delete) {
             deleted += 1;
             watch(collector, monitor, WatchEvent::Delete(Arc::clone(meta)));
         }

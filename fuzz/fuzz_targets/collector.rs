@@ -125,7 +125,7 @@ impl Run {
         let (call, request) = self.calls.swap_remove(choices.below(self.calls.len()));
         let mut meta = || {
             let mut meta = choices.meta(!request.target.namespace.is_empty());
-            // Mostly the object that was asked for.
+            // Mostly the requested object.
             if meta.resource_version.as_str() != "0" {
                 meta.uid = request.target.uid.clone();
                 meta.name = request.target.name.clone();

@@ -31,7 +31,7 @@ pub use assumptions::{Assumptions, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;
 pub use plane::{ControlPlane, Idle, Settings, Turn};
-pub use reconcile::{add_cloud_answers, list_resource};
+pub use reconcile::{add_cloud_responses, list_resource};
 pub use simulation::{QUIET, Simulation};
 pub use trace::{Act, Actor, Change, Outcome, Step, Trace, Why};
 

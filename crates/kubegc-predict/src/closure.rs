@@ -52,7 +52,7 @@ pub struct Closure {
     pub to_simulate: Vec<u32>,
 }
 
-/// More references than any object has: for an object that the collector never decides about.
+/// More references than any object has: for an object on which the collector never decides.
 const NEVER_LOST: u32 = u32::MAX / 2;
 
 const UNSEEN: u8 = 0;
@@ -130,7 +130,7 @@ impl Cluster {
                     .filter(|&reference| reference == Owner::At(owner))
                     .count();
                 if lost == 0 {
-                    // It names the owner's uid under another name or namespace: lookups have not found it
+                    // It names the owner's uid under another name or namespace: lookups did not find it
                     // there before either.
                     continue;
                 }

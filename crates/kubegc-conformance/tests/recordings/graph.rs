@@ -1,4 +1,4 @@
-//! The repository's choice of graph recordings matches, and a recording that is not true does not.
+//! The repository's choice of graph recordings matches, and a changed recording does not.
 
 use std::{
     fs,

@@ -210,7 +210,7 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
 }
 
 #[test]
-fn a_strict_deletion_expects_what_was_read_last() {
+fn a_strict_deletion_expects_the_version_of_the_last_read() {
     let provisioner = ExternalProvisioner::new(DRIVER);
     let decision = reconcile(
         &provisioner,

@@ -47,7 +47,7 @@ fn check(steps: &Steps, responses: Vec<Response>, lines: &[&str]) {
 }
 
 #[test]
-fn t_5_7_the_plugin_decides_what_follows() {
+fn t_5_7_the_plugin_decides_the_next_steps() {
     let released = || dynamic("Delete", RELEASED);
     let message = || "disk is attached".to_owned();
     let failed = [
@@ -368,7 +368,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
 }
 
 #[test]
-fn what_a_write_answers_is_the_base_of_the_next() {
+fn the_response_to_a_write_is_the_base_of_the_next() {
     let mut written = dynamic("Delete", RELEASED).meta;
     written.resource_version = "8".into();
     let begun = steps(&[dynamic("Delete", SAME)], Wire::AsUpstream);
@@ -396,7 +396,7 @@ fn what_a_write_answers_is_the_base_of_the_next() {
 }
 
 #[test]
-fn the_executor_is_asked_for_plugins_that_are_not_known() {
+fn the_executor_finds_unknown_plugins() {
     let mut binder = binder();
     binder.storage.plugins.clear();
     let cache = cache(&binder, &[volume("Delete", RELEASED)]);

@@ -154,7 +154,7 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
 }
 
 #[test]
-fn dependents_of_a_node_without_a_cloud_answer_are_undetermined() {
+fn dependents_of_a_node_without_a_cloud_response_are_undetermined() {
     let mut fixture = Fixture::default();
     let unready = json!({
         "spec": { "providerID": "cloud://1" },
@@ -329,7 +329,7 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
     }
 }
 
-/// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked
+/// A set that is being deleted in the foreground, with one pod on a node unknown to the cloud provider
 /// and another on one that is ready.
 fn set_on_a_silent_node() -> Fixture {
     let mut fixture = set_with_claims(&json!({

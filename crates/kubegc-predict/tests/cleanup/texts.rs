@@ -280,7 +280,7 @@ fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     let text = text(&forecast);
     assert_text(
         &text,
-        &["  - the cloud provider was asked about these nodes: a, typo\n"],
+        &["  - the cloud provider was queried about these nodes: a, typo\n"],
         &[],
     );
 }

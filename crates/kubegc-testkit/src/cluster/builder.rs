@@ -143,7 +143,7 @@ impl Default for Builder {
 
 impl Builder {
     /// The release that the API server and the collector behave as. Default: [`KubernetesVersion::LATEST`].
-    /// [`KubernetesVersion::warning`] tells whether a release is newer than those that kubegc knows.
+    /// [`KubernetesVersion::warning`] returns a text if a release is newer than those that kubegc knows.
     pub const fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = version;
         self
@@ -426,12 +426,12 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
     // Versions are the server's to give.
     wanted.meta.resource_version = kubegc_core::ResourceVersion::new("");
-    let answer = if uid.is_empty() {
+    let response = if uid.is_empty() {
         server.create(kind, &namespace, wanted)
     } else {
         server.create_with_uid(kind, &namespace, wanted, uid)
     };
-    let created = accepted(answer, &shown)?;
+    let created = accepted(response, &shown)?;
     let (Some(status), Some(mut stored)) = (status, created) else {
         return Ok(());
     };
@@ -453,15 +453,15 @@ fn has_status(server: &ApiServer, kind: KindId) -> bool {
     *server.catalog()[kind].kind != *"CustomResourceDefinition"
 }
 
-fn accepted(answer: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
-    if let Some(status) = answer.status().filter(|_| !answer.is_success()) {
+fn accepted(response: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
+    if let Some(status) = response.status().filter(|_| !response.is_success()) {
         return Err(BuildError::Refused {
             object: object.to_owned(),
-            code: answer.code,
+            code: response.code,
             message: status.message.clone(),
         });
     }
-    Ok(answer
+    Ok(response
         .object()
         .map(|object| kubegc_sim::StoredObject::clone(object)))
 }
