@@ -58,7 +58,7 @@ impl<C: Controller> BatchPlanner<C> {
         self
     }
 
-    /// Plans with what earlier syncs stored and what the cloud provider answered, by key.
+    /// Plans with the deadlines of earlier syncs and the responses of the cloud provider, by key.
     pub fn plan_with<'a>(
         &self,
         cache: &Cache,

@@ -194,7 +194,7 @@ mod tests {
 
     /// Errors that do not depend on the user who runs the tests are tested with real sockets elsewhere.
     #[test]
-    fn socket_errors_say_what_to_do() {
+    fn socket_errors_contain_advice() {
         let path = Path::new("/run/no/such.sock");
         let own = || path.to_owned();
         for (kind, expected, text) in [

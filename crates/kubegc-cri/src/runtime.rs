@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl CriRuntime {
-    /// Lists everything of one kind, and notes on which connection of its socket that was.
+    /// Lists everything of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T, F>(
         &self,
         (socket, listed): (&Socket, &AtomicU64),

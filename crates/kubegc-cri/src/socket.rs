@@ -172,7 +172,7 @@ pub(crate) struct Listed {
     pub(crate) images: AtomicU64,
 }
 
-/// Notes on which connection something was listed.
+/// Records the connection of a listing.
 pub(crate) fn note(listed: &AtomicU64, number: u64) {
     listed.store(number, Ordering::Release);
 }

@@ -65,7 +65,7 @@ impl Cluster {
     /// Finds the objects that no longer exist in the steady state.
     ///
     /// # Assumptions
-    /// The roots are deleted in the background, pods end, finalizers are held, nothing fails.
+    /// The roots are deleted in the background, pods end, finalizers stay, nothing fails.
     ///
     /// # Errors
     /// A root is not in the dump.

@@ -14,7 +14,7 @@ use crate::{
     forecast::ObjectFate,
 };
 
-/// What a controller does about a dependent that is deleted.
+/// The reaction of a controller to the deletion of a dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recreation {
     Certain,
@@ -81,7 +81,7 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// What a controller does about each of its deleted dependents.
+    /// The reaction of a controller to the deletion of each of its dependents.
     fn of_controller(
         &self,
         owner: u32,
@@ -166,7 +166,7 @@ impl<'a> Recreations<'a> {
     }
 
     /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
-    /// not known, `None` for what is not a pod of it.
+    /// not known, `None` for an object that is not a pod of it.
     fn is_active_pod(&self, position: u32, owner: &ObjectMeta) -> Option<Option<bool>> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;

@@ -51,7 +51,7 @@
 //!   it is deleted once its owner configmap/other is deleted
 //! ```
 //!
-//! # What there is
+//! # Features
 //!
 //! | To do | Use |
 //! |---|---|

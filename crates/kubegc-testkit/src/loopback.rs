@@ -150,7 +150,7 @@ users:
     /// Stops serving: responses in flight are finished, watches end, connections close.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        // The task ends by itself; that it panicked is no reason to panic here.
+        // The task ends by itself; its panic must not cause a panic here.
         let _ended = (&mut self.accepting).await;
     }
 }

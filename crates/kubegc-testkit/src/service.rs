@@ -269,7 +269,7 @@ pub(crate) fn broken() -> io::Error {
 }
 
 impl Inner {
-    /// Performs a request, or does not, and notes it.
+    /// Performs a request, unless a fault prevents it, and records it.
     fn respond(
         self: &Arc<Self>,
         server: &mut ApiServer,

@@ -101,7 +101,7 @@ impl Watched {
         (self.is_listed || self.unlisted.is_some()) && !self.is_listing
     }
 
-    /// Returns whether discovery has said how the resource is addressed.
+    /// Returns whether discovery has returned the address of the resource.
     pub(super) const fn is_served(&self) -> bool {
         self.api.is_some()
     }

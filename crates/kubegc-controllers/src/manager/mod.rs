@@ -138,7 +138,7 @@ struct Pending {
     works: VecDeque<Work>,
 }
 
-/// An event that a [`Manager`] takes in.
+/// An event for a [`Manager`].
 #[expect(clippy::exhaustive_enums, reason = "callers only build these")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {

@@ -354,7 +354,7 @@ fn a_pod_with_two_states_has_the_earlier_one() {
     assert_eq!(
         findings(&node),
         [
-            "Contradiction: f1, document 1: pod shop/p: items[0].metadata.uid: listed twice, differently: what both say counts"
+            "Contradiction: f1, document 1: pod shop/p: items[0].metadata.uid: listed twice, differently: the facts of both count"
         ]
     );
 }

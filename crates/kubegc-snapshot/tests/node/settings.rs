@@ -282,7 +282,7 @@ fn flags_win_over_the_file_and_configz_over_both() {
         spec.image_gc_low_threshold_percent = 65;
         spec.maximum_dead_containers = 3;
     });
-    let superseded = "Superseded: f0, document 1: configuration and flags say something else than configz";
+    let superseded = "Superseded: f0, document 1: configuration and flags differ from configz";
     for (documents, expected, found) in [
         (vec![file], file_and_flags, vec![]),
         (vec![file, configz], with_configz.clone(), vec![superseded]),

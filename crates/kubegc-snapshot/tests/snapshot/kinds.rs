@@ -87,11 +87,11 @@ fn bad_listings_are_refused() {
         ),
         (
             "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\npods   po           v1           yes          Pod\n",
-            "api-resources, line 2: \"pods   po           v1           yes          Pod\" does not stand under its head",
+            "api-resources, line 2: \"pods   po           v1           yes          Pod\" does not match the columns of the header",
         ),
         (
             "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\nverylongname   po   v1   true   Pod\n",
-            "api-resources, line 2: \"verylongname   po   v1   true   Pod\" does not stand under its head",
+            "api-resources, line 2: \"verylongname   po   v1   true   Pod\" does not match the columns of the header",
         ),
         (
             r#"{"kind":"PodList"}"#,

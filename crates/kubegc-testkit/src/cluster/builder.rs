@@ -180,7 +180,7 @@ impl Builder {
     }
 
     /// Objects that exist, as YAML or JSON documents: see [`object`](Self::object). Empty documents are
-    /// passed over, `List`s are unfolded.
+    /// ignored, `List`s are unfolded.
     pub fn yaml(mut self, text: &str) -> Self {
         let documents: Result<Vec<Value>, _> = serde_saphyr::from_str_multiple(text);
         match documents {

@@ -470,7 +470,7 @@ fn an_unknown_path_gets_a_json_status_from_1_38_on() {
             "/apis/unheard.example.com",
             "/apis/unheard.example.com/v1/things",
         ] {
-            let reply = at_version(version).send(&request(Method::GET, url, &[], ""));
+            let reply = at_version(version).perform(&request(Method::GET, url, &[], ""));
             let status: Option<Value> = serde_json::from_str(&reply.text).ok();
             let got = status.as_ref().and_then(|status| status["message"].as_str());
             assert_eq!((reply.code, got), (404, message), "{version} {url}");
@@ -547,7 +547,7 @@ fn bodies_are_bounded_and_of_known_types() {
             &headers[..]
         };
         let before = world.server.revision();
-        let reply = world.send(&request(Method::POST, url, headers, Bytes::from(body.clone())));
+        let reply = world.perform(&request(Method::POST, url, headers, Bytes::from(body.clone())));
         let start: String = body.chars().take(40).collect();
         assert_eq!(reply.code, code, "{content_type} {start}: {}", reply.text);
         assert_eq!(world.server.revision() > before, code == 201, "{start}");

@@ -393,7 +393,7 @@ fn token_requests_are_checked() {
 fn a_body_in_protobuf_is_refused_with_a_hint() {
     let mut world = world();
     let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let reply = world.send(&request(
+    let reply = world.perform(&request(
         Method::POST,
         "/api/v1/namespaces/shop/configmaps",
         &headers,

@@ -94,7 +94,7 @@ impl World {
         respond_as(&mut self.server, &call, request, "kubernetes-admin", &self.rules)
     }
 
-    pub(crate) fn send(&mut self, request: &http::Request<Bytes>) -> Reply {
+    pub(crate) fn perform(&mut self, request: &http::Request<Bytes>) -> Reply {
         let response = match self.respond(request) {
             ApiResponse::Whole(response) => response,
             ApiResponse::Node(node) => node.unreachable(),
@@ -122,7 +122,7 @@ impl World {
         } else {
             body.to_string()
         };
-        self.send(&request(method, url, headers, body))
+        self.perform(&request(method, url, headers, body))
     }
 
     pub(crate) fn get(&mut self, url: &str) -> Reply {
