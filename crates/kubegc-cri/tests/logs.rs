@@ -176,7 +176,7 @@ fn n2_42_an_entry_is_removed_with_everything_below_it_and_nothing_else() {
     disk.link("pods/to_sibling_5", "shop_web_12");
     disk.link("pods/dangles_6", "nowhere");
     disk.link("pods/loops_7", "loops_7");
-    for (entry, gone) in [
+    for (entry, removed) in [
         (
             "shop_web_1",
             &[
@@ -213,7 +213,7 @@ fn n2_42_an_entry_is_removed_with_everything_below_it_and_nothing_else() {
         let before = disk.all();
         assert_eq!(wait(disk.logs().remove_pod_entry(entry)), Ok(()), "{entry}");
         let lost: BTreeSet<String> = before.difference(&disk.all()).cloned().collect();
-        assert_eq!(lost, names(gone), "{entry}");
+        assert_eq!(lost, names(removed), "{entry}");
     }
 }
 
@@ -344,7 +344,7 @@ fn n2_52_a_link_is_removed_and_its_target_stays() {
         assert_eq!(
             wait(disk.logs().remove_container_link(&path)),
             Err(RuntimeError::NotFound),
-            "{name}: it is gone"
+            "{name}: it is removed"
         );
     }
     assert_eq!(
@@ -431,7 +431,7 @@ fn n2_52_a_log_is_removed_with_its_rotated_copies_and_no_log_with_the_same_prefi
     let fill = || all.iter().for_each(|name| disk.file(format!("{main}/{name}")));
     disk.file("pods/shop_web_1/side/0.log");
     disk.file("pods/shop_web_1/0.log");
-    for (log, gone) in [
+    for (log, removed) in [
         (
             "0.log",
             &[
@@ -463,8 +463,8 @@ fn n2_52_a_log_is_removed_with_its_rotated_copies_and_no_log_with_the_same_prefi
         let path = disk.text(&format!("{main}/{log}"));
         assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{log}");
         let lost: BTreeSet<String> = before.difference(&disk.all()).cloned().collect();
-        let gone: BTreeSet<String> = gone.iter().map(|name| format!("{main}/{name}")).collect();
-        assert_eq!(lost, gone, "{log}");
+        let removed: BTreeSet<String> = removed.iter().map(|name| format!("{main}/{name}")).collect();
+        assert_eq!(lost, removed, "{log}");
     }
 }
 
@@ -529,7 +529,7 @@ fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
         );
     }
     for path in [
-        disk.text("pods/gone/main/0.log"),
+        disk.text("pods/removed/main/0.log"),
         "/0.log-that-no-machine-has".to_owned(),
     ] {
         assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{path}");

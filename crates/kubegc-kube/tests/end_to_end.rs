@@ -338,8 +338,11 @@ async fn a_dry_run_changes_nothing_and_predicts_the_writes_of_a_run() {
                 report.complete && report.not_followed.is_empty(),
                 "{version} {policy}\n{report}"
             );
-            let foretold: BTreeSet<String> =
-                report.gone.iter().map(|object| object.name.to_string()).collect();
+            let predicted: BTreeSet<String> = report
+                .removed
+                .iter()
+                .map(|object| object.name.to_string())
+                .collect();
             let marked: BTreeSet<String> = report
                 .terminating
                 .iter()
@@ -348,8 +351,8 @@ async fn a_dry_run_changes_nothing_and_predicts_the_writes_of_a_run() {
             let collecting = Collecting::start(collector(&cluster));
             sleep(Duration::from_secs(60)).await;
             let real = collecting.end().await;
-            let gone: BTreeSet<String> = before.0.difference(&names(&cluster)).cloned().collect();
-            assert_eq!(foretold, gone, "{version} {policy}\n{report}");
+            let removed: BTreeSet<String> = before.0.difference(&names(&cluster)).cloned().collect();
+            assert_eq!(predicted, removed, "{version} {policy}\n{report}");
             assert_eq!(marked, set(&["held-map"]), "{version} {policy}\n{report}");
             let written = report.writes.iter().filter(|write| write.tries == 1).count() as u64;
             assert_eq!(written, real.writes, "{version} {policy}\n{report}");

@@ -30,13 +30,17 @@ fn r8_an_object_that_blocks_itself_hangs_in_the_foreground_only() {
     let bare = Object::new(CONFIG_MAP, "red", "own");
     let own = bare.clone().blocking(&bare);
     for release in VERSIONS {
-        for (policy, gone) in [(Foreground, false), (Background, true)] {
+        for (policy, is_removed) in [(Foreground, false), (Background, true)] {
             let mut world = world(release, &[&own]);
             world.settle();
             delete(&mut world.server, &own, Some(policy));
             world.settle();
-            assert_eq!(own.live(&world.server).is_none(), gone, "{release} {policy}");
-            if !gone {
+            assert_eq!(
+                own.live(&world.server).is_none(),
+                is_removed,
+                "{release} {policy}"
+            );
+            if !is_removed {
                 let ended = world.conclusions("u-own");
                 assert_eq!(
                     ended.last(),

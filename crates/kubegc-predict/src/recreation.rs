@@ -222,7 +222,7 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// A Deployment creates the ReplicaSet of its template when the earlier one is gone, unless it is paused,
+    /// A Deployment creates the ReplicaSet of its template when the earlier one is removed, unless it is paused,
     /// and no other.
     ///
     /// # Upstream
@@ -248,7 +248,7 @@ impl<'a> Recreations<'a> {
     }
 }
 
-/// A StatefulSet creates the pods of its ordinals, each when the earlier one is gone.
+/// A StatefulSet creates the pods of its ordinals, each when the earlier one is removed.
 ///
 /// # Upstream
 /// [`updateStatefulSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go).

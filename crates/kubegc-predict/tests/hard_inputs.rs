@@ -113,7 +113,7 @@ fn a_deep_chain_is_deleted_in_the_background() {
         let forecast = predict(&cluster, PropagationPolicy::Background);
         assert_eq!(counts(&forecast), [("deleted", DEPTH)]);
         assert_eq!(forecast.timeline.len(), DEPTH);
-        assert_eq!(cluster.closure_of(&[0]).gone.len(), DEPTH);
+        assert_eq!(cluster.closure_of(&[0]).removed.len(), DEPTH);
         // The last one's explanation leads through all others to the intent.
         let explanation = forecast.explain(&forecast.fates[DEPTH - 1].object);
         assert_eq!(explanation.statements.len(), 2 * DEPTH);

@@ -392,7 +392,7 @@ fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
 }
 
 #[test]
-fn a_loop_that_is_off_collects_nothing_and_says_so() {
+fn a_disabled_loop_collects_nothing_and_is_reported() {
     let policy = policy("1.36", &["imageGCHighThresholdPercent=100"]);
     let forecast = node_forecast(&node(), &policy, NodeFrame::at(NOW));
     assert_eq!(

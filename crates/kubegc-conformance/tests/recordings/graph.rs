@@ -24,7 +24,7 @@ fn every_graph_recording_matches() {
 }
 
 #[test]
-fn a_changed_recording_fails_and_says_where() {
+fn a_changed_recording_fails_and_names_the_place() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let sequences = vectors("graph")
         .into_iter()

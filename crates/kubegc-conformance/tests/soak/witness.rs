@@ -148,22 +148,22 @@ impl Witness {
             }
             return;
         };
-        let gone = change.event_type == EventType::Deleted;
+        let is_removed = change.event_type == EventType::Deleted;
         let ours = |name: &&Arc<str>| !matches!(&***name, "orphan" | "foregroundDeletion");
         let foreign =
             |object: &ObjectMeta| object.finalizers.iter().filter(ours).cloned().collect::<Vec<_>>();
-        if gone && !foreign(&previous).is_empty() {
+        if is_removed && !foreign(&previous).is_empty() {
             self.complain(entry, "removed an object that has a finalizer");
         }
-        if !gone && foreign(&previous) != foreign(&change.object) {
+        if !is_removed && foreign(&previous) != foreign(&change.object) {
             self.complain(entry, "touched a finalizer that is not its own");
         }
-        if !gone && previous.labels != change.object.labels {
+        if !is_removed && previous.labels != change.object.labels {
             self.complain(entry, "touched labels");
         }
         match entry.verb {
             Verb::Delete => self.judge_deletion(entry, &key, &previous),
-            Verb::Patch if gone => {
+            Verb::Patch if is_removed => {
                 if previous.deletion_timestamp.is_none() {
                     self.complain(entry, "removed an object that no client deleted");
                 }
@@ -339,12 +339,12 @@ fn is_only_of_deletions(change: &Change) -> bool {
 
 /// Whether the response shows a change: a new object, or none any more.
 fn must_have_made_one(entry: &Entry) -> bool {
-    let gone = entry.verb == Verb::Delete && entry.resource_version.is_empty();
-    entry.is_success() && (gone || entry.verb == Verb::Create)
+    let is_removed = entry.verb == Verb::Delete && entry.resource_version.is_empty();
+    entry.is_success() && (is_removed || entry.verb == Verb::Create)
 }
 
 fn can_have_made(entry: &Entry, change: &Change) -> bool {
-    let gone = change.event_type == EventType::Deleted;
+    let is_removed = change.event_type == EventType::Deleted;
     if entry.verb == Verb::DeleteCollection {
         let [group, resource, namespace, _] = &change.place;
         let in_it = entry.is_about(group, resource, namespace, "");
@@ -363,11 +363,11 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
         // lost.
         Verb::Delete => {
             change.event_type != EventType::Added
-                && (same_version || (gone && entry.resource_version.is_empty()))
+                && (same_version || (is_removed && entry.resource_version.is_empty()))
         }
         // The last finalizer was removed, and with it the object: the response may have the version before or
         // that of the deletion.
-        Verb::Patch | Verb::Update if gone => !entry.resource_version.is_empty(),
+        Verb::Patch | Verb::Update if is_removed => !entry.resource_version.is_empty(),
         Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
         _ => false,
     }

@@ -454,11 +454,11 @@ impl Manager {
         }
         let mut next = Cache::new([resource], []);
         next.replace(resource, records);
-        let gone: Vec<Key> = {
+        let deleted: Vec<Key> = {
             let keys = self.cache.keys(resource);
             keys.filter(|key| next.get(resource, key).is_none()).collect()
         };
-        for key in gone {
+        for key in deleted {
             self.change(resource, &key, None);
         }
         for record in next.records(resource) {

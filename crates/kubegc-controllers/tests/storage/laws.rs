@@ -392,7 +392,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sync_ends_whatever_the_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
+    fn a_sync_ends_with_any_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
         let wire = if is_strict { Wire::Strict } else { Wire::AsUpstream };
         let decision = reconcile(&binder, &cache(&binder, from_ref(&volume)), &Key::cluster("disk"), wire);
         let Some(steps) = decision.steps else { return Ok(()) };

@@ -256,9 +256,9 @@ fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
         );
     }
     // Without a release, only the executor knows.
-    let asked = PersistentVolumeBinder::new(release("1.20"));
+    let by_executor = PersistentVolumeBinder::new(release("1.20"));
     let temporary = volume_on(host_path("/tmp/a").into(), "Delete", host_path_name);
-    check(&asked, &[temporary], &[RELEASED], unknown);
+    check(&by_executor, &[temporary], &[RELEASED], unknown);
 }
 
 #[test]

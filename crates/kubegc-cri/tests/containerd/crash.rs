@@ -360,7 +360,7 @@ pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &H
         reported(&report.performed)
     };
     // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
-    // nothing does, and takes the pod for gone as soon as another runs.
+    // nothing does, and takes the pod for deleted as soon as another runs.
     let known = Known::all([(&web, PodState::LIVING)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);

@@ -175,9 +175,9 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
     );
 
     // A number of bytes, independent of the disk.
-    let asked = node.images(Task::Free { bytes: 1 }).await;
+    let by_amount = node.images(Task::Free { bytes: 1 }).await;
     assert_eq!(
-        (reported(&asked.performed), asked.error()),
+        (reported(&by_amount.performed), by_amount.error()),
         (vec![format!("image {SECOND}")], None)
     );
 }

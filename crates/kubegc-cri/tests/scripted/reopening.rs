@@ -56,7 +56,7 @@ async fn after_a_broken_connection_writes_wait_for_new_listings() {
             "rpc error: code = Unavailable desc = connection error: {}: the connection of the listing is closed, and another runtime may listen there now: list again",
             server.path().display()
         )));
-        // Until the broken connection is noticed the first call may find it lost, not gone.
+        // Until the broken connection is noticed the first call may find it lost, not closed.
         assert!(write().await.is_err(), "{method}");
         // First there is no new connection; then a call without a listing opens one; then one listing of two
         // is not enough.
@@ -146,10 +146,10 @@ async fn no_action_of_a_plan_is_sent_to_another_runtime_that_takes_over_the_sock
             "ListPodSandbox" | "StopPodSandbox" | "RemovePodSandbox" => "sandbox ",
             _ => "image ",
         };
-        let gone = &before - &left(&other_sim);
+        let removed = &before - &left(&other_sim);
         assert!(
-            gone.iter().all(|gone| !gone.starts_with(stage)),
-            "{method}: {gone:?}"
+            removed.iter().all(|object| !object.starts_with(stage)),
+            "{method}: {removed:?}"
         );
         let performed = reports
             .containers

@@ -84,11 +84,11 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     };
     let collector = driver::run(&store, clock, settings, end, note).await?;
     let Touched {
-        gone,
+        removed,
         terminating,
         not_followed,
     } = store.touched();
-    report.gone = gone;
+    report.removed = removed;
     report.terminating = terminating;
     report.not_followed = not_followed;
     report.complete = complete;

@@ -71,7 +71,7 @@ struct Overlay {
 /// The outcomes of the objects that writes touched.
 #[derive(Default)]
 pub(super) struct Touched {
-    pub(super) gone: Vec<ObjectRef>,
+    pub(super) removed: Vec<ObjectRef>,
     pub(super) terminating: Vec<Terminating>,
     pub(super) not_followed: Vec<NotFollowed>,
 }
@@ -144,7 +144,7 @@ impl<S: ObjectStore> DryRun<S> {
         let mut touched = Touched::default();
         for entry in overlay.objects.values() {
             match &entry.state {
-                State::Gone => touched.gone.push(entry.object.clone()),
+                State::Gone => touched.removed.push(entry.object.clone()),
                 State::Stays(meta) if meta.is_deleting() => touched.terminating.push(Terminating {
                     object: entry.object.clone(),
                     finalizers: meta.finalizers.clone(),
@@ -179,17 +179,17 @@ impl<S: ObjectStore> DryRun<S> {
     }
 
     /// Records the state in which a write would have left an object.
-    fn remember(&self, address: Address<'_>, meta: ObjectMeta, gone: bool) {
+    fn remember(&self, address: Address<'_>, meta: ObjectMeta, removed: bool) {
         let resource = address.resource;
         let object = object_ref(resource, &meta);
         {
             let mut overlay = self.overlay();
-            if (gone || meta.is_deleting())
+            if (removed || meta.is_deleting())
                 && let Some(what) = followed_by_others(resource)
             {
                 overlay.not_followed.insert((object.clone(), what), ());
             }
-            let (state, item) = if gone {
+            let (state, item) = if removed {
                 (State::Gone, WatchItem::Deleted(meta))
             } else {
                 (State::Stays(Box::new(meta.clone())), WatchItem::Applied(meta))
@@ -231,8 +231,8 @@ impl<S: ObjectStore> DryRun<S> {
             return Err(self.cannot_follow(address, &meta, "finalizers would be added to it"));
         }
         meta.finalizers = finalizers;
-        let gone = is_over(address.resource, &meta);
-        self.remember(address, meta.clone(), gone);
+        let removed = is_over(address.resource, &meta);
+        self.remember(address, meta.clone(), removed);
         Ok(meta)
     }
 

@@ -54,7 +54,7 @@ pub struct DryRunReport {
     /// The writes, in their order.
     pub writes: Vec<Write>,
     /// The objects that would be removed, sorted by resource, namespace and name.
-    pub gone: Vec<ObjectRef>,
+    pub removed: Vec<ObjectRef>,
     /// The objects that would be terminating, sorted likewise.
     pub terminating: Vec<Terminating>,
     /// The writes that could not be followed, sorted.
@@ -118,8 +118,8 @@ impl fmt::Display for DryRunReport {
                 writeln!(f, "    owner {}: {}", owner.reference, owner.state)?;
             }
         }
-        writeln!(f, "gone: {}", self.gone.len())?;
-        for object in &self.gone {
+        writeln!(f, "removed: {}", self.removed.len())?;
+        for object in &self.removed {
             writeln!(f, "  {}", object.short())?;
         }
         writeln!(f, "terminating: {}", self.terminating.len())?;

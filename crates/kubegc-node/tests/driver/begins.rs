@@ -86,7 +86,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
         Option<log::Reason>,
         &'static [&'static str],
     );
-    let gone = ["123", "shop_deleted_deleted", "shop_forgotten_forgotten"];
+    let deletable = ["123", "shop_deleted_deleted", "shop_forgotten_forgotten"];
     let cases: [Case; 4] = [
         ("nothing changed", Ok, None, &[]),
         (
@@ -120,12 +120,12 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
     ];
     for (name, then, stays, errors) in cases {
         // The stage is planned with the third response; each further one is about one directory.
-        for spared_from in 3..6 {
+        for kept_from in 3..6 {
             let busy = busy();
             let source = Changing {
                 node: busy.node.clone(),
                 listings: AtomicUsize::new(0),
-                from: spared_from,
+                from: kept_from,
                 then,
             };
             let world = World {
@@ -141,12 +141,13 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
                     continue;
                 };
                 listings += 1;
-                let changed = listings >= spared_from && (gone.contains(&&**entry) || name != "they began");
+                let changed =
+                    listings >= kept_from && (deletable.contains(&&**entry) || name != "they began");
                 let expected = match &stays {
                     Some(reason) if changed => Outcome::Stays(reason.clone()),
                     _ => Outcome::Done,
                 };
-                assert_eq!(done.outcome, expected, "{name} {spared_from}: {entry}");
+                assert_eq!(done.outcome, expected, "{name} {kept_from}: {entry}");
                 assert_eq!(left.contains(entry), expected != Outcome::Done, "{name}: {entry}");
             }
             assert_eq!(listings, 7, "{name}: five directories were to go");
@@ -172,7 +173,11 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             ..settings("1.36.0")
         };
         now(Node::new(world, dry).collect_containers(Occasion::Periodic));
-        assert_eq!(source.listings.into_inner(), 3, "{name}: a dry run asks no more");
+        assert_eq!(
+            source.listings.into_inner(),
+            3,
+            "{name}: a dry run lists pods no further"
+        );
     }
 }
 
@@ -329,13 +334,13 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
 fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
     for how in [Beginning::DirectoryFirst, Beginning::Anew] {
         let (mut start, mut longest) = (0, usize::MAX);
-        let (mut stayed, mut gone) = (0, 0);
+        let (mut stayed, mut removals) = (0, 0);
         while start <= longest {
             for later in (0..8).chain((8..64).step_by(5)) {
                 let (listings, outcome) = begin_during_a_pass(how, start, later);
                 longest = listings;
                 stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodExists)));
-                gone += usize::from(outcome == Some(Outcome::Done));
+                removals += usize::from(outcome == Some(Outcome::Done));
             }
             start += 1;
         }
@@ -344,8 +349,8 @@ fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_onl
             "{how:?}: the pass was cut in many places: {longest}"
         );
         assert!(
-            stayed > 0 && gone > 0,
-            "{how:?}: {stayed} stayed that were to go, and {gone} went"
+            stayed > 0 && removals > 0,
+            "{how:?}: {stayed} kept that could be removed, and {removals} removed"
         );
     }
 }

@@ -165,7 +165,7 @@ fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
     assert!(last(Operation::RemoveSandbox) < first(PodEntries));
     assert!(
         last(Operation::RemovePodEntry) < first(ContainerLinks),
-        "links dangle only once directories are gone"
+        "links dangle only after their directories are removed"
     );
     let all = operations(&busy.node);
     let pairs: Vec<_> = all

@@ -110,7 +110,7 @@ fn a_pass_can_be_dropped_at_any_await_and_started_again() {
     assert!(dropped > 100, "{dropped} places to be dropped at");
 }
 
-/// Whether a future asked to be polled again.
+/// Whether a future has woken its task.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -232,7 +232,7 @@ fn n1_11_to_n1_15_failures_are_worth_events() {
 }
 
 #[test]
-fn stopping_before_the_start_still_runs_what_is_due_once_at_most() {
+fn a_stop_before_the_start_still_runs_due_loops_once_at_most() {
     let busy = busy();
     let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
     let mut reports = 0;

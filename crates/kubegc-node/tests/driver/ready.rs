@@ -267,8 +267,8 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
                 drop(busy.node.take_calls());
                 let name = format!("new{}", busy.node.all_sandboxes().len());
                 let mut in_time = false;
-                let (reported, _) = between(source.pods(), |asked| {
-                    if asked != start {
+                let (reported, _) = between(source.pods(), |calls| {
+                    if calls != start {
                         return;
                     }
                     in_time = !operations(&busy.node).contains(&Operation::Sandboxes);

@@ -77,7 +77,7 @@ fn ideas_36_to_45_50_51_and_53_images() {
 }
 
 #[test]
-fn next_at_says_when_time_alone_changes_a_plan() {
+fn next_at_is_when_time_alone_changes_a_plan() {
     let nano = |at: Timestamp| Timestamp::from_nanos(at.as_nanos() + 1);
     for (name, task, age_max, since, detected, used, available, next) in [
         (

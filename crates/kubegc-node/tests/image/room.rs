@@ -82,7 +82,7 @@ fn n3_19_a_record_that_names_no_image_is_skipped_with_an_event_under_the_gate() 
 }
 
 #[test]
-fn n3_30_capacities_that_say_nothing() {
+fn n3_30_unusable_capacities() {
     for (disk, text, reasons) in [
         (
             FileSystem::default(),

@@ -260,7 +260,7 @@ proptest! {
             Some(max) => {
                 let share = (max / left.len()).max(1);
                 let shared: usize = left.iter().map(|size| *size.min(&share)).sum();
-                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is what is asked for");
+                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is required");
                 // N2.25: at most the limit, less one whole share and one container of each other unit.
                 let over = max.saturating_sub(shared);
                 prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
@@ -326,7 +326,7 @@ proptest! {
             let stop = stop_first.map(|_| (container.id.to_string(), true));
             stop.into_iter().chain([(container.id.to_string(), false)])
         }).collect();
-        prop_assert_eq!(perform(&plan, |_, _| false), (removed.clone(), 0));
+        prop_assert_eq!(perform(&plan, |_, _| false), (expected.clone(), 0));
         let fails = |container: &Container, stops: bool| {
             let number: u32 = container.id[1..].parse().unwrap_or_default();
             failing.rotate_right(number * 2 + u32::from(stops)) & 1 == 1
@@ -336,7 +336,7 @@ proptest! {
         let by_id = |id: &str| case.containers().iter().find(|container| &*container.id == id).expect("listed");
         let missing = |step: &(String, bool)| !step.1
             && by_id(&step.0).state == ContainerState::Unknown && fails(by_id(&step.0), true);
-        let remaining: Vec<_> = removed.into_iter().filter(|step| !missing(step)).collect();
+        let remaining: Vec<_> = expected.into_iter().filter(|step| !missing(step)).collect();
         prop_assert_eq!(&steps, &remaining);
         prop_assert_eq!(failed, steps.iter().filter(|(id, stops)| fails(by_id(id), *stops)).count());
     }

@@ -163,9 +163,9 @@ fn was_looked_up(
     let reference = &owner.reference;
     let names = |target: &ObjectRef| target.uid == reference.uid;
     if owner.state == OwnerState::RememberedAbsent {
-        let gone = |live: Option<&ObjectMeta>| live.is_none_or(|live| live.uid != reference.uid);
+        let is_absent = |live: Option<&ObjectMeta>| live.is_none_or(|live| live.uid != reference.uid);
         let read = |call: &TracedCall<'_>| {
-            names(&call.request.target) && call.found(before).is_some_and(|(_, live)| gone(live))
+            names(&call.request.target) && call.found(before).is_some_and(|(_, live)| is_absent(live))
         };
         let reported = |(_, seen): &(Timestamp, Seen)| match seen {
             Seen::Reported(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,

@@ -64,7 +64,7 @@ pub(crate) fn foreseen(fixture: &Fixture) -> Vec<Removal> {
     let forecast = ask(&fixture.cluster(), &frame);
     let mut removals: Vec<Removal> = forecast
         .removals()
-        .map(|gone| (gone.at, gone.object.short()))
+        .map(|removed| (removed.at, removed.object.short()))
         .collect();
     removals.sort();
     removals
@@ -309,7 +309,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
             created,
             terminating,
         } => {
-            let node = ["n1", "n2", "gone", ""][*node];
+            let node = ["n1", "n2", "missing", ""][*node];
             fixture.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
             let mut metadata = json!({ "creationTimestamp": at(*created) });
             if *terminating {
@@ -368,7 +368,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 json!({ "namespace": "shop", "name": name("claim"), "uid": uid }),
             );
             for index in 0..*users {
-                let mut user = pod(if index == 0 { "gone" } else { "" }, phase);
+                let mut user = pod(if index == 0 { "missing" } else { "" }, phase);
                 user["spec"]["volumes"] =
                     json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name("claim") } }]);
                 fixture.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);

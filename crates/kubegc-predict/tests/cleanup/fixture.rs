@@ -146,11 +146,11 @@ fn merge(into: &mut Value, from: Value) {
 
 /// The assumption that the instances of these nodes do not exist.
 pub(crate) fn without_instances(nodes: &[&str]) -> Assumptions {
-    let gone = Instance {
+    let missing = Instance {
         exists: Cloud::No,
         ..Instance::default()
     };
-    let cloud = nodes.iter().map(|node| ((*node).into(), gone.clone()));
+    let cloud = nodes.iter().map(|node| ((*node).into(), missing.clone()));
     Assumptions {
         cloud: cloud.collect(),
         ..Assumptions::default()

@@ -305,12 +305,12 @@ fn an_object_with_finalizers_is_deleted_once_not_in_every_sync() {
         json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
     );
     let forecast = forecast(&fixture);
-    let asked = forecast
+    let requested = forecast
         .timeline
         .iter()
         .filter(|step| step.actor == Actor::Controller(PODS));
     // The mark, and the deletion.
-    assert_eq!(asked.count(), 2, "{:#?}", forecast.timeline);
+    assert_eq!(requested.count(), 2, "{:#?}", forecast.timeline);
     let fate = &forecast.fates[0].fate;
     assert!(
         matches!(fate, Fate::Terminating { waits_for } if waits_for[0].finalizer() == Some("example.com/hold")),

@@ -92,7 +92,7 @@ fn name(object: &Value) -> String {
 /// The objects that are deleted for certain.
 fn certain(forecast: &Forecast) -> BTreeSet<String> {
     let collected = forecast.removals();
-    collected.map(|gone| gone.object.short()).collect()
+    collected.map(|removed| removed.object.short()).collect()
 }
 
 /// The objects that may be deleted.

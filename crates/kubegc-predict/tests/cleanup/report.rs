@@ -186,7 +186,7 @@ fn missing_data_is_named() {
 }
 
 #[test]
-fn a_forecast_without_changes_says_so() {
+fn a_forecast_without_changes_reports_none() {
     let text = forecast(&Fixture::default()).to_text(Detail::default());
     assert!(
         text.starts_with("2026-05-01 12:00:00 UTC to 2026-05-01 18:00:00 UTC (6h): nothing changes\n"),
@@ -447,7 +447,7 @@ pub(crate) fn events_of(text: &str) -> &str {
 fn collected(forecast: &Forecast) -> Vec<(String, Timestamp)> {
     let mut collected: Vec<_> = forecast
         .removals()
-        .map(|gone| (gone.object.short(), gone.at))
+        .map(|removed| (removed.object.short(), removed.at))
         .collect();
     collected.sort();
     collected
@@ -482,15 +482,15 @@ proptest! {
         let subjects = events.iter().flat_map(|event| {
             std::iter::once(event).chain(event["with"].as_array().unwrap())
         });
-        let mut gone: Vec<(String, Timestamp)> = subjects
+        let mut removed: Vec<(String, Timestamp)> = subjects
             .filter(|subject| subject["end"] == "removed")
             .map(|subject| {
                 let object: ObjectRef = serde_json::from_value(subject["object"].clone()).unwrap();
                 (object.short(), Timestamp::parse(subject["removedAt"].as_str().unwrap()).unwrap())
             })
             .collect();
-        gone.sort();
-        prop_assert_eq!(gone, collected(&forecast));
+        removed.sort();
+        prop_assert_eq!(removed, collected(&forecast));
         let times: Vec<Timestamp> = events
             .iter()
             .map(|event| Timestamp::parse(event["at"].as_str().unwrap()).unwrap())

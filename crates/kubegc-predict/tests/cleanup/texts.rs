@@ -134,7 +134,7 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
 fn names_cannot_forge_lines() {
     let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
     let mut fixture = Fixture::default();
-    job(&mut fixture, &format!("goes-{odd}"), json!({}));
+    job(&mut fixture, &format!("ended-{odd}"), json!({}));
     job(
         &mut fixture,
         &format!("open-{odd}"),
@@ -159,7 +159,7 @@ fn names_cannot_forge_lines() {
     let cluster = incomplete(&fixture, &["all"], assumptions);
     let text = text(&ask(&cluster, &frame()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
-    for name in ["goes", "open", "held", "owned", "role", "other", "node"] {
+    for name in ["ended", "open", "held", "owned", "role", "other", "node"] {
         let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
         assert_text(&text, &[&name], &[]);
     }
@@ -374,7 +374,7 @@ proptest! {
     #[test]
     fn undetermined_objects_are_never_listed_as_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
         let mut forecast = forecast(&fixture(&things));
-        let before: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
+        let before: BTreeSet<String> = forecast.removals().map(|removed| removed.object.short()).collect();
         let mut undecided = BTreeSet::new();
         for (at, fate) in forecast.fates.iter_mut().enumerate() {
             if chosen >> (at % 64) & 1 == 1 {
@@ -382,7 +382,7 @@ proptest! {
                 undecided.insert(fate.object.short());
             }
         }
-        let collected: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
+        let collected: BTreeSet<String> = forecast.removals().map(|removed| removed.object.short()).collect();
         prop_assert_eq!(&collected, &(&before - &undecided));
         let value = forecast.to_json();
         let counted: u64 = value["removals"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
@@ -391,9 +391,9 @@ proptest! {
         for (name, certain, _) in &subjects {
             prop_assert_eq!(*certain, !undecided.contains(name), "{}", name);
         }
-        let gone: Vec<&String> = subjects.iter().filter(|(.., end)| end == "removed").map(|(name, ..)| name).collect();
-        prop_assert_eq!(gone.len(), before.len());
-        prop_assert_eq!(gone.into_iter().cloned().collect::<BTreeSet<_>>(), before);
+        let removed: Vec<&String> = subjects.iter().filter(|(.., end)| end == "removed").map(|(name, ..)| name).collect();
+        prop_assert_eq!(removed.len(), before.len());
+        prop_assert_eq!(removed.into_iter().cloned().collect::<BTreeSet<_>>(), before);
         let text = text(&forecast);
         let timeline = events_of(&text);
         for name in &undecided {

@@ -16,7 +16,7 @@ const SHAPE: Shape = Shape {
 /// The end state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    gone: bool,
+    removed: bool,
     held: bool,
     /// References that are left.
     owners: BTreeSet<usize>,
@@ -30,14 +30,14 @@ fn fixpoint(objects: &[Object], states: &mut [State]) {
         for (number, object) in objects.iter().enumerate() {
             // The collector never decides on a cluster-scoped object with a namespaced owner.
             let never = |owner: &usize| object.namespace.is_empty() && !objects[*owner].namespace.is_empty();
-            if states[number].gone || states[number].held || states[number].owners.iter().any(never) {
+            if states[number].removed || states[number].held || states[number].owners.iter().any(never) {
                 continue;
             }
             let remains = |owner: &usize| {
                 let at = object.owners.iter().find(|reference| reference.to == *owner);
                 let found = at.is_some_and(|reference| !reference.dangling);
                 let namespace = objects[*owner].namespace;
-                found && !states[*owner].gone && (namespace.is_empty() || namespace == object.namespace)
+                found && !states[*owner].removed && (namespace.is_empty() || namespace == object.namespace)
             };
             let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(remains).collect();
             if states[number].owners.is_empty() {
@@ -56,8 +56,8 @@ fn fixpoint(objects: &[Object], states: &mut [State]) {
 }
 
 fn end(state: &mut State, object: &Object) {
-    state.gone = object.finalizers.is_empty();
-    state.held = !state.gone;
+    state.removed = object.finalizers.is_empty();
+    state.held = !state.removed;
 }
 
 proptest! {
@@ -73,14 +73,14 @@ proptest! {
         let mut states: Vec<State> = objects
             .iter()
             .map(|object| State {
-                gone: false,
+                removed: false,
                 held: false,
                 owners: object.owners.iter().map(|owner| owner.to).collect(),
             })
             .collect();
         fixpoint(&objects, &mut states);
         let pending = states.clone();
-        let roots: Vec<usize> = roots.into_iter().filter(|&root| !pending[root].gone).collect();
+        let roots: Vec<usize> = roots.into_iter().filter(|&root| !pending[root].removed).collect();
         // All roots at once, as a client that does not wait for the collector.
         for &root in &roots {
             end(&mut states[root], &objects[root]);
@@ -90,9 +90,9 @@ proptest! {
         let numbers = |word: fn(&State, &State) -> bool| -> BTreeSet<usize> {
             (0..objects.len()).filter(|&at| word(&pending[at], &states[at])).collect()
         };
-        let gone = numbers(|before, after| after.gone && !before.gone);
+        let removed = numbers(|before, after| after.removed && !before.removed);
         let held = numbers(|before, after| after.held && !before.held);
-        let released = numbers(|before, after| !after.gone && !after.held && after.owners != before.owners);
+        let released = numbers(|before, after| !after.removed && !after.held && after.owners != before.owners);
 
         // A terminating object stays so, whether it is deleted again or not.
         let newly_held = |set: BTreeSet<usize>| -> BTreeSet<usize> {
@@ -106,7 +106,7 @@ proptest! {
             let names = positions.iter().filter_map(|&at| cluster.snapshot().object(at as usize));
             names.filter_map(|object| number(&object.meta.name)).collect()
         };
-        prop_assert_eq!(of_positions(&closure.gone), gone.clone(), "closure: gone");
+        prop_assert_eq!(of_positions(&closure.removed), removed.clone(), "closure: removed");
         prop_assert_eq!(newly_held(of_positions(&closure.held)), held.clone(), "closure: held");
         prop_assert_eq!(of_positions(&closure.released), released.clone(), "closure: released");
         prop_assert!(closure.undecided.is_empty() && closure.to_simulate.is_empty());
@@ -121,7 +121,7 @@ proptest! {
                 prop_assert_eq!(state, &pending[at], "object {} is not in the forecast", at);
                 continue;
             };
-            let expected = if state.gone {
+            let expected = if state.removed {
                 "deleted"
             } else if state.held {
                 "terminating"

@@ -139,7 +139,7 @@ fn determined(forecast: &Forecast) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn the_lists_of_a_must_gather_determine_what_controllers_do() {
+fn the_lists_of_a_must_gather_determine_the_actions_of_controllers() {
     let files = files();
     let about = |cluster: &Cluster, name: &str| {
         let undetermined = cluster.pending().undetermined.iter();

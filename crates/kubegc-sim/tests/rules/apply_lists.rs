@@ -192,7 +192,7 @@ fn fields_added_to_an_item_of_another_manager_are_removed_alone() {
 }
 
 #[test]
-fn a_definition_says_how_its_lists_and_objects_merge() {
+fn the_schema_of_a_definition_determines_how_lists_and_objects_merge() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id", "zone"],

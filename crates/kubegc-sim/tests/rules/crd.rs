@@ -245,7 +245,7 @@ fn s_38_a_definition_whose_names_were_taken_is_removed_without_its_instances() {
 
 /// `REST.Delete` of `customresourcedefinition/etcd.go`: no policy matters to the first DELETE.
 #[test]
-fn the_first_delete_adds_the_cleanup_finalizer_whatever_the_options() {
+fn the_first_delete_adds_the_cleanup_finalizer_with_any_options() {
     for version in ["1.13.0", "1.20.2", "1.36.0"] {
         for (options, code) in [
             (DeleteOptionsSpec::default(), 200),

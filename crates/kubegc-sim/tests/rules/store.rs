@@ -87,7 +87,7 @@ fn refusals_map_to_the_error_classes_of_a_collector() {
 }
 
 #[test]
-fn responses_to_deletions_say_whether_the_object_was_removed() {
+fn responses_to_deletions_show_whether_the_object_was_removed() {
     let store = shared();
     let accounts = resource("v1", "ServiceAccount");
     insert(&store, &accounts, "a", &[]);

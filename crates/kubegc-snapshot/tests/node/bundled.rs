@@ -63,12 +63,12 @@ fn the_bundled_node_is_read_without_a_finding_but_its_readme() {
         (pods.known.len(), pods.synced, pods.sources_ready),
         (26, true, true)
     );
-    let gone: BTreeSet<_> = sandboxes
+    let deleted: BTreeSet<_> = sandboxes
         .iter()
         .filter(|one| !pods.known.contains_key(&one.pod.uid))
         .map(|one| &one.pod)
         .collect();
-    assert_eq!(gone.len(), 4);
+    assert_eq!(deleted.len(), 4);
     assert_eq!(pods.known.values().filter(|pod| pod.evicted).count(), 1);
     assert_eq!(
         pods.known

@@ -28,7 +28,7 @@ const ENDED: &str = r#","containerStatuses":[{"state":{"terminated":{}}},{"state
 const DELETED: &str = r#","deletionTimestamp":"2026-03-01T11:00:00Z""#;
 
 #[test]
-fn n2_63_a_pod_says_how_far_it_has_come() {
+fn n2_63_the_status_of_a_pod_determines_its_state() {
     let evicted = PodState {
         evicted: true,
         deleted: false,
@@ -196,7 +196,7 @@ fn n2_61_unlisted_pods_count_as_deleted_only_if_the_pods_are_declared_complete()
 }
 
 #[test]
-fn what_runs_lives_whatever_the_pods_say() {
+fn running_pods_are_alive_whatever_the_documents_contain() {
     let running = container(&[("state", "\"CONTAINER_RUNNING\"")]);
     let dead = container(&[
         ("id", "\"c2\""),

@@ -86,7 +86,7 @@ fn a_manifest_is_found_by_its_name_namespace_and_node() {
 }
 
 #[test]
-fn what_the_kubelet_reads_is_read() {
+fn manifests_that_the_kubelet_reads_are_read() {
     let node = sim();
     for name in ["a", "b", "c", "d", "e"] {
         let pod = run(&node, "default", &format!("{name}-node-1"), name);
@@ -261,7 +261,7 @@ fn links_that_lead_nowhere_and_folders_that_are_not_there_are_errors() {
 }
 
 #[test]
-fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
+fn a_folder_without_manifests_is_an_error_unless_declared_empty() {
     for name in ["", ".web.yaml", "below/web.yaml"] {
         let folder = tempfile::tempdir().expect("a folder");
         if !name.is_empty() {
@@ -285,7 +285,7 @@ fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
 }
 
 #[test]
-fn what_is_neither_folder_nor_file_has_no_manifests() {
+fn a_path_that_is_neither_folder_nor_file_has_no_manifests() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
@@ -372,7 +372,7 @@ fn the_newest_uid_is_known_and_older_ones_while_something_of_them_runs() {
 }
 
 #[test]
-fn a_pass_spares_static_pods_between_two_sandboxes_and_clears_what_came_before() {
+fn a_pass_keeps_static_pods_between_two_sandboxes_and_removes_their_predecessors() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
     fs::write(
@@ -408,7 +408,7 @@ fn a_pass_spares_static_pods_between_two_sandboxes_and_clears_what_came_before()
 }
 
 #[test]
-fn where_the_runtime_does_not_list_what_runs_nothing_is_known() {
+fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "  uid: w\n")).expect("written");
     for operation in [Operation::Containers, Operation::Sandboxes] {

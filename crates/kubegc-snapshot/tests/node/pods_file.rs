@@ -95,9 +95,9 @@ pub(crate) fn collect(node: &SimNode, pods: &dyn PodSource) -> Vec<String> {
         NodeAction::Log(kubegc_node::log::Action::RemoveDirectory { entry, .. }) => format!("logs {entry}"),
         other => format!("{other:?}"),
     };
-    let mut gone: Vec<_> = report.performed.iter().map(|one| name(&one.action)).collect();
-    gone.sort();
-    gone
+    let mut removed: Vec<_> = report.performed.iter().map(|one| name(&one.action)).collect();
+    removed.sort();
+    removed
 }
 
 fn source(path: &Path, node: &SimNode) -> PodsFile {
@@ -155,7 +155,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
 }
 
 #[test]
-fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
+fn n2_61_an_input_that_leaves_a_pod_unknown_is_an_error_with_the_reason() {
     let pod = list(&[("a", "Running")]);
     let cases: [(&str, String, &str); 21] = [
         ("empty", String::new(), "pods: holds no document"),
@@ -287,7 +287,7 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_whole_list_is_known_whoever_wrote_it() {
+fn a_complete_list_of_any_tool_is_known() {
     let of_server = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
         "items":[{"metadata":{"name":"web","namespace":"shop","uid":"w"},"status":{"phase":"Failed","reason":"Evicted"}}]}"#;
     let evicted = PodState {
@@ -399,7 +399,7 @@ fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn a_path_that_is_no_file_is_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = sim();
     let loops = folder.path().join("loop");
@@ -419,7 +419,7 @@ fn what_is_no_file_is_not_read() {
 }
 
 #[test]
-fn where_the_runtime_does_not_list_what_runs_nothing_is_known() {
+fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pods.json");
     fs::write(&path, list(&[("a", "Running")])).expect("written");

@@ -19,7 +19,7 @@ fn with(change: impl FnOnce(&mut PolicySpec)) -> PolicySpec {
 }
 
 #[test]
-fn n1_20_what_is_unset_takes_the_default() {
+fn n1_20_unset_fields_get_the_default() {
     let cases: [(&str, PolicySpec); 11] = [
         ("kind: KubeletConfiguration\n", PolicySpec::default()),
         ("{\"kind\":\"KubeletConfiguration\"}", PolicySpec::default()),

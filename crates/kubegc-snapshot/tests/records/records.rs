@@ -30,7 +30,7 @@ const ODD: &str = r#""spec":{"volumes":{"a":1},"replicas":"three","nodeName":["x
     "secrets":"x""#;
 
 #[test]
-fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
+fn objects_of_other_kinds_have_no_flaws_with_any_fields() {
     for (api_version, kind) in [
         ("example.com/v1", "Widget"),
         ("batch.volcano.sh/v1alpha1", "Job"),
@@ -140,7 +140,7 @@ fn labels_that_can_be_read_stay_beside_one_that_cannot() {
 }
 
 #[test]
-fn metadata_alone_says_nothing_of_the_rest() {
+fn metadata_alone_leaves_all_other_fields_unread() {
     let text = r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[
         {"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop","uid":"1","labels":{"a":"b"},
          "ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"2"}]}}]}"#;

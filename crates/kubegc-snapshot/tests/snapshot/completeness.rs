@@ -300,7 +300,7 @@ fn contradictions_win_over_a_layout() {
 }
 
 #[test]
-fn what_is_not_a_whole_list_of_the_api_server_proves_nothing() {
+fn an_incomplete_list_of_the_api_server_proves_nothing() {
     let pods = list("v1", "Pod", &[item("shop", "a", None)]);
     let path = "must-gather/namespaces/shop/core/pods.yaml";
     let whole = |text: &str| {

@@ -187,7 +187,7 @@ fn declarations_that_name_nothing_are_refused() {
 }
 
 #[test]
-fn completeness_in_one_namespace_says_nothing_of_others() {
+fn completeness_in_one_namespace_does_not_extend_to_others() {
     let completeness = finish(reader().complete("pods@shop").complete("all@blog"))
         .expect("read")
         .completeness;
@@ -218,7 +218,7 @@ fn page(version: &str, meta: &str, names: &[&str]) -> String {
 }
 
 #[test]
-fn a_list_that_continues_elsewhere_is_incomplete_whatever_was_declared() {
+fn a_list_with_a_continue_token_is_incomplete_even_if_declared_complete() {
     let first = page("7", r#","continue":"abc","remainingItemCount":2"#, &["a", "b"]);
     let middle = page("7", r#","continue":"def""#, &["c"]);
     let last = page("7", "", &["d"]);

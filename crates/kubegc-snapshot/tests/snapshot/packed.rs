@@ -76,7 +76,7 @@ fn members(folder: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_stream_is_read_as_what_it_holds() {
+fn a_stream_is_read_by_its_content() {
     let text = bytes("list.json");
     let whole = render(&read("f", &text).expect("a list"));
     let yaml = bytes("list.yaml");

@@ -108,7 +108,7 @@ fn lists_far_beyond_the_limit_of_an_object_are_read() {
 }
 
 #[test]
-fn what_exceeds_the_limit_is_refused_before_it_is_read() {
+fn input_beyond_the_limit_is_refused_before_it_is_read() {
     let long = |_| "x".repeat(10_000);
     let spaces = |_| " ".repeat(10_000);
     let members = |number| format!("\"m{number}\":\"{}\",", "x".repeat(10_000));

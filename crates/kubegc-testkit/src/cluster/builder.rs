@@ -526,7 +526,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_begin_is_named() {
+    fn a_build_error_names_its_cause() {
         let rows = [
             ("kind: [", "the YAML text cannot be read: "),
             (

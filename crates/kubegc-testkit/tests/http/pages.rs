@@ -120,7 +120,7 @@ fn pages_read_to_the_end_are_the_list() {
 }
 
 #[test]
-fn pages_are_cut_from_one_version_whatever_happens_in_between() {
+fn all_pages_are_of_one_version_despite_writes_in_between() {
     let mut world = world();
     world.config_maps("shop", &["a", "c", "e", "g"]);
     let whole = world.get(ALL).json();

@@ -279,7 +279,7 @@ fn urls_are_read_as_upstream_reads_them() {
 }
 
 #[test]
-fn a_call_says_who_asks_and_whether_it_is_a_dry_run() {
+fn a_call_has_the_user_and_the_dry_run_flag() {
     let world = world();
     let agent = ("user-agent", "widget-operator/v1.2 (linux)");
     let pods = "/api/v1/namespaces/shop/pods";
@@ -343,7 +343,7 @@ fn a_call_says_who_asks_and_whether_it_is_a_dry_run() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_as_upstream_answers_it() {
+fn missing_objects_and_paths_get_upstreams_responses() {
     let mut world = world();
     world.create(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

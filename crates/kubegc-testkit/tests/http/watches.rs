@@ -113,7 +113,7 @@ fn the_end_of_the_list_is_marked() {
 }
 
 #[test]
-fn what_leaves_the_selection_is_deleted_and_what_enters_is_added() {
+fn an_object_that_leaves_the_selection_is_deleted_and_one_that_enters_is_added() {
     let mut world = world();
     world.config_maps("shop", &["a", "b"]);
     let revision = world.server.revision();
