@@ -158,7 +158,7 @@ fn print(performed: &Performed) {
         _ if is_left(performed) => println!("left for the next time: {action}"),
         Outcome::Done => println!("removed {action}"),
         Outcome::NotStopped(RuntimeError::NotFound) | Outcome::NotRemoved(RuntimeError::NotFound) => {
-            println!("gone already: {action}");
+            println!("no longer exists: {action}");
         }
         Outcome::NotStopped(error) => println!("could not stop {action}: {error}"),
         Outcome::NotRemoved(error) => println!("could not remove {action}: {error}"),

@@ -222,8 +222,8 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// A Deployment creates the ReplicaSet of its template when the earlier one is removed, unless it is paused,
-    /// and no other.
+    /// A Deployment creates the ReplicaSet of its template when the earlier one is removed, unless it is
+    /// paused, and no other.
     ///
     /// # Upstream
     /// [`getNewReplicaSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go).

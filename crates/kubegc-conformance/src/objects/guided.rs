@@ -1,5 +1,5 @@
-//! Searches for a run that makes exactly the recorded writes in the recorded order, with the recorded state at
-//! every checkpoint.
+//! Searches for a run that makes exactly the recorded writes in the recorded order, with the recorded state
+//! at every checkpoint.
 //!
 //! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the
 //! recording is preferred, and writes whose turn has not come are held back. All else, how far the client is

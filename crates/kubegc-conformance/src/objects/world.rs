@@ -347,8 +347,8 @@ impl<'a> World<'a> {
         let (code, response) = match removes {
             None => perform(&mut self.server, &call.request),
             Some(uid) => {
-                // In the background neither of the collector's finalizers holds the object. That it is gone
-                // already is no failure.
+                // In the background neither of the collector's finalizers keeps the object. That it no longer
+                // exists already is no failure.
                 let options = DeleteOptions {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)
