@@ -541,6 +541,48 @@ mod tests {
     }
 
     #[test]
+    fn the_parser_keeps_some_texts() {
+        for (text, parts) in [
+            ("0", Some((0, 0, true))),
+            ("1.5", Some((15, -1, false))),
+            ("1.501", Some((1501, -3, true))),
+            ("0.501", Some((501, -3, false))),
+            ("-500m", Some((-500, -3, true))),
+            ("1000m", Some((1000, -3, false))),
+            ("1.5m", Some((15, -4, false))),
+            ("1n", Some((1, -9, true))),
+            ("12k", Some((12, 3, true))),
+            ("12e4", Some((12, 4, false))),
+            ("012k", Some((12, 3, true))),
+            ("7Ki", Some((7168, 0, true))),
+            ("8Ki", Some((8192, 0, false))),
+            ("-1Mi", Some((-1_048_576, 0, true))),
+            ("0.5Ki", Some((512, 0, false))),
+            ("12345678901Ki", Some((12_641_975_194_624, 0, true))),
+            ("123456789011Ki", Some((126_419_751_947_264, 0, false))),
+            ("123456789012345678", Some((123_456_789_012_345_678, 0, true))),
+            ("1234567890123456789", Some((1_234_567_890_123_456_789, 0, false))),
+            ("12345678901234567890", None),
+            ("9Ei", None),
+            ("x", None),
+        ] {
+            assert_eq!(Quantity::parsed_parts(text), parts, "{text}");
+        }
+        let amount = Quantity::parse("-1.5Mi").expect("a quantity");
+        assert_eq!(
+            (amount.format(), amount.is_negative(), amount.is_zero()),
+            (QuantityFormat::BinarySi, true, false)
+        );
+        assert_eq!(
+            (amount.negated().to_string(), amount.is_whole()),
+            ("1536Ki".to_owned(), true)
+        );
+        assert!(Quantity::default().is_zero() && !Quantity::default().is_negative());
+        assert!(Quantity::parse("1m").is_some_and(|amount| !amount.is_whole()));
+        assert_eq!(Quantity::decimal_si(2000).to_string(), "2k");
+    }
+
+    #[test]
     fn amounts_are_rounded_and_added() {
         let parse = |text: &str| Quantity::parse(text).expect(text);
         assert_eq!(parse("1.5m").rounded_up(-3), parse("2m"));

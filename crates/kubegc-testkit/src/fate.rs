@@ -30,7 +30,10 @@ pub struct Fate {
     pub dependents: Vec<ObjectRef>,
     /// The time of the collector's next retry, and the number of failures so far.
     pub retry: Option<(Timestamp, u32)>,
-    /// The collector's warnings: see its Event `OwnerRefInvalidNamespace`.
+    /// The warning of a release that kubegc does not know ([`KubernetesVersion::warning`]), and the
+    /// collector's warnings about the object: see its Event `OwnerRefInvalidNamespace`.
+    ///
+    /// [`KubernetesVersion::warning`]: kubegc_core::KubernetesVersion::warning
     pub warnings: Vec<String>,
     /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name
     /// are left out.
@@ -180,7 +183,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         owners: Vec::new(),
         dependents: Vec::new(),
         retry: None,
-        warnings: Vec::new(),
+        warnings: server.version().warning().into_iter().collect(),
         requests: Audit::default(),
         earlier: Vec::new(),
         deleted_once: Vec::new(),
@@ -206,7 +209,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         fate.dependents = known.dependents;
         let warnings = plane.control.warnings().iter();
         let about_it = warnings.filter(|warning| warning.dependent.uid == stored.meta.uid);
-        fate.warnings = about_it.map(|warning| warning.to_string()).collect();
+        fate.warnings.extend(about_it.map(|warning| warning.to_string()));
     }
     fate.requests = requests(server, &state.audit, kind, &stored);
     fate.earlier = earlier(server, kind, &stored);
@@ -596,7 +599,7 @@ impl Fate {
             }
         }
         for warning in &self.warnings {
-            write!(f, "\n  the collector warns: {warning}")?;
+            write!(f, "\n  warning: {warning}")?;
         }
         if let Some((at, failures)) = self.retry {
             write!(f, "\n  the collector retries at {at}, after {failures} failures")?;

@@ -143,7 +143,9 @@ impl Default for Builder {
 
 impl Builder {
     /// The release that the API server and the collector behave as. Default: [`KubernetesVersion::LATEST`].
-    /// [`KubernetesVersion::warning`] returns a text if a release is newer than those that kubegc knows.
+    /// A release that kubegc does not know behaves as the newest known one, and each [`Fate`] has a warning.
+    ///
+    /// [`Fate`]: crate::Fate
     pub const fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = version;
         self

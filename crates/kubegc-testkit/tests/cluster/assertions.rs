@@ -7,6 +7,7 @@ use kube::{
     Api, Resource,
     api::{DeleteParams, PostParams},
 };
+use kubegc_core::KubernetesVersion;
 use kubegc_testkit::{Cluster, Fault, Name, OwnerState, Rule, Standing, http::Verb};
 
 use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
@@ -51,6 +52,17 @@ configmap/b -n default
     +0s client create configmaps default/b -> 201
   it is deleted once someone deletes it: it has no owner"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_warns_of_a_release_that_is_not_known() {
+    let version = KubernetesVersion::new(KubernetesVersion::MINOR_MAX + 1, 0).unwrap();
+    let cluster = Cluster::builder().version(version).build().unwrap();
+    let api = config_maps(&cluster);
+    let a = create(&api, &config_map("a", &[], &[])).await;
+    assert_eq!(cluster.fate(&a).warnings, Vec::from_iter(version.warning()));
+    let warning = format!("\n  warning: {}", version.warning().unwrap());
+    assert!(message(|| cluster.assert_collected(&a)).contains(&warning));
 }
 
 #[tokio::test(start_paused = true)]

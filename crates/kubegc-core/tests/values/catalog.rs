@@ -1,0 +1,296 @@
+//! Kinds of a cluster.
+
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, catalog::Verbs};
+
+fn resource(api_version: &str, kind: &str, resource: &str) -> ApiResource {
+    ApiResource::new(api_version, kind, resource, Scope::Namespaced)
+}
+
+#[test]
+fn a_kind_is_found_by_all_of_its_group_version_and_name() {
+    let mut catalog = Catalog::new();
+    let names = [
+        ("v1", "Pod", "pods"),
+        ("v1", "Secret", "secrets"),
+        ("v2", "Pod", "pods"),
+        ("metrics.k8s.io/v1", "Pod", "pods"),
+    ];
+    let ids = names
+        .map(|(version, kind, plural)| catalog.add(resource(version, kind, plural)).expect("a new kind"));
+    for ((api_version, kind, plural), id) in names.into_iter().zip(ids) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        assert_eq!(catalog.mapping(api_version, kind), Some(id));
+        assert_eq!(catalog.mapping(api_version, &kind.to_lowercase()), Some(id));
+        assert_eq!(catalog.by_resource(group, version, plural), Some(id));
+        assert_eq!(
+            (&*catalog[id].kind, catalog[id].api_version().as_str()),
+            (kind, api_version)
+        );
+    }
+    for (api_version, kind) in [
+        ("v2", "Secret"),
+        ("metrics.k8s.io/v2", "Pod"),
+        ("v1", "pOD"),
+        ("v1", ""),
+        ("v1", "pods"),
+        ("v3", "pod"),
+        ("metrics.k8s.io/v1", "secret"),
+    ] {
+        assert_eq!(catalog.mapping(api_version, kind), None, "{api_version} {kind}");
+    }
+    assert_eq!(catalog.by_resource("", "v2", "secrets"), None);
+    assert_eq!(catalog.by_resource("metrics.k8s.io", "v1", "secrets"), None);
+    assert_eq!(catalog.by_resource("", "v1", "Pod"), None);
+}
+
+#[test]
+fn a_second_kind_or_resource_of_a_name_is_refused() {
+    let mut catalog = Catalog::new();
+    catalog
+        .add(resource("apps/v1", "Deployment", "deployments"))
+        .expect("the first");
+    for (second, text) in [
+        (resource("apps/v1", "Deployment", "others"), "apps/v1/Deployment"),
+        (resource("apps/v1", "Other", "deployments"), "apps/v1/deployments"),
+    ] {
+        let error = catalog.add(second).expect_err("the name is in use").to_string();
+        assert_eq!(
+            error,
+            format!("kind: Invalid value: {text:?}: is in the catalog already")
+        );
+    }
+    assert_eq!((catalog.len(), catalog.positions()), (1, 1));
+}
+
+#[test]
+fn a_removed_kind_keeps_its_position() {
+    let mut catalog = Catalog::new();
+    assert!(catalog.is_empty());
+    let pods = catalog.add(resource("v1", "Pod", "pods")).expect("new");
+    let secrets = catalog.add(resource("v1", "Secret", "secrets")).expect("new");
+    assert!(catalog.remove(pods));
+    assert!(!catalog.remove(pods), "it is removed already");
+    assert_eq!(
+        (
+            catalog.mapping("v1", "Pod"),
+            catalog.by_resource("", "v1", "pods")
+        ),
+        (None, None)
+    );
+    assert_eq!(catalog.mapping("v1", "Secret"), Some(secrets));
+    assert_eq!(
+        (catalog.len(), catalog.positions(), catalog.is_empty()),
+        (1, 2, false)
+    );
+    assert_eq!(&*catalog[pods].kind, "Pod");
+    assert_eq!(catalog.iter().map(|(id, _)| id).collect::<Vec<_>>(), [secrets]);
+    let again = catalog
+        .add(resource("v1", "Pod", "pods"))
+        .expect("the name is free");
+    assert_ne!(again, pods);
+    assert!(catalog.remove(secrets) && catalog.remove(again) && catalog.is_empty());
+    assert!(!Catalog::new().remove(pods), "no such position");
+}
+
+#[test]
+fn following_another_catalog_changes_only_what_differs() {
+    let of = |all: &[ApiResource]| {
+        let mut catalog = Catalog::new();
+        for one in all {
+            catalog.add(one.clone()).expect("different names");
+        }
+        catalog
+    };
+    let [a, b, c] = ["A", "B", "C"].map(|kind| resource("x.dev/v1", kind, &kind.to_lowercase()));
+    let renamed = resource("x.dev/v1", "Bee", "b");
+    let scoped = ApiResource {
+        scope: Scope::Cluster,
+        ..a.clone()
+    };
+    let mut known = of(&[a.clone(), b.clone(), c.clone()]);
+    let id_of_a = known.mapping("x.dev/v1", "A");
+    let now = of(&[renamed.clone(), scoped.clone()]);
+    assert_ne!(known, now);
+    known.follow(&now);
+    assert_eq!(known, now);
+    assert_eq!(known.mapping("x.dev/v1", "A"), id_of_a);
+    assert!(!known[id_of_a.expect("it was added")].is_namespaced());
+    assert_eq!(known.mapping("x.dev/v1", "B"), None);
+    assert!(known.mapping("x.dev/v1", "Bee").is_some());
+    assert_eq!(known.len(), 2);
+    // Equality does not depend on positions, but on every kind and each of its fields.
+    assert_eq!(of(&[a.clone(), b.clone()]), of(&[b.clone(), a.clone()]));
+    assert_ne!(of(&[a.clone(), b.clone()]), of(std::slice::from_ref(&a)));
+    assert_ne!(of(&[a.clone(), b]), of(&[a.clone(), c]));
+    assert_ne!(of(&[a]), of(&[scoped]));
+}
+
+#[test]
+fn an_argument_of_kubectl_names_kinds() {
+    let mut catalog = Catalog::new();
+    let old = ApiResource {
+        preferred: false,
+        ..resource("apps/v1beta1", "Deployment", "deployments")
+    };
+    let new = ApiResource {
+        short_names: vec!["deploy".into()],
+        ..resource("apps/v1", "Deployment", "deployments")
+    };
+    let other = ApiResource {
+        short_names: vec!["widget".into()],
+        ..resource("x.dev/v1", "Gadget", "gadgets")
+    };
+    let widget = resource("y.dev/v1", "Widget", "widgets");
+    let elsewhere = resource("x.dev/v1", "Deployment", "deployments");
+    for one in [
+        old.clone(),
+        new.clone(),
+        other.clone(),
+        widget.clone(),
+        elsewhere.clone(),
+    ] {
+        catalog.add(one).expect("different names");
+    }
+    for (name, found) in [
+        ("deployments", vec![&new, &elsewhere]),
+        ("DEPLOYMENT", vec![&new, &elsewhere]),
+        ("deployment.apps", vec![&new]),
+        ("deployment.v1beta1.apps", vec![&old]),
+        ("deployment.v1.apps", vec![&new]),
+        ("deployment.v1.x.dev", vec![&elsewhere]),
+        ("deployment.v2.apps", vec![]),
+        ("deployment.v1apps", vec![]),
+        ("deploy", vec![&new]),
+        ("DEPLOY.apps", vec![&new]),
+        ("deploy.x.dev", vec![]),
+        // The short name of a gadget is the kind of another resource.
+        ("widget", vec![&widget]),
+        ("widget.x.dev", vec![&other]),
+        ("apps/v1beta1/Deployment", vec![&old]),
+        ("apps/v1/Deployment", vec![&new]),
+        ("apps/v1/deployment", vec![]),
+        ("apps/v1/Gadget", vec![]),
+        ("x.dev/v2/Gadget", vec![]),
+        ("", vec![]),
+    ] {
+        let ids = catalog.named(name);
+        let resources: Vec<&ApiResource> = ids.iter().map(|&id| &catalog[id]).collect();
+        assert_eq!(resources, found, "{name}");
+    }
+}
+
+#[test]
+fn names_of_a_resource_have_the_group_unless_it_is_the_core_group() {
+    let pods = resource("v1", "Pod", "pods");
+    let sets = resource("apps/v1", "ReplicaSet", "replicasets").custom();
+    assert_eq!(
+        (pods.qualified_resource(), pods.qualified_kind()),
+        ("pods".into(), "Pod".into())
+    );
+    assert_eq!(sets.qualified_resource(), "replicasets.apps");
+    assert_eq!(sets.qualified_kind(), "ReplicaSet.apps");
+    assert_eq!(
+        (pods.to_string(), sets.to_string()),
+        ("v1/pods".into(), "apps/v1/replicasets".into())
+    );
+    assert_eq!((pods.custom, sets.custom), (false, true));
+    assert!(pods.is_namespaced());
+    assert!(
+        !ApiResource {
+            scope: Scope::Cluster,
+            ..pods
+        }
+        .is_namespaced()
+    );
+}
+
+#[test]
+fn a_collector_monitors_what_it_can_list_watch_and_delete() {
+    let all = Verbs::ALL;
+    for (verbs, collectable) in [
+        (all, true),
+        (
+            Verbs {
+                delete_collection: false,
+                ..all
+            },
+            true,
+        ),
+        (Verbs { delete: false, ..all }, false),
+        (Verbs { list: false, ..all }, false),
+        (Verbs { watch: false, ..all }, false),
+    ] {
+        assert_eq!(verbs.collectable(), collectable, "{verbs:?}");
+    }
+}
+
+#[test]
+fn short_names_and_categories_of_built_in_kinds() {
+    let catalog = Catalog::builtin(KubernetesVersion::LATEST);
+    for (short, resource) in [
+        ("csr", "certificatesigningrequests"),
+        ("cs", "componentstatuses"),
+        ("cm", "configmaps"),
+        ("cj", "cronjobs"),
+        ("crd", "customresourcedefinitions"),
+        ("crds", "customresourcedefinitions"),
+        ("ds", "daemonsets"),
+        ("deploy", "deployments"),
+        ("ep", "endpoints"),
+        ("ev", "events"),
+        ("hpa", "horizontalpodautoscalers"),
+        ("ing", "ingresses"),
+        ("ip", "ipaddresses"),
+        ("limits", "limitranges"),
+        ("ns", "namespaces"),
+        ("netpol", "networkpolicies"),
+        ("no", "nodes"),
+        ("pvc", "persistentvolumeclaims"),
+        ("pv", "persistentvolumes"),
+        ("pdb", "poddisruptionbudgets"),
+        ("po", "pods"),
+        ("pc", "priorityclasses"),
+        ("rs", "replicasets"),
+        ("rc", "replicationcontrollers"),
+        ("quota", "resourcequotas"),
+        ("sa", "serviceaccounts"),
+        ("svc", "services"),
+        ("sts", "statefulsets"),
+        ("sc", "storageclasses"),
+        ("vac", "volumeattributesclasses"),
+    ] {
+        let ids = catalog.named(short);
+        assert!(!ids.is_empty(), "{short}");
+        assert!(
+            ids.iter().all(|&id| *catalog[id].resource == *resource),
+            "{short}"
+        );
+    }
+    let in_category = |category: &str| {
+        let mut names: Vec<&str> = catalog
+            .iter()
+            .filter(|(_, resource)| resource.categories.iter().any(|one| **one == *category))
+            .map(|(_, resource)| &*resource.resource)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    assert_eq!(
+        in_category("all"),
+        [
+            "cronjobs",
+            "daemonsets",
+            "deployments",
+            "horizontalpodautoscalers",
+            "jobs",
+            "pods",
+            "replicasets",
+            "replicationcontrollers",
+            "services",
+            "statefulsets",
+        ]
+    );
+    assert!(in_category("api-extensions").contains(&"validatingwebhookconfigurations"));
+    assert!(in_category("workloads").is_empty());
+}

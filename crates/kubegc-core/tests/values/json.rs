@@ -1,0 +1,226 @@
+//! Fields that may have wrong types.
+
+use std::borrow::Cow;
+
+use kubegc_core::{
+    ObjectMeta, OwnerReference, Timestamp, Uid,
+    json::{AnyMap, JsonType, Labels, MetaFields, Soft, Text, WrongType},
+};
+use serde::{
+    Deserialize, Serialize,
+    de::{
+        IntoDeserializer,
+        value::{Error, I64Deserializer, StringDeserializer, U64Deserializer},
+    },
+};
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> T {
+    serde_json::from_str(text).expect("valid JSON")
+}
+
+#[test]
+fn a_value_has_the_type_or_names_its_own() {
+    use JsonType::{Boolean, List, Map, Null, Number, String};
+    for (text, found, number) in [
+        ("7", Number, Some(7)),
+        ("-7", Number, Some(-7)),
+        ("0", Number, Some(0)),
+        ("9223372036854775807", Number, Some(i64::MAX)),
+        ("9223372036854775808", Number, None),
+        ("99999999999999999999999", Number, None),
+        ("1.0", Number, None),
+        ("\"7\"", String, None),
+        ("\"\\u0037\"", String, None),
+        ("[7, {\"a\": []}]", List, None),
+        ("{\"a\": 7}", Map, None),
+        ("false", Boolean, None),
+    ] {
+        let expected = number.map_or(Soft::Wrong(found), Soft::Is);
+        assert_eq!(read::<Soft<i64>>(text), expected, "{text}");
+        if found != Boolean {
+            assert_eq!(read::<Soft<bool>>(text), Soft::Wrong(found), "{text}");
+        }
+        if found != String {
+            assert_eq!(read::<Soft<Text<'_>>>(text), Soft::Wrong(found), "{text}");
+        }
+        let map = if found == Map {
+            Soft::Is(AnyMap {})
+        } else {
+            Soft::Wrong(found)
+        };
+        assert_eq!(read::<Soft<AnyMap>>(text), map, "{text}");
+        if found != List {
+            assert_eq!(read::<Soft<Vec<Soft<i64>>>>(text), Soft::Wrong(found), "{text}");
+        }
+    }
+    assert_eq!(read::<Soft<i64>>("null"), Soft::Absent);
+    assert_eq!(
+        (read::<Soft<bool>>("true"), read::<Soft<bool>>("false")),
+        (Soft::Is(true), Soft::Is(false))
+    );
+    let list = vec![Soft::Is(1), Soft::Absent, Soft::Wrong(String)];
+    assert_eq!(read::<Soft<Vec<Soft<i64>>>>("[1, null, \"a\"]"), Soft::Is(list));
+    let names = [Null, Boolean, Number, String, List, Map].map(JsonType::name);
+    assert_eq!(
+        names,
+        ["null", "a boolean", "a number", "a string", "a list", "a map"]
+    );
+}
+
+#[test]
+fn values_come_from_other_formats_too() {
+    let number: Soft<i64> = Deserialize::deserialize(U64Deserializer::<Error>::new(7)).expect("a number");
+    assert_eq!(number, Soft::Is(7));
+    let large: Soft<i64> = Deserialize::deserialize(U64Deserializer::<Error>::new(u64::MAX)).expect("read");
+    assert_eq!(large, Soft::Wrong(JsonType::Number));
+    let negative: Soft<i64> = Deserialize::deserialize(I64Deserializer::<Error>::new(-7)).expect("a number");
+    assert_eq!(negative, Soft::Is(-7));
+    let owned: StringDeserializer<Error> = "a".to_owned().into_deserializer();
+    let text: Soft<Text<'_>> = Deserialize::deserialize(owned).expect("a text");
+    assert_eq!(text.as_str(), "a");
+    let option = serde_json::from_str::<Option<Soft<i64>>>("7").expect("valid JSON");
+    assert_eq!(option, Some(Soft::Is(7)));
+}
+
+#[test]
+fn texts_are_borrowed_unless_they_have_escapes() {
+    let Text(plain) = read::<Text<'_>>("\"web\"");
+    assert!(matches!(plain, Cow::Borrowed("web")));
+    let Text(escaped) = read::<Text<'_>>("\"w\\u0065b\"");
+    assert!(matches!(escaped, Cow::Owned(ref text) if text == "web"));
+    assert!(serde_json::from_str::<Text<'_>>("7").is_err());
+    let soft = read::<Soft<Text<'_>>>("\"web\"");
+    assert_eq!(soft.as_str(), "web");
+    assert_eq!(soft.map(|text| text.0.len()), Soft::Is(3));
+    let wrong = read::<Soft<Text<'_>>>("7");
+    assert_eq!(
+        (wrong.as_str(), wrong.is_absent(), wrong.get()),
+        ("", false, None)
+    );
+    assert!(Soft::<Text<'_>>::Absent.is_absent());
+}
+
+#[test]
+fn labels_have_their_order_and_no_key_twice() {
+    let Soft::Is(labels) = read::<Soft<Labels<'_>>>(r#"{"b": "1", "a": null, "c": 3}"#) else {
+        panic!("a map");
+    };
+    let keys: Vec<&str> = labels.0.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["b", "a", "c"]);
+    assert_eq!(labels.0[2].1, Soft::Wrong(JsonType::Number));
+    assert_eq!(written(&labels), r#"{"b":"1","a":null,"c":0.5}"#);
+    for count in [2, 15, 16, 17, 18, 40] {
+        let keys = |last: usize| {
+            let keys = (0..count - 1).chain([last]).map(|key| format!(r#""{key}":"v""#));
+            format!("{{{}}}", keys.collect::<Vec<_>>().join(","))
+        };
+        assert!(
+            serde_json::from_str::<Soft<Labels<'_>>>(&keys(count)).is_ok(),
+            "{count}"
+        );
+        for same in [0, (count - 2) / 2, count - 2] {
+            assert!(
+                serde_json::from_str::<Soft<Labels<'_>>>(&keys(same)).is_err(),
+                "{count}, {same}"
+            );
+        }
+    }
+}
+
+fn written(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("it can be written")
+}
+
+#[test]
+fn a_wrong_value_is_written_as_one() {
+    use JsonType::{Boolean, List, Map, Null, Number, String};
+    let texts = [Null, Boolean, Number, String, List, Map].map(|found| written(&Soft::<i64>::Wrong(found)));
+    assert_eq!(texts, ["null", "false", "0.5", "\"?\"", "[]", "{}"]);
+    assert_eq!(
+        (written(&Soft::Is(7)), written(&Soft::<i64>::Absent)),
+        ("7".into(), "null".into())
+    );
+    assert_eq!(written(&Text("a".into())), "\"a\"");
+}
+
+#[test]
+fn all_fields_of_metadata_are_read() {
+    let fields: MetaFields<'_, AnyMapOrNone> = read(
+        r#"{"namespace": "shop", "name": "web", "uid": "u1", "resourceVersion": "7", "generation": 2,
+            "creationTimestamp": "1970-01-01T00:00:01Z", "deletionTimestamp": "1970-01-01T00:00:02Z",
+            "deletionGracePeriodSeconds": 30, "finalizers": ["a", "b"], "labels": {"k": "v", "none": null},
+            "annotations": {"x": "y"}, "managedFields": [1],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "o",
+                "controller": true, "blockOwnerDeletion": false}]}"#,
+    );
+    assert!(fields.wrong().is_empty());
+    assert!(fields.annotations.0);
+    let mut shared = Vec::new();
+    let meta = fields.to_meta(|text| {
+        shared.push(text.to_owned());
+        text.into()
+    });
+    let mut expected = ObjectMeta::new("shop", "web", "u1");
+    expected.resource_version = "7".into();
+    expected.generation = 2;
+    expected.creation_timestamp = Some(Timestamp::from_secs(1));
+    expected.deletion_timestamp = Some(Timestamp::from_secs(2));
+    expected.deletion_grace_period_seconds = Some(30);
+    expected.finalizers = vec!["a".into(), "b".into()];
+    expected.labels = [("k", "v"), ("none", "")]
+        .map(|(key, value)| (key.into(), value.into()))
+        .into();
+    expected.owner_references.push(OwnerReference {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        name: "p".into(),
+        uid: Uid::new("o"),
+        controller: Some(true),
+        block_owner_deletion: Some(false),
+    });
+    assert_eq!(meta, Ok(expected));
+    shared.sort_unstable();
+    assert_eq!(shared, ["Pod", "a", "b", "k", "none", "shop", "v1"]);
+    let empty = read::<MetaFields<'_>>("{}").to_meta(|text| text.into());
+    assert_eq!(empty, Ok(ObjectMeta::new("", "", "")));
+    let soon = read::<MetaFields<'_>>(r#"{"creationTimestamp": "soon"}"#).to_meta(|text| text.into());
+    assert_eq!(soon.expect_err("no date").field(), "metadata.creationTimestamp");
+}
+
+/// Whether there were annotations.
+#[derive(Default)]
+struct AnyMapOrNone(bool);
+
+impl<'de> Deserialize<'de> for AnyMapOrNone {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Soft::<AnyMap>::deserialize(deserializer).map(|map| Self(map.get().is_some()))
+    }
+}
+
+#[test]
+fn a_wrong_type_has_a_field_and_a_problem() {
+    let wrong = WrongType::of(&Soft::<bool>::Wrong(JsonType::List), "spec.a").expect("it is wrong");
+    assert_eq!(wrong.problem(), "expected true or false, found a list");
+    assert_eq!(wrong.to_string(), "spec.a: expected true or false, found a list");
+    assert_eq!(WrongType::of(&Soft::<bool>::Absent, "spec.a"), None);
+    assert_eq!(WrongType::of(&Soft::Is(true), "spec.a"), None);
+    let fields: MetaFields<'_> = read(
+        r#"{"namespace": 1, "resourceVersion": 1, "creationTimestamp": 1, "deletionGracePeriodSeconds": "1",
+            "ownerReferences": [{"apiVersion": 1, "kind": 1, "name": 1, "blockOwnerDeletion": 1}], "labels": 1}"#,
+    );
+    let paths: Vec<String> = fields.wrong().into_iter().map(|wrong| wrong.field).collect();
+    assert_eq!(
+        paths,
+        [
+            "metadata.namespace",
+            "metadata.resourceVersion",
+            "metadata.creationTimestamp",
+            "metadata.deletionGracePeriodSeconds",
+            "metadata.ownerReferences[0].apiVersion",
+            "metadata.ownerReferences[0].kind",
+            "metadata.ownerReferences[0].name",
+            "metadata.ownerReferences[0].blockOwnerDeletion",
+            "metadata.labels",
+        ]
+    );
+}

@@ -1,0 +1,9 @@
+//! The values of kubegc-core through its public interface.
+
+mod catalog;
+#[cfg(feature = "serde")]
+mod json;
+mod names;
+mod plans;
+mod records;
+mod requests;
