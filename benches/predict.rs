@@ -21,7 +21,7 @@ fn questions(criterion: &mut Criterion) {
         let arrays = Arrays::of(&cluster);
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(BenchmarkId::new("closure", size), |bencher| {
-            bencher.iter(|| assert_eq!(cluster.closure_of(&arrays.roots).gone.len(), size));
+            bencher.iter(|| assert_eq!(cluster.closure_of(&arrays.roots).removed.len(), size));
         });
         group.bench_function(BenchmarkId::new("breadth_first_search", size), |bencher| {
             bencher.iter(|| assert_eq!(arrays.search(), size));

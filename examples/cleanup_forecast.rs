@@ -26,7 +26,7 @@ use kubegc_examples::{
 /// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by
 /// instant.
 ///
-/// Without --dump it asks about the bundled example cluster, an online shop.
+/// Without --dump it reads the bundled example cluster, an online shop.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 forecast; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something is terminating or undetermined."
@@ -59,7 +59,7 @@ struct Arguments {
     /// A node of the dump that no longer exists in the cloud.
     #[arg(long, value_name = "NAME")]
     gone_node: Vec<String>,
-    /// Name every object, and tell of every instant.
+    /// Name every object and every time.
     #[arg(long)]
     all: bool,
     /// How to write the forecast.
@@ -152,7 +152,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Ends with wrong usage where the cloud provider is asked about a node that does not exist. Where the dump
+/// Ends with wrong usage if an option names a node that does not exist. Where the dump
 /// may lack nodes, the forecast says so.
 fn refuse_unknown_nodes(cluster: &Cluster, forecast: &Forecast) {
     let nodes = cluster.snapshot().completeness.of("", "Node");

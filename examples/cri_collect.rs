@@ -1,5 +1,5 @@
 //! Collects on this machine's container runtime as the kubelet would: dead containers, sandboxes, logs, then
-//! images. It asks first.
+//! images, after a confirmation.
 //!
 //! ```sh
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_collect -- --pods manifests:/etc/kubernetes/manifests --node-name edge-7 --records images.json
@@ -106,7 +106,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let error = images.error().filter(|_| !kept_back);
     let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
     let performed: Vec<Performed> = containers.performed.into_iter().chain(images.performed).collect();
-    performed.iter().for_each(tell);
+    performed.iter().for_each(print);
     errors.iter().for_each(|error| eprintln!("error: {error}"));
     Ok(errors.is_empty() && !performed.iter().any(failed))
 }
@@ -142,7 +142,7 @@ fn is_left(performed: &Performed) -> bool {
     matches!(&performed.outcome, Outcome::NotStopped(error) | Outcome::NotRemoved(error) if *error == refusal)
 }
 
-/// Whether something is there that should be gone.
+/// Whether some garbage remains.
 fn failed(performed: &Performed) -> bool {
     match &performed.outcome {
         Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {
@@ -152,13 +152,13 @@ fn failed(performed: &Performed) -> bool {
     }
 }
 
-fn tell(performed: &Performed) {
+fn print(performed: &Performed) {
     let action = in_words(&performed.action);
     match &performed.outcome {
         _ if is_left(performed) => println!("left for the next time: {action}"),
         Outcome::Done => println!("removed {action}"),
         Outcome::NotStopped(RuntimeError::NotFound) | Outcome::NotRemoved(RuntimeError::NotFound) => {
-            println!("gone already: {action}");
+            println!("no longer exists: {action}");
         }
         Outcome::NotStopped(error) => println!("could not stop {action}: {error}"),
         Outcome::NotRemoved(error) => println!("could not remove {action}: {error}"),
@@ -182,9 +182,9 @@ async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
     let mut written = Ok(());
     driver
         .run(stop, |report| match report {
-            Report::Containers(done) => done.performed.iter().for_each(tell),
+            Report::Containers(done) => done.performed.iter().for_each(print),
             Report::Images(done) => {
-                done.performed.iter().for_each(tell);
+                done.performed.iter().for_each(print);
                 written = node.memory.write(&done.plan.summary.records);
                 if let Err(error) = &written {
                     eprintln!("error: {error}");

@@ -4,7 +4,7 @@
 //! sudo -E cargo run --release -p kubegc-examples --features cri --example cri_dry_run -- --pods ready-sandboxes --change imageGCHighThresholdPercent=60
 //! ```
 //!
-//! Lists what containerd, CRI-O or another runtime has, and forecasts. It asks, and touches nothing.
+//! Lists what containerd, CRI-O or another runtime has, and forecasts. It only reads.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::{error::Error, process::ExitCode};

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Restarts the collector and shows it the two lists in this order. Tells what is left in the end, and the
+/// Restarts the collector and delivers the two lists in this order. Returns the remaining objects, and the
 /// warnings.
 fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Error>> {
     let version = version.parse()?;

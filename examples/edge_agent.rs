@@ -129,15 +129,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for minute in 0..60 {
         match minute {
             12 => {
-                tell(now(), "detector:2 replaces detector:1");
+                log(now(), "detector:2 replaces detector:1");
                 pods.run(&device, "detector", 2, 2_600)?;
             }
             31..=33 => {
-                tell(now(), "camera crashes and is started again");
+                log(now(), "camera crashes and is started again");
                 pods.crash(&device, "camera")?;
             }
             44 => {
-                tell(
+                log(
                     now(),
                     "uplink:2 replaces uplink:1, of which the runtime no longer knows whether it runs",
                 );
@@ -161,7 +161,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .iter()
         .map(|image| image.name().to_owned())
         .collect();
-    tell(
+    log(
         now(),
         &format!(
             "images left: {}; harm done: {}",
@@ -172,7 +172,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn tell(now: Timestamp, what: &str) {
+fn log(now: Timestamp, what: &str) {
     println!("{}  {what}", &now.to_string()[11..19]);
 }
 
@@ -183,7 +183,7 @@ fn report(now: Timestamp, done: &Report) {
         Report::Images(done) => (&done.performed, done.error()),
         Report::Event(event) | Report::OfContainer { event, .. } => {
             let kind = event.kind.as_str();
-            return tell(
+            return log(
                 now,
                 &format!("  {kind} event {}: {}", event.reason, event.message),
             );
@@ -193,12 +193,12 @@ fn report(now: Timestamp, done: &Report) {
     for Performed { action, outcome } in performed {
         let action = in_words(action);
         match outcome {
-            Outcome::Done => tell(now, &format!("  removed {action}")),
-            Outcome::NotRemoved(error) => tell(now, &format!("  could not remove {action}: {error}")),
-            other => tell(now, &format!("  {other:?}: {action}")),
+            Outcome::Done => log(now, &format!("  removed {action}")),
+            Outcome::NotRemoved(error) => log(now, &format!("  could not remove {action}: {error}")),
+            other => log(now, &format!("  {other:?}: {action}")),
         }
     }
     if let Some(error) = error {
-        tell(now, &format!("  the pass failed: {error}"));
+        log(now, &format!("  the pass failed: {error}"));
     }
 }

@@ -23,7 +23,7 @@ use kubegc::core::{
 use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;
 
-/// Pages by name, and what happened to them. They have no finalizers, so what is deleted is gone at once.
+/// Pages by name, and what happened to them. They have no finalizers, so a deleted page is removed at once.
 #[derive(Default)]
 struct Pages {
     by_name: BTreeMap<String, ObjectMeta>,

@@ -72,7 +72,7 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// Runs the driver, whose guard is asked before each write.
+/// Runs the driver, which calls the guard before each write.
 async fn drive(store: &SharedApiServer, now: Timestamp) {
     let (is_protected, mut left) = (protected_by_label(LABEL), DELETIONS_MAX);
     let guard = move |cache: &Cache, request: &Request| {

@@ -1,6 +1,6 @@
-//! Runs the collector beside an API server that has none: envtest, a bare kube-apiserver, kcp.
+//! Runs the collector for an API server that has none: envtest, a bare kube-apiserver, kcp.
 //!
-//! An API server that does not answer yet is waited for. In a real cluster the controller manager collects
+//! It waits for an API server that does not respond yet. In a real cluster the controller manager collects
 //! already; two collectors do no harm, but no good either. For what would be collected, without collecting
 //! it, there is `--dry-run`.
 //!

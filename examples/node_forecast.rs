@@ -20,10 +20,10 @@ use kubegc::{
 };
 use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out};
 
-/// Says what a node's collector removes next, from what its tools print of it.
+/// Predicts what a node's collector removes next, from the output of its tools.
 ///
-/// Without a path it asks about the bundled node. What is not declared whole is unknown, and nothing goes on
-/// account of it.
+/// Without a path it reads the bundled node. A listing that is not declared whole is
+/// unknown and causes no removal.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 forecast; 1 the documents, the settings or the question cannot be read; 2 wrong usage."

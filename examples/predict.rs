@@ -25,7 +25,7 @@ use kubegc_examples::{
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
 ///
-/// Without --dump it asks about the bundled example cluster, an online shop.
+/// Without --dump it reads the bundled example cluster, an online shop.
 #[derive(Clone, Parser)]
 #[command(
     after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something stays terminating or is undetermined, or fates differ."

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p kubegc-examples --example vanishing_images`
 //!
-//! Images are pulled ahead of a rollout on a full disk, `imageMinimumGCAge` spares them for 20 minutes, and
+//! Images are pulled ahead of a rollout on a full disk, `imageMinimumGCAge` keeps them for 20 minutes, and
 //! the kubelet restarts. Up to 1.28 its first look at images records no time of first detection, so the next
 //! pass removes them (kubernetes #119642); from 1.29 on it records the present, and they stay. Prints
 //! `expected/vanishing_images.txt`.

@@ -76,7 +76,7 @@ impl CleanupFixture {
                 &lease,
                 "",
             );
-            // The last one is gone.
+            // The last one no longer exists.
             if node < NODES {
                 let rest = r#","spec":{"providerID":"cloud://1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}"#;
                 out.item(("v1", "Node"), "", &format!("node-{node}"), 900, "", rest);

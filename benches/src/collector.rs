@@ -32,7 +32,7 @@ pub fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Col
         match collector.poll_output() {
             Output::Discover => {
                 let catalog = catalog.take().expect("requested once");
-                tell(
+                handle(
                     &mut collector,
                     Input::Catalog {
                         catalog,
@@ -55,10 +55,10 @@ pub fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Col
 
 /// Passes a watch event to a collector.
 pub fn watch(collector: &mut Collector, monitor: MonitorId, event: WatchEvent) {
-    tell(collector, Input::Watch { monitor, event });
+    handle(collector, Input::Watch { monitor, event });
 }
 
-fn tell(collector: &mut Collector, input: Input) {
+fn handle(collector: &mut Collector, input: Input) {
     collector
         .handle(Timestamp::EPOCH, input)
         .expect("inputs in their order");
@@ -79,15 +79,15 @@ pub fn collect(collector: &mut Collector, monitor: MonitorId, dependents: &[Arc<
             (Operation::Get, None) => Response::NotFound,
             _ => Response::Applied(None),
         };
-        let gone = matches!(call.request.operation, Operation::Delete { .. });
-        tell(
+        let is_delete = matches!(call.request.operation, Operation::Delete { .. });
+        handle(
             collector,
             Input::Response {
                 call: call.id,
                 response,
             },
         );
-        if let Some(meta) = found.filter(|_| gone) {
+        if let Some(meta) = found.filter(|_| is_delete) {
             deleted += 1;
             watch(collector, monitor, WatchEvent::Delete(Arc::clone(meta)));
         }

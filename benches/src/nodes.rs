@@ -33,8 +33,12 @@ pub fn containers(count: usize) -> Inventory {
     let mut containers = Vec::with_capacity(count);
     for pod in 0..count.div_ceil(10) {
         let uid = random.uid();
-        let gone = pod % 10 == 9;
-        let state = if gone { PodState::GONE } else { PodState::LIVING };
+        let is_deleted = pod % 10 == 9;
+        let state = if is_deleted {
+            PodState::GONE
+        } else {
+            PodState::LIVING
+        };
         pods.known.insert(uid.clone(), state);
         for at in 0..10_u64.min((count - pod * 10) as u64) {
             let identity = PodIdentity {

@@ -52,7 +52,7 @@ pub struct DumpArguments {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AssumptionArguments {
-    /// Assume that pods which are being deleted never terminate, as on a node that is gone.
+    /// Assume that pods which are being deleted never terminate, as on a node that no longer exists.
     #[arg(long)]
     pub pods_never_end: bool,
     /// Assume that this finalizer is removed from objects which are being deleted.

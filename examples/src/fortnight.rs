@@ -121,7 +121,7 @@ pub struct Fortnight {
 }
 
 impl Fortnight {
-    /// The node as it is before anything runs: a system that fills a part of the disk and goes on growing.
+    /// The node as it is before anything runs: a system that fills a part of the disk and continues to grow.
     #[must_use]
     pub fn new(clock: SimClock) -> Self {
         let settings = NodeSettings {

@@ -43,7 +43,7 @@ pub struct Plot {
 
 /// For the first of two lines.
 pub const BLUE: &str = "#1f6fb4";
-/// For the second. Everybody can tell it from the blue.
+/// For the second. It differs from the blue for colour-blind readers, too.
 pub const ORANGE: &str = "#d9660a";
 /// For what should not be reached.
 pub const RED: &str = "#a4161a";

@@ -70,7 +70,7 @@ impl Run {
                     Vec::new()
                 };
                 let catalog = Arc::new(catalog(mask));
-                self.tell(Input::Catalog { catalog, failed });
+                self.handle(Input::Catalog { catalog, failed });
             }
             1..=6 => self.watch(choices),
             7 | 8 => self.drain(),
@@ -86,7 +86,7 @@ impl Run {
                     Duration::from_millis(1 << (seconds % 24))
                 };
                 self.now = self.now.saturating_add(passed);
-                self.tell(Input::Tick);
+                self.handle(Input::Tick);
             }
             14 => self.misuse(choices),
             _ => self.compare_with_clone(),
@@ -94,7 +94,7 @@ impl Run {
         assert_eq!(self.collector.calls_in_flight(), self.calls.len());
     }
 
-    fn tell(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) {
         let reported = self.collector.handle(self.now, input);
         assert_eq!(reported, Ok(()), "an input that can be meant");
     }
@@ -115,7 +115,7 @@ impl Run {
             3 => WatchEvent::Delete(Arc::new(choices.meta(namespaced))),
             _ => WatchEvent::Apply(Arc::new(choices.meta(namespaced))),
         };
-        self.tell(Input::Watch { monitor, event });
+        self.handle(Input::Watch { monitor, event });
     }
 
     fn response(&mut self, choices: &mut Choices<'_>) {
@@ -125,7 +125,7 @@ impl Run {
         let (call, request) = self.calls.swap_remove(choices.below(self.calls.len()));
         let mut meta = || {
             let mut meta = choices.meta(!request.target.namespace.is_empty());
-            // Mostly the object that was asked for.
+            // Mostly the requested object.
             if meta.resource_version.as_str() != "0" {
                 meta.uid = request.target.uid.clone();
                 meta.name = request.target.name.clone();
@@ -149,7 +149,7 @@ impl Run {
             _ if request.operation.is_write() => Response::Applied(Some(found)),
             _ => Response::Found(found),
         };
-        self.tell(Input::Response { call, response });
+        self.handle(Input::Response { call, response });
     }
 
     /// Polls until there is nothing to do: after a bounded number of outputs, and then for good.
@@ -252,7 +252,7 @@ impl Run {
             }
             _ if self.now > Timestamp::EPOCH => {
                 // The collector need not have seen this time yet.
-                self.tell(Input::Tick);
+                self.handle(Input::Tick);
                 let fingerprint = self.collector.fingerprint();
                 let reported = self.collector.handle(Timestamp::EPOCH, Input::Tick);
                 assert!(matches!(reported, Err(Misuse::TimeWentBack { .. })), "{reported:?}");

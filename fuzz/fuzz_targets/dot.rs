@@ -45,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
     for filter in [
         DotFilter::All,
         DotFilter::Connected(some),
-        DotFilter::Connected(vec![Uid::new("nobody")]),
+        DotFilter::Connected(vec![Uid::new("unknown")]),
     ] {
         draw(&graph, &semantics, &filter, is_plain);
     }

@@ -1,4 +1,5 @@
-//! Plans over any node, sensible or not, and checks the promises: nothing protected goes, passes do what plans say, performing a plan leaves nothing to do.
+//! Plans over any node, sensible or not, and checks the promises: no protected object is removed, passes
+//! perform the plans, performing a plan leaves nothing to do.
 #![no_main]
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -131,18 +132,18 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&shuffled, now),
         "the order of the listing leaves no trace"
     );
-    let gone: BTreeSet<_> = plan
+    let removed: BTreeSet<_> = plan
         .actions
         .iter()
         .map(|action| Arc::clone(&action.container().id))
         .collect();
-    assert_eq!(gone.len(), plan.actions.len(), "nothing goes twice");
+    assert_eq!(removed.len(), plan.actions.len(), "no object is removed twice");
     let mut left = inventory.clone();
     if let Ok(containers) = &mut left.containers {
         for container in containers.iter() {
-            assert!(container.state != ContainerState::Running || !gone.contains(&container.id));
+            assert!(container.state != ContainerState::Running || !removed.contains(&container.id));
         }
-        containers.retain(|container| !gone.contains(&container.id));
+        containers.retain(|container| !removed.contains(&container.id));
     }
     assert!(
         policy.plan(&left, now).actions.is_empty(),

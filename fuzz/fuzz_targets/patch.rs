@@ -1,4 +1,5 @@
-//! Patches objects of a simulated API server with any bytes, and with what the collector's builders make of any references.
+//! Patches objects of a simulated API server with any bytes, and with what the collector's builders make of
+//! any references.
 #![no_main]
 
 use std::sync::Arc;
@@ -66,7 +67,7 @@ fn any_bytes(choices: &mut Choices<'_>) {
         let Some(after) = after else {
             assert!(
                 before.meta.is_deleting(),
-                "only what is being deleted goes by a patch"
+                "a patch removes only terminating objects"
             );
             continue;
         };

@@ -1,4 +1,4 @@
-//! Tells what kind of case a line is: by the file's name where it is one of the known names, by the content
+//! Finds the kind of case of a line: by the file's name if it is one of the known names, by the content
 //! elsewhere and where the content is requests to an API server.
 
 /// The kinds of recorded cases.

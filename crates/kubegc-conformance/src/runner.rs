@@ -115,7 +115,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     let mut cases = thread::scope(|scope| {
         let other = scope.spawn(work);
         let mut cases = work()?;
-        // Panics of cases are caught; a panic elsewhere is a bug and goes on.
+        // Panics of cases are caught; a panic elsewhere is a bug and is passed on.
         cases.extend(
             other
                 .join()
@@ -282,7 +282,7 @@ impl Source {
             Some(Kind::Requests) => api::replay(line),
             Some(Kind::Forecast) => predict::replay(line, is_detailed),
             None => Err(Failure::unreadable(
-                "neither the file's name nor the line tells what kind of case it is",
+                "the kind of the case is unknown from the file's name and from the line",
             ))
             .into(),
         }

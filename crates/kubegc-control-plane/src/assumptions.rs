@@ -60,7 +60,7 @@ pub struct Instance {
 impl Default for Instance {
     /// Nothing is known of the instance.
     fn default() -> Self {
-        let unknown = || Cloud::Failed("not asked".into());
+        let unknown = || Cloud::Failed("not queried".into());
         Self {
             exists: unknown(),
             is_shutdown: unknown(),
@@ -114,7 +114,7 @@ impl fmt::Display for Assumptions {
             let names: Vec<&str> = self.cloud.keys().map(|name| &**name).collect();
             write!(
                 f,
-                "the cloud provider was asked about these nodes: {}; ",
+                "the cloud provider was queried about these nodes: {}; ",
                 names.join(", ")
             )?;
         }

@@ -6,9 +6,8 @@
 //! | all other controllers that delete objects or remove finalizers | `kubegc-controllers`, as they are |
 //! | kubelets | end pods after their grace period |
 //! | the API server's own controllers | delete the custom resources of a terminating CustomResourceDefinition |
-//! | the cloud controller manager, CSI sidecars | [`Assumptions`]; remove the [finalizers] that are theirs |
-//!
-//! | controllers that create workloads, the scheduler, running pods | [`workloads`], where a test wants them |
+//! | the cloud controller manager, CSI sidecars | [`Assumptions`]; remove the [finalizers] that they own |
+//! | controllers that create workloads, the scheduler, running pods | [`workloads`], if a test enables them |
 //!
 //! All actors write to one simulated API server ([`kubegc_sim::ApiServer`]) with one clock. Every write is a
 //! [`Step`] with its actor, response, effects and reason. [`ControlPlane`] works step by step, and other
@@ -31,7 +30,7 @@ pub use assumptions::{Assumptions, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;
 pub use plane::{ControlPlane, Idle, Settings, Turn};
-pub use reconcile::{add_cloud_answers, list_resource};
+pub use reconcile::{add_cloud_responses, list_resource};
 pub use simulation::{QUIET, Simulation};
 pub use trace::{Act, Actor, Change, Outcome, Step, Trace, Why};
 

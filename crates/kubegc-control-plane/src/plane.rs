@@ -233,7 +233,7 @@ impl ControlPlane {
         } else {
             Arc::default()
         };
-        plane.tell(Input::Catalog {
+        plane.handle(Input::Catalog {
             catalog,
             failed: Vec::new(),
         });
@@ -249,7 +249,7 @@ impl ControlPlane {
         self.advance_to(server.now());
         self.observe(server);
         if std::mem::take(&mut self.kinds_changed) && !self.collector.catalog().is_empty() {
-            self.tell(Input::Catalog {
+            self.handle(Input::Catalog {
                 catalog: Arc::new(server.discover()),
                 failed: Vec::new(),
             });
@@ -385,7 +385,7 @@ impl ControlPlane {
     pub fn advance_to(&mut self, now: Timestamp) {
         if now > self.now {
             self.now = now;
-            self.tell(Input::Tick);
+            self.handle(Input::Tick);
         }
     }
 
@@ -458,7 +458,7 @@ impl ControlPlane {
         let call = self.in_flight.pop_front().ok_or(retry_at)?;
         let response = self.perform(server, &call.request);
         self.observe(server);
-        self.tell(Input::Response {
+        self.handle(Input::Response {
             call: call.id,
             response: response.clone(),
         });
@@ -501,7 +501,7 @@ impl ControlPlane {
             WatchEvent::InitApply(list),
             WatchEvent::InitDone,
         ] {
-            self.tell(Input::Watch { monitor, event });
+            self.handle(Input::Watch { monitor, event });
         }
     }
 
@@ -605,11 +605,11 @@ impl ControlPlane {
             EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
             EventType::Deleted => WatchEvent::Delete(meta),
         };
-        self.tell(Input::Watch { monitor, event });
+        self.handle(Input::Watch { monitor, event });
     }
 
     /// Passes an input to the garbage collector.
-    pub fn tell(&mut self, input: Input) {
+    pub fn handle(&mut self, input: Input) {
         // Time never runs backwards here, and only calls of this collector get responses.
         let handled = self.collector.handle(self.now, input);
         debug_assert!(handled.is_ok(), "{handled:?}");

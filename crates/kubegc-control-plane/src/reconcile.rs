@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_controllers::{
-    CloudAnswer, End, Form, Input, Key, Manager, Output, Reason, Request, Response, Step as Sequenced, Task,
+    CloudResponse, End, Form, Input, Key, Manager, Output, Reason, Request, Response, Step as Sequenced, Task,
 };
 use kubegc_core::{
     KindId, ObjectRef, PatchType, StoreError, Timestamp,
@@ -42,7 +42,7 @@ impl ControlPlane {
                 is_complete,
             );
         }
-        add_cloud_answers(&mut self.manager, now, &self.assumptions);
+        add_cloud_responses(&mut self.manager, now, &self.assumptions);
     }
 
     /// Passes a change to the controllers.
@@ -122,9 +122,9 @@ impl ControlPlane {
                 Sequenced::End(end) => return end,
             };
             let before = server.revision();
-            let (answer, code) = self.respond(server, &request);
+            let (latest, code) = self.respond(server, &request);
             let target = request.object().unwrap_or(&object);
-            if matches!(answer, Response::Failed(StoreError::NotFound)) {
+            if matches!(latest, Response::Failed(StoreError::NotFound)) {
                 self.note_not_found(&request, target);
             }
             if let Some(act) = act(&request)
@@ -143,7 +143,7 @@ impl ControlPlane {
                 }
             }
             self.observe(server);
-            response = Some(answer);
+            response = Some(latest);
         }
     }
 
@@ -204,19 +204,19 @@ pub fn list_resource(
 }
 
 /// Passes the assumed responses of the cloud provider to controllers that have listed nodes.
-pub fn add_cloud_answers(manager: &mut Manager, now: Timestamp, assumptions: &Assumptions) {
+pub fn add_cloud_responses(manager: &mut Manager, now: Timestamp, assumptions: &Assumptions) {
     for (name, Instance { exists, is_shutdown }) in &assumptions.cloud {
         let key = Key::cluster(Arc::clone(name));
         let Some(record) = manager.cache().get(Resource::Nodes, &key) else {
             continue;
         };
         let node = record.id(Resource::Nodes);
-        let answer = CloudAnswer {
+        let response = CloudResponse {
             node_uid: node.uid.clone(),
             exists: exists.clone(),
             is_shut_down: is_shutdown.clone(),
         };
-        manager.handle(now, Input::Cloud { node, answer });
+        manager.handle(now, Input::Cloud { node, response });
     }
 }
 

@@ -42,9 +42,9 @@ impl Fixture {
     /// Creates an object and returns its uid.
     fn create(&mut self, api_version: &str, kind: &str, namespace: &str, object: Value) -> String {
         let kind = self.kind(api_version, kind);
-        let answer = self.server.create_json(kind, namespace, object);
-        assert_eq!(answer.code, 201, "{:?}", answer.status());
-        answer.object().unwrap().meta.uid.to_string()
+        let response = self.server.create_json(kind, namespace, object);
+        assert_eq!(response.code, 201, "{:?}", response.status());
+        response.object().unwrap().meta.uid.to_string()
     }
 
     /// Defines a kind and creates its object `a`. Returns owner references to it.
@@ -66,8 +66,8 @@ impl Fixture {
 
     fn delete(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) {
         let kind = self.kind(api_version, kind);
-        let answer = self.server.delete(kind, namespace, name, &Default::default());
-        assert!(answer.is_success(), "{:?}", answer.status());
+        let response = self.server.delete(kind, namespace, name, &Default::default());
+        assert!(response.is_success(), "{:?}", response.status());
     }
 
     fn exists(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> bool {

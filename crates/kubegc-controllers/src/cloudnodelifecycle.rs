@@ -10,7 +10,7 @@
 //! | [L8.5](crate::rules#l8-5) | a node that is shut down in the cloud gets the taint; "not implemented" counts as running |
 //! | [L8.6](crate::rules#l8-6) | taints, workloads and `spec.unschedulable` do not protect a node |
 //!
-//! The cloud provider is asked by [`Decision::cloud_query`]. A taint is written as upstream does it: the node
+//! [`Decision::cloud_query`] queries the cloud provider. A taint is written as upstream does it: the node
 //! is read, patched, and read again after a conflict, up to five times.
 //!
 //! # Upstream
@@ -107,7 +107,7 @@ impl CloudNodeLifecycle {
                 }
             }
         }
-        let Some(answer) = cx.cloud.filter(|answer| answer.node_uid == id.uid) else {
+        let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
             let provider_id = Arc::clone(read(&node.provider_id, id, "spec.providerID")?);
             let query = CloudQuery {
                 node: id.clone(),
@@ -122,13 +122,13 @@ impl CloudNodeLifecycle {
             question: format!("whether {id} {question} in the cloud").into(),
             message: message.into(),
         };
-        match &answer.exists {
+        match &response.exists {
             Cloud::No => return Ok(self.delete(cx, id, record)),
             Cloud::Yes => {}
             Cloud::NotImplemented => return Err(failed("exists", "not implemented")),
             Cloud::Failed(message) => return Err(failed("exists", message)),
         }
-        match &answer.is_shut_down {
+        match &response.is_shut_down {
             Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => Ok(keep(
                 "AlreadyTainted",
                 "it is shut down in the cloud, and has the shutdown taint",

@@ -248,8 +248,8 @@ pub struct Context<'a> {
     /// The deadlines that the last reconcile of this key stored in [`Decision::deadlines`]; empty before the
     /// first.
     pub deadlines: &'a Deadlines,
-    /// The cloud provider's answer about the object of this key; `None` if it was not asked.
-    pub cloud: Option<&'a CloudAnswer>,
+    /// The cloud provider's response about the object of this key; `None` if there was no query.
+    pub cloud: Option<&'a CloudResponse>,
     /// Failures of the key in a row.
     pub failures: u32,
 }
@@ -402,7 +402,7 @@ impl Decision {
     }
 }
 
-/// A question to the cloud provider about a node.
+/// A query to the cloud provider about a node.
 #[expect(clippy::exhaustive_structs, reason = "callers take every field")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudQuery {
@@ -412,11 +412,11 @@ pub struct CloudQuery {
     pub provider_id: Arc<str>,
 }
 
-/// The cloud provider's answer about a node.
+/// The cloud provider's response about a node.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CloudAnswer {
-    /// The uid of the node that the answer is about.
+pub struct CloudResponse {
+    /// The uid of the queried node.
     pub node_uid: kubegc_core::Uid,
     /// Whether there is an instance for the node.
     pub exists: Cloud,
@@ -424,7 +424,7 @@ pub struct CloudAnswer {
     pub is_shut_down: Cloud,
 }
 
-/// An answer of the cloud provider.
+/// The cloud provider's result of one check.
 #[expect(clippy::exhaustive_enums, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cloud {
@@ -432,9 +432,9 @@ pub enum Cloud {
     Yes,
     /// No.
     No,
-    /// The provider does not implement the question; upstream treats it as "no" for the shutdown question.
+    /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
     NotImplemented,
-    /// The question failed, with this message.
+    /// The check failed, with this message.
     Failed(Arc<str>),
 }
 

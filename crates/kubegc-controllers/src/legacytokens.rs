@@ -41,7 +41,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-/// The ConfigMap that says since when uses are tracked.
+/// The ConfigMap with the date since which uses are tracked.
 const TRACKING: [&str; 2] = [
     "kube-system",
     "kube-apiserver-legacy-service-account-token-tracking",

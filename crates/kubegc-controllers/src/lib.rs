@@ -74,7 +74,7 @@ pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
-    Cloud, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Info, MayChange, Subject,
+    Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Subject,
     Timing,
 };
 pub use controllerrevisions::{DaemonSetHistory, StatefulSetHistory};

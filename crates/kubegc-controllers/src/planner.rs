@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, CloudAnswer, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
+    Action, Cache, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
     Request, Response, Sequence, Step, Wire, request::preconditions,
 };
 
@@ -58,12 +58,12 @@ impl<C: Controller> BatchPlanner<C> {
         self
     }
 
-    /// Plans with what earlier syncs stored and what the cloud provider answered, by key.
+    /// Plans with the deadlines of earlier syncs and the responses of the cloud provider, by key.
     pub fn plan_with<'a>(
         &self,
         cache: &Cache,
         now: Timestamp,
-        known: impl Fn(&Key) -> (Option<&'a Deadlines>, Option<&'a CloudAnswer>),
+        known: impl Fn(&Key) -> (Option<&'a Deadlines>, Option<&'a CloudResponse>),
     ) -> Plan<Action, ObjectId, Judgement, ()> {
         let mut keys = Vec::new();
         self.controller.keys(cache, &mut keys);
@@ -198,7 +198,7 @@ fn play(
             Step::Perform { request, reason } => (request, reason),
             Step::End(end) => return ended(object, end, now, plan),
         };
-        let answer = answer(&request, cache, &written);
+        let latest = respond(&request, cache, &written);
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
             let key = Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name));
@@ -240,9 +240,9 @@ fn play(
             if last_write.take().is_some() {
                 reads.clear();
             }
-            reads.extend(read_of(&request, &answer));
+            reads.extend(read_of(&request, &latest));
         }
-        response = Some(answer);
+        response = Some(latest);
     }
 }
 
@@ -301,7 +301,7 @@ fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, Ob
 }
 
 /// The response to a request if only the steps have changed objects since the cache was filled.
-fn answer(request: &Request, cache: &Cache, written: &Written) -> Response {
+fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
     let all = |resource: Resource, namespace: &str| cache.require_in(resource, namespace).is_ok();
     let unlisted = || Response::Failed(StoreError::Unlisted);
     match request {

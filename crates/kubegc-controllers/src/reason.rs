@@ -106,11 +106,11 @@ pub enum Missing {
         /// The error.
         message: Arc<str>,
     },
-    /// A system outside the API server was not asked, or could not answer.
+    /// A system outside the API server was not queried, or could not respond.
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.
         question: Arc<str>,
-        /// The error; empty if nothing was asked.
+        /// The error; empty without a query.
         message: Arc<str>,
     },
 }

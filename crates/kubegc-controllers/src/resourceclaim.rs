@@ -20,7 +20,7 @@
 //! - before 1.36: an entry for something else than a pod is an error, and nothing is done about the
 //!   claim.
 //! - before about 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
-//! - before about 1.30: the finalizer is left to the driver, which is asked to deallocate.
+//! - before about 1.30: the controller requests deallocation from the driver, which removes the finalizer.
 //! - before about 1.28: entries of finished pods stay, and generated claims are left to the garbage
 //!   collector.
 //!

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_is_off_by_default_runs_where_it_is_named() {
+    fn a_controller_that_is_off_by_default_runs_if_it_is_named() {
         let name = "podgroup-protection-controller";
         assert!(!names(&["*"]).contains(&name));
         assert!(names(&["*", name]).contains(&name));

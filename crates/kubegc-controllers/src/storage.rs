@@ -28,7 +28,7 @@ pub fn is_in_tree(provisioner: &str) -> bool {
     provisioner.starts_with("kubernetes.io/")
 }
 
-/// Pods by the claims that their volumes stand for, claims of ephemeral volumes included.
+/// Pods by the claims of their volumes, claims of ephemeral volumes included.
 pub(crate) static PODS_BY_CLAIM: Index = Index::new("pods by claim", Resource::Pods, |record, keys| {
     let volumes = record.pod().and_then(|pod| pod.volumes.known());
     for volume in volumes.into_iter().flatten() {

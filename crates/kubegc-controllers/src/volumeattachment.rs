@@ -8,7 +8,7 @@
 //!   volume.
 //! - no such pod; the node reports the volume and is not ready: it is deleted 6 minutes later.
 //! - no such pod; the node does not exist: it is deleted 6 minutes later.
-//! - of a volume that is inline in a pod: what uses it is not known.
+//! - of a volume that is inline in a pod: its users are unknown.
 //!
 //! Deletes carry no preconditions, and NotFound is ignored. The external attacher then detaches the volume
 //! and removes its finalizer. Upstream deletes the VolumeAttachment of a Node that no longer exists at once

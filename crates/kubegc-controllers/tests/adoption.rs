@@ -142,7 +142,7 @@ fn a_replica_set_releases_pods_that_it_does_not_select() {
 }
 
 #[test]
-fn what_decides_about_a_surplus_must_be_known() {
+fn unknown_pods_make_a_surplus_undetermined() {
     let controller = ReplicaSetPods::new(version(20));
     let objects = || {
         vec![

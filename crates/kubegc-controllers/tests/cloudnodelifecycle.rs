@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{at, cache, from_cache, key, lines, play};
 use kubegc_controllers::{
-    Cache, Cloud, CloudAnswer, CloudNodeLifecycle, Context, Controller as _, Deadlines, Decision, Input,
+    Cache, Cloud, CloudNodeLifecycle, CloudResponse, Context, Controller as _, Deadlines, Decision, Input,
     Manager, Output, Request, Response, Wire,
 };
 use kubegc_core::{KubernetesVersion, StoreError, record::Resource};
@@ -41,10 +41,10 @@ fn failed() -> Cloud {
 fn decide(
     controller: &CloudNodeLifecycle,
     cache: &Cache,
-    answer: Option<(Cloud, Cloud)>,
+    response: Option<(Cloud, Cloud)>,
     now: &str,
 ) -> Decision {
-    let answer = answer.map(|(exists, is_shut_down)| CloudAnswer {
+    let response = response.map(|(exists, is_shut_down)| CloudResponse {
         node_uid: "uid-n".into(),
         exists,
         is_shut_down,
@@ -54,16 +54,16 @@ fn decide(
         now: at(now),
         wire: Wire::AsUpstream,
         deadlines: &Deadlines::new(),
-        cloud: answer.as_ref(),
+        cloud: response.as_ref(),
         failures: 0,
     };
     controller.reconcile(&cx, &key("n"))
 }
 
 /// The decision about a node, and its execution while the API server has the same state.
-fn outcome(controller: &CloudNodeLifecycle, node: &Value, answer: Option<(Cloud, Cloud)>) -> Vec<String> {
+fn outcome(controller: &CloudNodeLifecycle, node: &Value, response: Option<(Cloud, Cloud)>) -> Vec<String> {
     let cache = cache(controller, std::slice::from_ref(node));
-    let decision = decide(controller, &cache, answer, NOW);
+    let decision = decide(controller, &cache, response, NOW);
     match &decision.steps {
         Some(steps) => play(steps, from_cache(&cache)),
         None => lines(&decision, at(NOW)),
@@ -92,8 +92,8 @@ fn l8_1_to_l8_6_each_answer_has_one_outcome() {
         ]
     };
     for ready in [None, Some("False"), Some("Unknown"), Some("true")] {
-        for (taints, answer, expected) in [
-            (vec![], None, vec!["ask cloud node/n".to_owned()]),
+        for (taints, response, expected) in [
+            (vec![], None, vec!["query cloud node/n".to_owned()]),
             (vec![], Some((No, No)), delete()),
             (taints(), Some((No, Yes)), delete()),
             (vec![], Some((Yes, No)), keep("Running")),
@@ -122,27 +122,27 @@ fn l8_1_to_l8_6_each_answer_has_one_outcome() {
             ),
         ] {
             assert_eq!(
-                outcome(&latest(), &node(ready, taints), answer),
+                outcome(&latest(), &node(ready, taints), response),
                 expected,
                 "{ready:?}"
             );
         }
     }
-    // A ready node causes no question.
-    for answer in [None, Some((No, Yes))] {
+    // A ready node causes no query.
+    for response in [None, Some((No, Yes))] {
         assert_eq!(
-            outcome(&latest(), &node(Some("True"), vec![]), answer.clone()),
+            outcome(&latest(), &node(Some("True"), vec![]), response.clone()),
             keep("Ready")
         );
         assert_eq!(
-            outcome(&latest(), &node(Some("True"), taints()), answer),
+            outcome(&latest(), &node(Some("True"), taints()), response),
             patch("RemoveTaint")
         );
     }
 }
 
 #[test]
-fn l8_2_young_uninitialized_nodes_are_spared_where_that_is_set() {
+fn l8_2_young_uninitialized_nodes_are_kept_if_configured() {
     let uninitialized = || {
         vec![taint(
             "node.cloudprovider.kubernetes.io/uninitialized",
@@ -156,17 +156,17 @@ fn l8_2_young_uninitialized_nodes_are_spared_where_that_is_set() {
     let cache = cache(&careful, &[young.clone()]);
     let of =
         |controller: &CloudNodeLifecycle, now: &str| lines(&decide(controller, &cache, None, now), at(now));
-    let asks = ["ask cloud node/n"];
-    assert_eq!(of(&latest(), NOW), asks, "upstream does not spare them");
+    let queries = ["query cloud node/n"];
+    assert_eq!(of(&latest(), NOW), queries, "upstream checks them too");
     assert_eq!(of(&careful, NOW), ["keep node/n: Uninitialized", "requeue 30"]);
     assert_eq!(of(&careful, "2026-03-01T12:00:29.999999999Z").len(), 2);
-    assert_eq!(of(&careful, "2026-03-01T12:00:30Z"), asks);
+    assert_eq!(of(&careful, "2026-03-01T12:00:30Z"), queries);
     // A provider id, another effect, or no taint ends it.
     young["spec"]["providerID"] = "fake://n".into();
-    assert_eq!(outcome(&careful, &young, None), asks);
+    assert_eq!(outcome(&careful, &young, None), queries);
     young["spec"]["providerID"] = "".into();
     young["spec"]["taints"][0]["effect"] = "NoExecute".into();
-    assert_eq!(outcome(&careful, &young, None), asks);
+    assert_eq!(outcome(&careful, &young, None), queries);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_taint_is_written_to_the_node_that_is_found() {
         let response = Response::Object(Box::new(record));
         play(&steps, |_| response.clone())[1].clone()
     };
-    assert_eq!(found(|_| {}), "done", "somebody else has added it");
+    assert_eq!(found(|_| {}), "done", "another client has added it");
     assert_eq!(
         found(|node| node["metadata"]["uid"] = "other".into()),
         "stale: 1 reads differ"
@@ -267,10 +267,10 @@ fn a_taint_is_written_to_the_node_that_is_found() {
 }
 
 #[test]
-fn nothing_is_decided_on_what_was_not_read() {
-    let answer = || Some((Cloud::No, Cloud::No));
-    for (path, ready, answer) in [
-        ("status.conditions", None, answer()),
+fn unread_fields_make_the_outcome_unknown() {
+    let response = || Some((Cloud::No, Cloud::No));
+    for (path, ready, response) in [
+        ("status.conditions", None, response()),
         ("spec.taints", Some("True"), None),
         ("spec.taints", None, Some((Cloud::Yes, Cloud::Yes))),
         ("spec.providerID", None, None),
@@ -279,16 +279,16 @@ fn nothing_is_decided_on_what_was_not_read() {
         let (parent, field) = path.split_once('.').expect("a path");
         hidden[parent][field] = json!({"hidden": true});
         let expected = [format!("unknown node/n: node/n: {path} could not be read")];
-        assert_eq!(outcome(&latest(), &hidden, answer), expected);
+        assert_eq!(outcome(&latest(), &hidden, response), expected);
     }
-    // An answer about another node of that name is ignored.
+    // An response about another node of that name is ignored.
     let mut other = node(None, vec![]);
     other["metadata"]["uid"] = "other".into();
-    assert_eq!(outcome(&latest(), &other, answer()), ["ask cloud node/n"]);
+    assert_eq!(outcome(&latest(), &other, response()), ["query cloud node/n"]);
 }
 
 #[test]
-fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
+fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
     let seconds = |seconds: u64| at(NOW).saturating_add(Duration::from_secs(seconds));
     let mut manager = Manager::new(vec![std::sync::Arc::new(latest())], Wire::Strict, at(NOW));
     let (_, record) = crate::common::record(node(None, vec![]));
@@ -306,7 +306,7 @@ fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
             panic!("pass {pass}")
         };
         let (exists, is_shut_down) = (Cloud::Yes, Cloud::No);
-        let answer = CloudAnswer {
+        let response = CloudResponse {
             node_uid: "uid-n".into(),
             exists,
             is_shut_down,
@@ -315,7 +315,7 @@ fn the_cloud_is_asked_in_each_pass_about_a_node_that_is_not_ready() {
             now,
             Input::Cloud {
                 node: query.node,
-                answer,
+                response,
             },
         );
         let Output::Wait { until } = manager.poll_output(now) else {
@@ -346,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn only_a_no_deletes_and_what_was_done_is_not_repeated(
+    fn only_the_response_no_deletes_and_writes_are_not_repeated(
         ready in select(vec![None, Some("True"), Some("False")]),
         taints in prop::collection::vec((select(vec!["x", SHUTDOWN]), select(vec!["NoSchedule", "NoExecute"])), 0..3),
         exists in answers(),
@@ -354,8 +354,8 @@ proptest! {
     ) {
         let taints = taints.iter().map(|(key, effect)| taint(key, effect)).collect();
         let mut cache = cache(&latest(), &[node(ready, taints)]);
-        let answer = Some((exists.clone(), is_shut_down));
-        let decision = decide(&latest(), &cache, answer.clone(), NOW);
+        let response = Some((exists.clone(), is_shut_down));
+        let decision = decide(&latest(), &cache, response.clone(), NOW);
         let is_deleted = decision.actions.iter().any(|action| action.is_deletion());
         prop_assert_eq!(is_deleted, ready != Some("True") && exists == Cloud::No);
         if let Some(steps) = &decision.steps {
@@ -368,7 +368,7 @@ proptest! {
                 _ => Response::Object(Box::new(record.clone())),
             });
             cache.put(Resource::Nodes, &key("n"), Some(record));
-            let after = decide(&latest(), &cache, answer, NOW);
+            let after = decide(&latest(), &cache, response, NOW);
             prop_assert!(after.steps.is_none() && after.actions.is_empty());
         }
     }

@@ -106,7 +106,7 @@ fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
 }
 
 #[test]
-fn l4_3_no_rule_holds_for_what_has_no_deadline() {
+fn l4_3_no_rule_applies_without_a_deadline() {
     let kept = |code: &str| {
         vec![format!(
             "keep certificatesigningrequest.certificates.k8s.io/a: {code}"
@@ -206,7 +206,7 @@ fn releases_differ() {
 }
 
 #[test]
-fn nothing_is_decided_on_what_was_not_read() {
+fn unread_fields_make_the_outcome_unknown() {
     let unknown = |field: &str| {
         let object = "certificatesigningrequest.certificates.k8s.io/a";
         vec![format!("unknown {object}: {object}: {field} could not be read")]

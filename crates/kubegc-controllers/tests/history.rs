@@ -129,9 +129,9 @@ fn old_replica_sets_are_deleted_by_revision() {
     ] {
         assert_eq!(deleted(&controller, &with(deployment, sets())), expected);
     }
-    let mut gone = with(deployment(1), sets());
-    gone[4].1 = gone[4].1.clone().terminating(1);
-    assert_eq!(deleted(&controller, &gone), "");
+    let mut terminating = with(deployment(1), sets());
+    terminating[4].1 = terminating[4].1.clone().terminating(1);
+    assert_eq!(deleted(&controller, &terminating), "");
     // Without the revision of one the order is not known.
     let mut unread = sets();
     unread[3] = set(|set| set.revision = Field::Unread, unread[3].clone());

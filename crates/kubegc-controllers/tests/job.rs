@@ -85,7 +85,7 @@ fn orphans_lose_the_finalizer() {
 }
 
 #[test]
-fn a_job_decides_what_becomes_of_its_pods() {
+fn a_job_decides_on_its_pods() {
     let all = || {
         [
             pod("a", "Running"),
@@ -213,7 +213,7 @@ fn a_job_decides_what_becomes_of_its_pods() {
 }
 
 #[test]
-fn what_is_not_known_is_not_decided() {
+fn unknown_facts_make_the_outcome_undetermined() {
     let controller = JobTracking::new(version(34));
     let lines = |job: Job, deleting: bool, of: Vec<Record>| {
         let mut record = self::job(job);

@@ -218,16 +218,16 @@ proptest! {
         prop_assert_eq!(plan.actions.len() + plan.kept.len(), named.len());
         // After any prefix, planning again continues up to the limit, and ends without actions.
         let mut left = values;
-        let mut gone = BTreeSet::new();
+        let mut deleted = BTreeSet::new();
         for _ in 0..=named.len() {
             let plan = wrapped.plan(&facts(&left), now);
             let Some(first) = plan.actions.first() else { break };
-            prop_assert!(gone.insert(first.object.name.to_string()));
+            prop_assert!(deleted.insert(first.object.name.to_string()));
             left.retain(|job| job["metadata"]["name"] != *first.object.name);
         }
         prop_assert!(wrapped.plan(&facts(&left), now).actions.is_empty());
         let all = inner.actions.iter().map(|action| &action.object).filter(|id| may_go(&id.name));
-        prop_assert_eq!(gone, if deletions_max == 0 { BTreeSet::new() } else { objects(all) });
+        prop_assert_eq!(deleted, if deletions_max == 0 { BTreeSet::new() } else { objects(all) });
         let is_wrapped = |reason: &Withheld<_>| matches!(reason, Withheld::LimitReached { .. } | Withheld::Planner(_));
         prop_assert!(plan.kept.iter().all(|kept| is_wrapped(&kept.reason)));
     }

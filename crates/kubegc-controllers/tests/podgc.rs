@@ -228,7 +228,7 @@ fn l1_5_the_order_is_evicted_then_age_then_name() {
 }
 
 #[test]
-fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
+fn terminated_pods_are_unknown_if_they_depend_on_unread_pods() {
     let known = [
         pod("old", "Failed", "", 3),
         pod("middle", "Failed", "", 2),
@@ -253,7 +253,7 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
     ] {
         let is_nameless = fact.contains("in full");
         let fact = format!("pod/hidden -n shop: {fact}");
-        for (threshold, goes, open) in [
+        for (threshold, deleted, undetermined) in [
             (1, &["old", "middle"][..], &["young"][..]),
             (2, &["old"], &["middle"]),
             (3, &[], &["old"]),
@@ -276,7 +276,7 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
                 .iter()
                 .map(|action| names(&action.object.name))
                 .collect();
-            assert_eq!(found, goes, "{threshold} {fact}");
+            assert_eq!(found, deleted, "{threshold} {fact}");
             let unknown = decision
                 .unknown
                 .iter()
@@ -287,7 +287,7 @@ fn terminated_pods_are_unknown_where_others_decide_that_were_not_read() {
                     names(&unknown.object.name)
                 })
                 .collect();
-            assert_eq!(unknown, open, "{threshold} {fact}");
+            assert_eq!(unknown, undetermined, "{threshold} {fact}");
             let is_unknown = decision
                 .unknown
                 .iter()
@@ -487,7 +487,7 @@ fn l1_16_a_condition_that_was_true_keeps_its_time() {
 }
 
 #[test]
-fn l1_14_to_l1_19_releases_differ_in_what_they_patch() {
+fn l1_14_to_l1_19_releases_differ_in_their_patches() {
     let objects = [
         node("n", "False", OUT),
         terminating(pod("out", "Running", "n", 1)),
@@ -605,7 +605,7 @@ fn the_patch_expects_the_version_and_the_deletion_after_it_does_not() {
 #[test]
 fn nothing_is_decided_about_a_pod_whose_fields_were_not_read() {
     let hide = |mut pod: Value, path: [&str; 2]| {
-        // Readers look at conditions only where they mention this type.
+        // Readers read conditions only if the text contains this type.
         pod[path[0]][path[1]] = json!({"hidden": "DisruptionTarget"});
         pod
     };
@@ -752,7 +752,7 @@ fn only_changes_that_matter_cause_a_pass() {
 }
 
 #[test]
-fn a_manager_needs_no_pass_for_what_only_finalizers_hold() {
+fn a_manager_needs_no_sync_for_pods_with_finalizers_only() {
     let mut held = terminating(pod("web", "Failed", "gone", 1));
     held["metadata"]["deletionGracePeriodSeconds"] = 0.into();
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -934,7 +934,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_not_read_causes_no_deletion(
+    fn an_unread_fact_causes_no_deletion(
         mut passes in any_passes(),
         hidden in vec((0..12_usize, 0..7_u8), 1..4),
     ) {

@@ -87,7 +87,7 @@ fn l12_2_a_token_expires_when_no_time_remains() {
 }
 
 #[test]
-fn l12_1_and_l12_4_only_bootstrap_tokens_of_kube_system_count_whatever_their_names() {
+fn l12_1_and_l12_4_only_bootstrap_tokens_of_kube_system_count_with_any_name() {
     let mut elsewhere = expiring("elsewhere", "soon");
     elsewhere.meta.namespace = "default".into();
     let mut terminating = expiring("terminating", "soon");

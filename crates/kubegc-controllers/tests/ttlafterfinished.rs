@@ -98,7 +98,7 @@ fn l2_3_and_l2_4_a_job_expires_when_no_time_remains() {
 }
 
 #[test]
-fn l2_1_and_l2_2_the_first_true_end_condition_says_when() {
+fn l2_1_and_l2_2_the_first_true_end_condition_has_the_time() {
     let old = NOW - 900;
     for (conditions, expected) in [
         (

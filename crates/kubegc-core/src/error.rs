@@ -180,7 +180,7 @@ impl StoreError {
         }
     }
 
-    /// The HTTP status code that stands for the error; `None` for one that no single code stands for.
+    /// The HTTP status code of the error; `None` for an error without a unique code.
     #[must_use]
     pub const fn status(&self) -> Option<u16> {
         Some(match self {

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_lines_or_changes_the_terminal_is_escaped() {
+    fn line_breaks_and_terminal_controls_are_escaped() {
         for (text, shown) in [
             ("shop/web", "shop/web"),
             ("größe\\n", "größe\\n"),

@@ -93,7 +93,7 @@ pub struct Discovered {
     /// The kinds.
     pub catalog: Catalog,
     /// The error of each group version that could not be discovered, by its apiVersion: its kinds are
-    /// unknown, not absent. The empty apiVersion stands for discovery as a whole.
+    /// unknown, not absent. The empty apiVersion means discovery as a whole.
     pub failed: BTreeMap<String, String>,
 }
 
@@ -107,7 +107,7 @@ impl From<Catalog> for Discovered {
 }
 
 /// The result of a DELETE.
-#[expect(clippy::exhaustive_enums, reason = "an object is gone or it is not")]
+#[expect(clippy::exhaustive_enums, reason = "an object is removed or terminating")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// The object is removed.

@@ -24,7 +24,7 @@ pub struct StatusRequest {
 pub struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<RuntimeStatus>,
-    /// Whatever the runtime tells of itself; containerd puts its configuration here, as JSON.
+    /// The runtime's own information; containerd puts its configuration here, as JSON.
     #[prost(btree_map = "string, string", tag = "2")]
     pub info: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -137,7 +137,7 @@ pub struct Container {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// Told since CRI of Kubernetes 1.30.
+    /// Reported since CRI of Kubernetes 1.30.
     #[prost(string, tag = "10")]
     pub image_id: ::prost::alloc::string::String,
 }

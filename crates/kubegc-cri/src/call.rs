@@ -154,7 +154,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The name of a code in Go, which is what logs and people know.
+/// The name of a code in Go, which logs contain.
 const fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -189,7 +189,7 @@ mod tests {
     const WRITE: Method = Method::writes("RemoveImage");
 
     #[test]
-    fn codes_are_sorted_by_what_may_have_been_done() {
+    fn codes_are_sorted_by_the_possible_effects() {
         let refused = |name: &str| RuntimeError::refused(format!("rpc error: code = {name} desc = why"));
         let unknown = |name: &str| RuntimeError::unknown(format!("rpc error: code = {name} desc = why"));
         for (code, name) in [

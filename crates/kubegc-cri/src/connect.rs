@@ -143,7 +143,7 @@ impl CriRuntime {
         let Some(last) = found.pop() else {
             return Err(ConnectError::NoRuntime { tried });
         };
-        tried.retain(|error| !error.tells_of_no_runtime());
+        tried.retain(|error| !error.means_no_runtime());
         if found.is_empty() && tried.is_empty() {
             return Ok(last);
         }

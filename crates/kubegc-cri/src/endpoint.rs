@@ -150,7 +150,7 @@ mod tests {
     use super::{Endpoint, EndpointError, with_socket};
 
     #[test]
-    fn texts_name_sockets_or_say_what_is_wrong() {
+    fn texts_name_sockets_or_are_errors() {
         let owned = str::to_owned;
         for (text, expected) in [
             ("unix:///run/a.sock", Ok("/run/a.sock")),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_displayed_is_read_again() {
+    fn the_displayed_text_is_read_again() {
         for endpoint in Endpoint::known() {
             assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
         }

@@ -130,7 +130,7 @@ pub enum ConnectError {
 impl ConnectError {
     /// Whether there certainly is no runtime that serves CRI v1: no socket, no listening process, or a
     /// process with another protocol.
-    pub(crate) const fn tells_of_no_runtime(&self) -> bool {
+    pub(crate) const fn means_no_runtime(&self) -> bool {
         matches!(
             self,
             Self::NoSocket { .. }
@@ -194,7 +194,7 @@ mod tests {
 
     /// Errors that do not depend on the user who runs the tests are tested with real sockets elsewhere.
     #[test]
-    fn socket_errors_say_what_to_do() {
+    fn socket_errors_contain_advice() {
         let path = Path::new("/run/no/such.sock");
         let own = || path.to_owned();
         for (kind, expected, text) in [
@@ -215,7 +215,7 @@ mod tests {
             let error = ConnectError::opening(path, &io::Error::from(kind));
             assert_eq!(error, expected);
             assert_eq!(error.to_string(), text);
-            assert!(!error.tells_of_no_runtime(), "{error}");
+            assert!(!error.means_no_runtime(), "{error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! This crate decides nothing about garbage: [`kubegc_node`] decides, and [`CriRuntime`] calls containerd,
 //! CRI-O or another runtime over its socket. For Unix.
 //!
-//! | what a collector needs | who gives it |
+//! | needed by a collector | provided by |
 //! |---|---|
 //! | containers, sandboxes, images; stopping and removing them | [`CriRuntime`], which is a [`kubegc_core::Runtime`] |
 //! | bytes that images use | the runtime, through [`CriRuntime`] |
@@ -39,10 +39,10 @@
 //!
 //! | response | reading | writing | was the write carried out? |
 //! |---|---|---|---|
-//! | `NotFound` | `NotFound` | success: what is gone need not be stopped or removed | it need not be |
-//! | `Unimplemented` | `NotSupported` | `NotSupported` | no: who does not have the method does not begin with it |
-//! | none: the socket cannot be opened, or the connection of the listing is gone | `Refused` | `Refused` | no: it was not sent |
-//! | any other code | `Refused` | `Unknown` | perhaps: a runtime may come to an error half-way, and passes on what others answered it |
+//! | `NotFound` | `NotFound` | success: a missing object need not be stopped or removed | it need not be |
+//! | `Unimplemented` | `NotSupported` | `NotSupported` | no: a server without the method starts nothing |
+//! | none: the socket cannot be opened, or the connection of the listing is closed | `Refused` | `Refused` | no: it was not sent |
+//! | any other code | `Refused` | `Unknown` | perhaps: a runtime may fail half-way, and it forwards the errors of other services |
 //! | no response: the connection broke, or the deadline passed | `Refused` | `Unknown` | perhaps |
 //!
 //! # Upstream
@@ -55,10 +55,10 @@
 //! | connecting | gRPC dials again and again in the background; any error of `ImageFsInfo` is one of starting | one attempt with each call; of `ImageFsInfo`, only that it is not served or gets no response |
 //! | a connection that broke | the next call goes over a new one | so does the next that reads; one that writes waits for a listing |
 //! | version | `Version` must say `0.1.0` | it must say something, and not another version of CRI |
-//! | an entry without metadata, id or image | is passed over, and pins nothing | its listing is an error; without metadata alone, a container has no name |
-//! | a sandbox whose metadata name no uid, or another than its label | is its metadata's, of the empty uid too | its listing is an error; a dump of crictl's, which cannot be asked for again, is read as upstream does, and of no uid at all said to be so |
-//! | ids that repeat | the last one holds | twice alike counts once; otherwise an error |
-//! | a sandbox of unknown state | is not ready, and may go | is ready, and stays |
+//! | an entry without metadata, id or image | is skipped, and pins nothing | its listing is an error; without metadata alone, a container has no name |
+//! | a sandbox whose metadata name no uid, or another than its label | belongs to the pod of its metadata, even if that uid is empty | its listing is an error; a dump of crictl, which cannot be listed again, is read as upstream does, with a finding if there is no uid |
+//! | ids that repeat | the last one counts | equal entries count once; otherwise an error |
+//! | a sandbox of unknown state | is not ready, and may be removed | is ready, and stays |
 //! | `NotFound` when removing | an error | success |
 //! | removing an image | by id | by id and runtime handler, where the listing named one |
 //! | capacity | cAdvisor, of the device that the folder is on | `statvfs` of the folder |
@@ -139,7 +139,7 @@
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
 //! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
-//! // Before 1.29, the planner itself looks after it.
+//! // Before 1.29, the planner itself protects it.
 //! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });
 //! loop {
 //!     // Above the high threshold, the least recently used images are removed. Their use is known from the first

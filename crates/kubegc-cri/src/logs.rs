@@ -127,7 +127,7 @@ impl LogDirectory for HostLogs {
             return Err(RuntimeError::refused(format!("{entry:?}: no entry of {folder}")));
         }
         let path = self.pods.join(entry);
-        blocking(move || gone(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
+        blocking(move || ignore_missing(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
     }
 
     /// Removes a link, not its target; a file in its place too, as upstream does, and never a folder.
@@ -169,7 +169,7 @@ impl LogDirectory for HostLogs {
             let mut files: Vec<PathBuf> = entries.iter().filter(is_of_log).map(DirEntry::path).collect();
             files.sort();
             for file in files {
-                gone(remove_unless_folder(&file)).map_err(|error| unknown(&file, &error))?;
+                ignore_missing(remove_unless_folder(&file)).map_err(|error| unknown(&file, &error))?;
             }
             Ok(())
         })
@@ -236,7 +236,7 @@ fn remove_unless_folder(path: &Path) -> io::Result<()> {
 }
 
 /// A missing file needs no removal.
-fn gone(result: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         result => result,

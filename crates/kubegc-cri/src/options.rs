@@ -17,7 +17,7 @@ use crate::Endpoint;
 pub struct Options {
     /// Timeout of a call; stopping a container may additionally take its grace period. Default: 2 minutes,
     /// the kubelet's `runtimeRequestTimeout`. Too short: a busy runtime's listings fail, and nothing is
-    /// collected while the disk fills. Too long: a runtime that hangs delays the pass.
+    /// collected while the disk fills. Too long: a blocked runtime delays the pass.
     pub request_timeout: Duration,
     /// Timeout for opening the socket, and for the first response when connecting. Default: 10 s.
     pub connect_timeout: Duration,

@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl CriRuntime {
-    /// Lists everything of one kind, and notes on which connection of its socket that was.
+    /// Lists everything of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T, F>(
         &self,
         (socket, listed): (&Socket, &AtomicU64),
@@ -67,7 +67,7 @@ impl CriRuntime {
         // Read before the comparison: a connection that is made in between is not the one that the call uses.
         let link = socket.link();
         if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
-            return Err(socket.gone().of(method));
+            return Err(socket.closed().of(method));
         }
         let response = call(method, id, timeout, message, |request| send(link, request)).await;
         match response.map_err(|failure| failure.of(method)) {

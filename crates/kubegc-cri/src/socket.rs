@@ -81,10 +81,10 @@ impl Socket {
     }
 
     /// The connection after a closed one: a new one, unless another call has made it already.
-    fn link_after(&self, gone: &Link) -> Link {
+    fn link_after(&self, closed: &Link) -> Link {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.number == gone.number {
-            let number = gone.number.saturating_add(1);
+        if last.number == closed.number {
+            let number = closed.number.saturating_add(1);
             *last = link(number, &self.path, self.connect_timeout, self.message_bytes_max);
         }
         last.clone()
@@ -124,7 +124,7 @@ impl Socket {
     }
 
     /// The failure of a call that is not sent because its connection is closed.
-    pub(crate) fn gone(&self) -> Failure {
+    pub(crate) fn closed(&self) -> Failure {
         let path = self.path.to_path_buf();
         Failure::unreached(Unreached::Gone { path })
     }
@@ -172,7 +172,7 @@ pub(crate) struct Listed {
     pub(crate) images: AtomicU64,
 }
 
-/// Notes on which connection something was listed.
+/// Records the connection of a listing.
 pub(crate) fn note(listed: &AtomicU64, number: u64) {
     listed.store(number, Ordering::Release);
 }

@@ -1,5 +1,5 @@
-//! The committed bindings are what their protocol files say. `KUBEGC_UPDATE_BINDINGS=1 cargo test -p
-//! kubegc-cri --test bindings` writes them anew.
+//! The committed bindings match their protocol files. `KUBEGC_UPDATE_BINDINGS=1 cargo test -p
+//! kubegc-cri --test bindings` generates them again.
 
 use std::{env, fs, path::Path};
 
@@ -52,7 +52,7 @@ fn committed_bindings_are_current() {
         let found = fs::read_to_string(&path).expect("the bindings are in the repository");
         assert!(
             found == expected,
-            "{committed} is not what {proto} says: run this test with KUBEGC_UPDATE_BINDINGS=1"
+            "{committed} does not match {proto}: run this test with KUBEGC_UPDATE_BINDINGS=1"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Answers of the runtime as `crictl -o json` prints them: protojson, with numbers of 64 bits as texts and
+//! Responses of the runtime as `crictl -o json` prints them: protojson, with numbers of 64 bits as texts and
 //! enumerations by name.
 
 use serde_json::{Map, Value, json};

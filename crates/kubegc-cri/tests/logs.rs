@@ -1,4 +1,4 @@
-//! Log files in folders of their own: what is listed, what goes, and what stays whatever the names and links.
+//! Log files in temporary folders: listing, removal, and files that stay whatever the names and links are.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ use kubegc_cri::HostLogs;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// A folder with the two of a node in it, and a file beside them that nobody may touch.
+/// A temporary folder with a node's two log folders, and a file next to them that must stay.
 struct Disk(TempDir);
 
 impl Disk {
@@ -55,7 +55,7 @@ impl Disk {
         HostLogs::new(self.path("pods"), self.path("containers"))
     }
 
-    /// All there is, links not followed, but for the files that must stay and do.
+    /// All paths without following links, except the files that must stay, whose presence it checks.
     fn all(&self) -> BTreeSet<String> {
         for kept in ["keep.log", "outside/keep.log"] {
             assert!(self.path(kept).exists(), "{kept}");
@@ -98,7 +98,7 @@ fn message(error: &RuntimeError) -> &str {
 }
 
 #[test]
-fn n2_41_every_entry_is_listed_and_what_is_no_text_is_left_alone() {
+fn n2_41_every_entry_is_listed_except_names_that_are_not_utf_8() {
     let disk = Disk::new();
     disk.folder("pods/shop_web_1/main");
     disk.file("pods/shop_web_1/main/0.log");
@@ -130,7 +130,7 @@ fn n2_41_every_entry_is_listed_and_what_is_no_text_is_left_alone() {
 }
 
 #[test]
-fn n2_40_a_folder_of_pods_that_cannot_be_read_is_an_error_that_says_which() {
+fn n2_40_an_unreadable_pod_log_folder_is_an_error_that_names_it() {
     let disk = Disk::new();
     disk.file("file");
     disk.link("loop", "loop");
@@ -160,7 +160,7 @@ fn n2_40_a_folder_of_pods_that_cannot_be_read_is_an_error_that_says_which() {
 }
 
 #[test]
-fn n2_42_an_entry_goes_with_all_below_it_and_nothing_else_does() {
+fn n2_42_an_entry_is_removed_with_everything_below_it_and_nothing_else() {
     let disk = Disk::new();
     disk.file("pods/shop_web_1/main/0.log");
     disk.file("pods/shop_web_1/main/0.log.20260101-000000.gz");
@@ -176,7 +176,7 @@ fn n2_42_an_entry_goes_with_all_below_it_and_nothing_else_does() {
     disk.link("pods/to_sibling_5", "shop_web_12");
     disk.link("pods/dangles_6", "nowhere");
     disk.link("pods/loops_7", "loops_7");
-    for (entry, gone) in [
+    for (entry, removed) in [
         (
             "shop_web_1",
             &[
@@ -213,12 +213,12 @@ fn n2_42_an_entry_goes_with_all_below_it_and_nothing_else_does() {
         let before = disk.all();
         assert_eq!(wait(disk.logs().remove_pod_entry(entry)), Ok(()), "{entry}");
         let lost: BTreeSet<String> = before.difference(&disk.all()).cloned().collect();
-        assert_eq!(lost, names(gone), "{entry}");
+        assert_eq!(lost, names(removed), "{entry}");
     }
 }
 
 #[test]
-fn n6_2_a_name_that_leads_out_is_refused() {
+fn n6_2_a_name_outside_the_folder_is_refused() {
     let disk = Disk::new();
     disk.file("pods/a/b");
     let before = disk.all();
@@ -255,7 +255,7 @@ fn n6_2_a_name_that_leads_out_is_refused() {
 }
 
 #[test]
-fn n2_44_n2_45_links_are_listed_with_what_is_where_they_lead() {
+fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
     let disk = Disk::new();
     disk.file("pods/p/0.log");
     disk.link("containers/whole-1.log", "../pods/p/0.log");
@@ -305,7 +305,7 @@ fn n2_44_n2_45_links_are_listed_with_what_is_where_they_lead() {
 }
 
 #[test]
-fn n2_44_a_folder_that_is_not_there_has_no_links() {
+fn n2_44_a_missing_folder_has_no_links() {
     let disk = Disk::new();
     disk.file("file");
     for (folder, missing) in [("missing", true), ("outside/missing/too", true), ("file", false)] {
@@ -321,7 +321,7 @@ fn n2_44_a_folder_that_is_not_there_has_no_links() {
 }
 
 #[test]
-fn n2_52_a_link_goes_and_what_it_leads_to_stays() {
+fn n2_52_a_link_is_removed_and_its_target_stays() {
     let disk = Disk::new();
     disk.file("pods/p/0.log");
     disk.link("containers/whole-1.log", "../pods/p/0.log");
@@ -344,7 +344,7 @@ fn n2_52_a_link_goes_and_what_it_leads_to_stays() {
         assert_eq!(
             wait(disk.logs().remove_container_link(&path)),
             Err(RuntimeError::NotFound),
-            "{name}: it is gone"
+            "{name}: it is removed"
         );
     }
     assert_eq!(
@@ -354,7 +354,7 @@ fn n2_52_a_link_goes_and_what_it_leads_to_stays() {
 }
 
 #[test]
-fn a_link_is_named_by_its_own_folder_or_by_the_one_that_planners_know() {
+fn a_link_is_named_by_its_real_folder_or_by_the_default_one() {
     let disk = Disk::new();
     disk.folder("containers/below");
     disk.file("containers/below/x.log");
@@ -401,7 +401,7 @@ fn a_link_is_named_by_its_own_folder_or_by_the_one_that_planners_know() {
 }
 
 #[test]
-fn n2_52_a_log_goes_with_its_rotated_copies_and_no_other_whose_name_begins_alike() {
+fn n2_52_a_log_is_removed_with_its_rotated_copies_and_no_log_with_the_same_prefix() {
     let disk = Disk::new();
     let main = "pods/shop_web_1/main";
     let all = [
@@ -431,7 +431,7 @@ fn n2_52_a_log_goes_with_its_rotated_copies_and_no_other_whose_name_begins_alike
     let fill = || all.iter().for_each(|name| disk.file(format!("{main}/{name}")));
     disk.file("pods/shop_web_1/side/0.log");
     disk.file("pods/shop_web_1/0.log");
-    for (log, gone) in [
+    for (log, removed) in [
         (
             "0.log",
             &[
@@ -463,8 +463,8 @@ fn n2_52_a_log_goes_with_its_rotated_copies_and_no_other_whose_name_begins_alike
         let path = disk.text(&format!("{main}/{log}"));
         assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{log}");
         let lost: BTreeSet<String> = before.difference(&disk.all()).cloned().collect();
-        let gone: BTreeSet<String> = gone.iter().map(|name| format!("{main}/{name}")).collect();
-        assert_eq!(lost, gone, "{log}");
+        let removed: BTreeSet<String> = removed.iter().map(|name| format!("{main}/{name}")).collect();
+        assert_eq!(lost, removed, "{log}");
     }
 }
 
@@ -486,14 +486,14 @@ fn n2_52_links_and_folders_among_the_logs() {
         "pods/p/main",
         "pods/p/main/0.log.empty",
     ];
-    assert_eq!(disk.all(), names(&kept), "folders are left alone");
+    assert_eq!(disk.all(), names(&kept), "folders are not removed");
 
     disk.file("pods/p/main/0.log.1");
     disk.file("pods/p/main/0.log.2/full");
     disk.file("pods/p/main/0.log.3");
     assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
     let kept = [&kept[..], &["pods/p/main/0.log.2", "pods/p/main/0.log.2/full"]].concat();
-    assert_eq!(disk.all(), names(&kept), "what is behind a folder goes");
+    assert_eq!(disk.all(), names(&kept), "the logs after a folder are removed");
     disk.folder("pods/p/main/0.log");
     assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
     assert!(disk.path("pods/p/main/0.log").is_dir());
@@ -522,10 +522,14 @@ fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
         "/../keep.log".to_owned(),
     ] {
         assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{path}");
-        assert_eq!(disk.all(), before, "{path}: the container may go, its logs stay");
+        assert_eq!(
+            disk.all(),
+            before,
+            "{path}: the container may be removed, its logs stay"
+        );
     }
     for path in [
-        disk.text("pods/gone/main/0.log"),
+        disk.text("pods/removed/main/0.log"),
         "/0.log-that-no-machine-has".to_owned(),
     ] {
         assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{path}");
@@ -537,7 +541,7 @@ fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
 }
 
 #[test]
-fn the_folders_are_the_kubelets_by_default() {
+fn the_default_folders_are_the_kubelets() {
     assert_eq!(
         HostLogs::default(),
         HostLogs::new("/var/log/pods", "/var/log/containers")
@@ -545,7 +549,7 @@ fn the_folders_are_the_kubelets_by_default() {
     assert_ne!(HostLogs::default(), HostLogs::new("/var/log/pods", "/elsewhere"));
 }
 
-/// Names made of what is special in paths and patterns.
+/// Names of characters that are special in paths and patterns.
 fn odd_name() -> impl Strategy<Value = String> {
     let parts = [
         "a", "b", ".", "..", "/", "*", "[", "]", "?", "\\", " ", "_", "-", "\u{e4}", ".log", "~", "\n",
@@ -566,8 +570,8 @@ proptest! {
         }
         let before = disk.all();
         let lost = |before: &BTreeSet<String>| before.difference(&disk.all()).cloned().collect::<Vec<_>>();
-        let expected = |before: &BTreeSet<String>, folder: &str, goes: &dyn Fn(&str) -> bool| {
-            let in_folder = |path: &&String| path.strip_prefix(folder).is_some_and(goes);
+        let expected = |before: &BTreeSet<String>, folder: &str, is_removed: &dyn Fn(&str) -> bool| {
+            let in_folder = |path: &&String| path.strip_prefix(folder).is_some_and(is_removed);
             before.iter().filter(in_folder).cloned().collect::<Vec<_>>()
         };
         let _ = wait(disk.logs().remove_pod_entry(&name));

@@ -1,4 +1,4 @@
-//! CRI as the tests speak it, from the bindings that the repository keeps: messages and the server's side,
+//! CRI for tests, from the committed bindings: messages and the server's side,
 //! and the calls that start sandboxes and containers.
 #![allow(
     dead_code,

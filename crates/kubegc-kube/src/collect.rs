@@ -164,7 +164,7 @@ impl GarbageCollector {
     ///
     /// # Errors
     /// The API server has a version that kubegc does not know, the election cannot be held as it is
-    /// configured, or a dry run has waited in vain for the API server. Failures of single objects and kinds
+    /// configured, or a dry run has waited too long for the API server. Failures of single objects and kinds
     /// are no errors: they are retried, logged and counted.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());

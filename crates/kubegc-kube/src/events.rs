@@ -125,7 +125,7 @@ pub(crate) async fn publish(
     }
 }
 
-/// Runs work whose Events are published meanwhile, and for a short time afterwards. The work must drop the
+/// Runs work and publishes its Events meanwhile, and for a short time afterwards. The work must drop the
 /// sender of the Events.
 pub(crate) async fn publish_during<T>(
     work: impl Future<Output = T>,

@@ -22,12 +22,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Timeout for reading the lease.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
-/// A Lease by which one of several instances is chosen to work.
+/// A Lease that selects one of several instances as the leader.
 ///
 /// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long
-/// counts itself out until the lease is seen to be its own again; so two instances collect at a time only
-/// where the clocks of their machines differ, or where a first renewal neither fails nor ends: give the
-/// client timeouts shorter than the lease. Even then each other's writes make preconditions fail, no more.
+/// gives up leadership until it reads that the lease is its own again. So two instances collect at a time
+/// only if the clocks of their machines differ, or if a first renewal neither fails nor ends: give the client
+/// timeouts shorter than the lease. Even then the only effect is that preconditions of writes fail.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
@@ -109,7 +109,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Reads the Lease, as often as is needed; `None` if `stop` is ready before.
+    /// Reads the Lease, with retries; `None` if `stop` is ready before.
     pub(crate) async fn read(
         client: &Client,
         election: LeaderElection,
@@ -153,7 +153,7 @@ impl Lease {
     }
 }
 
-/// Renews the Lease without end, and sends whether it is held.
+/// Renews the Lease until it is dropped, and sends whether it is held.
 async fn elect<F: Future<Output = bool>>(
     lease: &LeaseManager,
     grace: Duration,
@@ -176,7 +176,7 @@ async fn elect<F: Future<Output = bool>>(
                     failing_since = None;
                     leads.send_replace(true);
                 }
-                Err(_) => count_out(failing_since, grace, leads),
+                Err(_) => give_up(failing_since, grace, leads),
             }
         };
         match step {
@@ -189,7 +189,7 @@ async fn elect<F: Future<Output = bool>>(
             Err(error) => {
                 tracing::warn!(%error, "the lease cannot be kept");
                 failing_since.get_or_insert_with(Instant::now);
-                count_out(failing_since, grace, leads);
+                give_up(failing_since, grace, leads);
                 sleep(RETRY_AFTER).await;
             }
         }
@@ -197,7 +197,7 @@ async fn elect<F: Future<Output = bool>>(
 }
 
 /// Gives leadership up if the lease could not be kept for the whole grace time.
-fn count_out(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
+fn give_up(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
     if failing_since.is_some_and(|since| since.elapsed() >= grace) {
         leads.send_replace(false);
     }

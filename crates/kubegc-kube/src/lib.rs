@@ -7,9 +7,9 @@
 //! | item | does |
 //! |---|---|
 //! | [`KubeStore`] | the API server as [`kubegc_core::ObjectStore`], by metadata only |
-//! | [`GarbageCollector`] | the collector beside a live API server, in earnest or as a dry run |
-//! | [`ControllerManager`] | any choice of the [controllers](#controllers) beside a live API server, in earnest or as a dry run |
-//! | [`snapshot`](snapshot()) | what a cluster holds, for predictions, with completeness known kind by kind |
+//! | [`GarbageCollector`] | the collector for a live API server, with writes or as a dry run |
+//! | [`ControllerManager`] | a selection of the [controllers](#controllers) for a live API server, with writes or as a dry run |
+//! | [`snapshot`](snapshot()) | the objects of a cluster, for predictions, with the completeness of each kind |
 //! | [`TokioClock`] | tokio's time as [`kubegc_core::Clock`] |
 //! | [`rbac`] | the least rules that the API server must grant |
 //! | [`metrics`] | the metrics that are recorded |
@@ -85,7 +85,7 @@
 //! | identity | one ServiceAccount per controller (`--use-service-account-credentials`) | that of the client |
 //! | lost leadership | the process exits | tasks in flight are finished, others do not begin; everything is listed again when it is regained |
 //! | Events | similar ones are aggregated, equal ones counted | each is published, up to 25 in a row per object and one in five minutes then |
-//! | cloud provider, volume plugins | built in, or of the CSI driver | [`outside`](ControllerManager::outside); without it, what needs their response is kept |
+//! | cloud provider, volume plugins | built in, or of the CSI driver | [`outside`](ControllerManager::outside); without it, objects that need their response are kept |
 //! | flags of controllers | `--terminated-pod-gc-threshold` and others | upstream's defaults; other values with [`controller`](ControllerManager::controller) |
 
 mod collect;

@@ -1,13 +1,13 @@
 //! Metrics: upstream's under upstream's names, as far as they are known here, and a few of our own.
 //!
-//! They go to whatever recorder the program has installed for the `metrics` crate; without one nothing
-//! happens.
+//! The recorder that the program installs for the `metrics` crate receives them; without one they are
+//! dropped.
 //!
 //! | metric | labels | as upstream's |
 //! |---|---|---|
-//! | `garbagecollector_controller_resources_sync_error_total` | | in part: discovery failed; what upstream counts beside it happens inside the collector |
+//! | `garbagecollector_controller_resources_sync_error_total` | | in part: failed discoveries; upstream also counts failures inside the collector |
 //! | `rest_client_requests_total` | `code` (`<error>` without a response), `method` | yes, without `host`, which a client does not expose |
-//! | `kubegc_collector_calls_total` | `request`, `reason`, `outcome` | ours: the collector's own calls by what they were for |
+//! | `kubegc_collector_calls_total` | `request`, `reason`, `outcome` | ours: the collector's own calls by their purpose |
 //! | `kubegc_collector_attempts_total` | `conclusion` | ours: how the attempts of both worker queues ended |
 //! | `kubegc_collector_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
 //! | `kubegc_collector_warnings_total` | `result` | ours: warning Events `published`, `dropped` by the limit, or `failed` |
@@ -65,17 +65,13 @@ pub fn describe() {
         Unit::Count,
         "Calls of the collector by request, reason and outcome."
     );
-    describe_counter!(
-        ATTEMPTS,
-        Unit::Count,
-        "Attempts of the collector by how they ended."
-    );
+    describe_counter!(ATTEMPTS, Unit::Count, "Attempts of the collector by conclusion.");
     describe_counter!(
         WATCH_ERRORS,
         Unit::Count,
         "Lists and watches that failed, by resource."
     );
-    describe_counter!(WARNINGS, Unit::Count, "Warning Events by what became of them.");
+    describe_counter!(WARNINGS, Unit::Count, "Warning Events by result.");
     describe_gauge!(
         LEADING,
         Unit::Count,
@@ -113,7 +109,7 @@ pub fn describe() {
             CONTROLLER_WATCH_ERRORS,
             "Lists and watches of controllers that failed, by resource.",
         ),
-        (CONTROLLER_EVENTS, "Events of controllers by what became of them."),
+        (CONTROLLER_EVENTS, "Events of controllers by result."),
     ] {
         describe_counter!(name, Unit::Count, description);
     }

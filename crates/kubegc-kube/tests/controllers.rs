@@ -240,7 +240,7 @@ const AT_THE_END: [&str; 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn chosen_controllers_run_at_once_beside_one_of_the_programs_own() {
+async fn selected_controllers_run_with_a_custom_one() {
     let cluster = cluster().await;
     assert_eq!(left(&cluster), set(&EVERYTHING));
     let (logs, _guard) = Logs::capture();
@@ -252,7 +252,7 @@ async fn chosen_controllers_run_at_once_beside_one_of_the_programs_own() {
     assert_eq!(left(&cluster), set(&AT_THE_END));
     let summary = running.end().await;
     assert_eq!(summary.terms, 1);
-    // Only what a controller itself has changed meanwhile is in the way, and no conflict is worth a warning.
+    // Only the controllers' own writes cause conflicts, and no conflict causes a warning.
     let conflicts = logs.count("INFO not written: ");
     assert_eq!(conflicts, logs.count(": conflict: "), "{:#?}", logs.lines());
     assert_eq!(logs.count("WARN a task failed"), 0, "{:#?}", logs.lines());
@@ -264,7 +264,7 @@ async fn chosen_controllers_run_at_once_beside_one_of_the_programs_own() {
     ] {
         assert!(summary.tasks[name].done > 0, "{name}: {:?}", summary.tasks);
     }
-    // Watches deliver whole objects: what is not written is never read.
+    // Watches deliver whole objects: an object that is not written is never read.
     let reads = cluster.audit().by("kubegc").verb(Verb::Get);
     assert!(
         reads.name("running").is_empty() && reads.name("settings").is_empty(),
@@ -359,7 +359,7 @@ async fn the_generated_rules_allow_every_request_and_nothing_unused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_says_what_is_due_soon_and_changes_nothing() {
+async fn a_dry_run_reports_the_writes_that_are_due_soon_and_changes_nothing() {
     let cluster = cluster().await;
     let before = cluster.server().with(|server| server.revision());
     let summary = manager(&cluster).dry_run(true).run(std::future::pending()).await;
@@ -368,7 +368,7 @@ async fn a_dry_run_says_what_is_due_soon_and_changes_nothing() {
     assert!(cluster.audit().by("kubegc").writes().is_empty());
     let planned: BTreeSet<String> = summary
         .dry_run
-        .expect("asked for")
+        .expect("requested")
         .iter()
         .inspect(|write| assert_eq!(write.result, Ok(()), "{write}"))
         .map(|write| format!("{}: {}", write.controller, write.request))
@@ -391,7 +391,7 @@ async fn a_dry_run_says_what_is_due_soon_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_resource_stops_only_what_needs_it() {
+async fn a_forbidden_resource_stops_only_the_controllers_that_need_it() {
     let cluster = cluster().await;
     let rule = Rule::new(Fault::status(403))
         .on(Verb::List)
@@ -402,7 +402,7 @@ async fn a_forbidden_resource_stops_only_what_needs_it() {
     let running = Running::start(manager(&cluster));
     sleep(Duration::from_secs(120)).await;
     let mut expected = set(&AT_THE_END);
-    // Without nodes it is not known whether a node is missing, nor which taints it has.
+    // Without nodes it is unknown whether a node is missing, and which taints it has.
     expected.extend(set(&["Pod/evicted", "Pod/lost"]));
     assert_eq!(left(&cluster), expected);
     let warnings = logs.count("WARN nodes cannot be listed or watched: ");
@@ -478,7 +478,7 @@ async fn a_term_ends_with_leadership_and_another_begins() {
     sleep(Duration::from_secs(30)).await;
     assert!(
         left(&cluster).contains("Job/report"),
-        "it expired while nobody led"
+        "it expired while there was no leader"
     );
     leads.send_replace(true);
     sleep(Duration::from_secs(5)).await;
@@ -490,7 +490,7 @@ async fn a_term_ends_with_leadership_and_another_begins() {
 /// In real time, because the Lease is renewed by the clock of the machine.
 #[cfg(feature = "leader-election")]
 #[tokio::test]
-async fn of_two_replicas_one_works_and_the_other_takes_over() {
+async fn of_two_replicas_one_leads_and_the_other_takes_over() {
     let cluster = cluster().await;
     let replica = |name: &str| {
         let mut election = kubegc_kube::LeaderElection::for_controllers(name);

@@ -6,7 +6,7 @@ use kubegc_core::{
 use kubegc_kube::KubeStore;
 use serde_json::{Value, json};
 
-use crate::common::{Asked, Said, Script, said, status};
+use crate::common::{RecordedRequest, Script, ScriptedResponse, respond, status};
 
 const ALL: [&str; 8] = [
     "create",
@@ -104,10 +104,10 @@ fn aggregated(core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
 }
 
-fn classic(asked: &Asked) -> Option<Said> {
-    let path = asked.line.strip_prefix("GET ")?;
+fn classic(request: &RecordedRequest) -> Option<ScriptedResponse> {
+    let path = request.line.strip_prefix("GET ")?;
     if path == "/api" {
-        return Some(said(200, &json!({"kind": "APIVersions", "versions": ["v1"]})));
+        return Some(respond(200, &json!({"kind": "APIVersions", "versions": ["v1"]})));
     }
     if path == "/apis" {
         let groups: Vec<Value> = groups(false)
@@ -121,7 +121,7 @@ fn classic(asked: &Asked) -> Option<Said> {
                 json!({"name": group, "versions": versions, "preferredVersion": versions[0]})
             })
             .collect();
-        return Some(said(200, &json!({"kind": "APIGroupList", "groups": groups})));
+        return Some(respond(200, &json!({"kind": "APIGroupList", "groups": groups})));
     }
     let found = CLUSTER.iter().find(|(group, version, ..)| {
         path == if group.is_empty() {
@@ -138,7 +138,7 @@ fn classic(asked: &Asked) -> Option<Said> {
         .iter()
         .map(|(name, kind, namespaced, verbs)| json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": verbs}))
         .collect();
-    Some(said(
+    Some(respond(
         200,
         &json!({"kind": "APIResourceList", "resources": resources}),
     ))
@@ -187,7 +187,7 @@ fn check(discovered: &Discovered, form: &str) {
     assert_eq!(
         jobs.default_deletion,
         DefaultDeletion::Orphan,
-        "{form}: what discovery does not tell of built-in kinds"
+        "{form}: fields of built-in kinds that discovery does not have"
     );
     assert!(pods.delete_returns_object && pods.verbs.list, "{form}");
     assert!(!find("", "v1", "nodes").expect("there").is_namespaced(), "{form}");
@@ -195,25 +195,25 @@ fn check(discovered: &Discovered, form: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn g_10_aggregated_discovery_takes_two_requests() {
-    let script = Script::new(|asked| Some(said(200, &aggregated(asked.line == "GET /api"))));
+    let script = Script::new(|request| Some(respond(200, &aggregated(request.line == "GET /api"))));
     check(&discover(&script).await.expect("discovered"), "aggregated");
     let mut lines = script.lines();
     lines.sort();
     assert_eq!(lines, ["GET /api", "GET /apis"]);
     assert!(
         script
-            .asked()
+            .requests()
             .iter()
-            .all(|asked| asked.accept.contains("as=APIGroupDiscoveryList"))
+            .all(|request| request.accept.contains("as=APIGroupDiscoveryList"))
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_10_servers_without_it_are_asked_group_version_by_group_version() {
+async fn g_10_servers_without_it_get_one_request_for_each_group_version() {
     let script = Script::new(classic);
     check(&discover(&script).await.expect("discovered"), "classic");
-    let refusing = Script::new(|asked| match asked.accept.as_str() {
-        "application/json" => classic(asked),
+    let refusing = Script::new(|request| match request.accept.as_str() {
+        "application/json" => classic(request),
         _ => Some(status(406)),
     });
     check(
@@ -223,11 +223,11 @@ async fn g_10_servers_without_it_are_asked_group_version_by_group_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_of_discovery_may_be_absent_but_not_unknown() {
+async fn one_form_of_discovery_may_be_absent_but_not_unknown() {
     for (code, expected) in [(404, true), (403, true), (500, false), (429, false)] {
-        let script = Script::new(move |asked| match asked.line.as_str() {
+        let script = Script::new(move |request| match request.line.as_str() {
             "GET /apis" => Some(status(code)),
-            _ => Some(said(200, &aggregated(true))),
+            _ => Some(respond(200, &aggregated(true))),
         });
         let discovered = discover(&script).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The collector on a simulated cluster, through a client: cascades, kinds that break, come and go,
+//! The collector on a simulated cluster, through a client: cascades, kinds that fail, appear and disappear,
 //! leadership, dry runs, snapshots.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -122,7 +122,7 @@ fn collector(cluster: &Cluster) -> GarbageCollector {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cascade_ends_right_in_all_three_policies() {
+async fn a_cascade_completes_under_all_three_policies() {
     for version in ["1.14.0", "1.20.2", "1.28.0", "1.36.0"] {
         for policy in POLICIES {
             let cluster = cluster(version);
@@ -171,7 +171,7 @@ async fn a_kind_whose_list_always_fails_stops_the_others_before_1_32_only() {
         sleep(Duration::from_secs(25)).await;
         assert!(
             names(&cluster).contains("middle"),
-            "{version}: before 30 s nobody starts"
+            "{version}: no dependent is deleted before 30 s"
         );
         sleep(Duration::from_secs(60)).await;
         assert_eq!(!names(&cluster).contains("middle"), collects, "{version}");
@@ -191,7 +191,7 @@ fn definition() -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_come_and_go_while_it_runs() {
+async fn kinds_appear_and_disappear_while_it_runs() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
     let root = config_map(&client, "root", Vec::new()).await;
@@ -226,7 +226,7 @@ async fn kinds_come_and_go_while_it_runs() {
         .create(&PostParams::default(), &widget)
         .await
         .expect("served");
-    // Discovery is asked every 30 s.
+    // Discovery runs every 30 s.
     sleep(Duration::from_secs(40)).await;
     delete_root(&client, "Foreground").await;
     sleep(Duration::from_secs(20)).await;
@@ -249,14 +249,14 @@ async fn kinds_come_and_go_while_it_runs() {
     assert_eq!(
         names(&cluster),
         BTreeSet::new(),
-        "others are collected after a kind has gone"
+        "others are collected after a kind was removed"
     );
     drop(others);
     assert!(collecting.end().await.unsynced.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_none_any_more_begins_nothing_new_and_loses_nothing() {
+async fn a_former_leader_starts_no_write_and_loses_no_response() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
     let root = config_map(&client, "root", Vec::new()).await;
@@ -293,7 +293,7 @@ async fn a_leader_that_is_none_any_more_begins_nothing_new_and_loses_nothing() {
     sleep(Duration::from_secs(60)).await;
     let deletes = cluster.audit().by("kubegc").verb(Verb::Delete).len();
     assert!(begun > 0 && begun < 60, "in the middle of the cascade: {begun}");
-    // Those under way are reported when they end.
+    // Requests in flight are reported when they end.
     assert!(deletes <= begun + 20, "{begun} and then {deletes}");
     assert!(names(&cluster).len() > 1, "some are left");
     leads.send_replace(true);
@@ -305,7 +305,7 @@ async fn a_leader_that_is_none_any_more_begins_nothing_new_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_changes_nothing_and_foretells_what_a_run_does() {
+async fn a_dry_run_changes_nothing_and_predicts_the_writes_of_a_run() {
     for version in ["1.28.0", "1.36.0"] {
         for policy in POLICIES {
             let cluster = cluster(version);
@@ -331,15 +331,18 @@ async fn a_dry_run_changes_nothing_and_foretells_what_a_run_does() {
                 .run(std::future::pending())
                 .await
                 .expect("a summary");
-            let report = summary.dry_run.expect("asked for");
+            let report = summary.dry_run.expect("requested");
             let after = (names(&cluster), cluster.server().with(|server| server.revision()));
             assert_eq!(before, after, "{version} {policy}: nothing changed\n{report}");
             assert!(
                 report.complete && report.not_followed.is_empty(),
                 "{version} {policy}\n{report}"
             );
-            let foretold: BTreeSet<String> =
-                report.gone.iter().map(|object| object.name.to_string()).collect();
+            let predicted: BTreeSet<String> = report
+                .removed
+                .iter()
+                .map(|object| object.name.to_string())
+                .collect();
             let marked: BTreeSet<String> = report
                 .terminating
                 .iter()
@@ -348,8 +351,8 @@ async fn a_dry_run_changes_nothing_and_foretells_what_a_run_does() {
             let collecting = Collecting::start(collector(&cluster));
             sleep(Duration::from_secs(60)).await;
             let real = collecting.end().await;
-            let gone: BTreeSet<String> = before.0.difference(&names(&cluster)).cloned().collect();
-            assert_eq!(foretold, gone, "{version} {policy}\n{report}");
+            let removed: BTreeSet<String> = before.0.difference(&names(&cluster)).cloned().collect();
+            assert_eq!(predicted, removed, "{version} {policy}\n{report}");
             assert_eq!(marked, set(&["held-map"]), "{version} {policy}\n{report}");
             let written = report.writes.iter().filter(|write| write.tries == 1).count() as u64;
             assert_eq!(written, real.writes, "{version} {policy}\n{report}");
@@ -389,7 +392,7 @@ async fn a_reference_into_another_namespace_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_knows_which_kinds_it_has_whole() {
+async fn a_snapshot_declares_the_kinds_that_it_listed_complete() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
     family(&client).await;
@@ -431,9 +434,9 @@ async fn a_snapshot_knows_which_kinds_it_has_whole() {
     assert!(snapshot.findings.is_empty(), "{:?}", snapshot.findings);
 }
 
-/// What the collector of a version monitors is listed, so that a forecast misses no dependent.
+/// All kinds that the collector of a version monitors are listed, so that a forecast misses no dependent.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_leaves_out_what_the_collector_of_the_version_ignores() {
+async fn a_snapshot_omits_kinds_that_the_collector_of_the_version_ignores() {
     for (version, complete) in [
         ("1.20.2", true),
         ("1.24.0", true),

@@ -1,4 +1,5 @@
-//! Elections that cannot be held are errors, not panics, and a Lease that is not available yet is waited for.
+//! Elections that cannot be held are errors, not panics, and the collector waits for a Lease that is not
+//! available yet.
 
 use std::time::Duration;
 
@@ -28,12 +29,12 @@ async fn an_election_that_cannot_be_held_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_not_available_yet_is_asked_for_again_until_the_stop() {
+async fn requests_for_an_unavailable_lease_are_repeated_until_the_stop() {
     for script in [Script::new(|_| None), Script::new(|_| Some(status(403)))] {
         let collector = GarbageCollector::new(script.client()).leader_election(LeaderElection::new("me"));
         let summary = collector.run(tokio::time::sleep(Duration::from_secs(40))).await;
         assert_eq!(summary.expect("a stop is no error").terms, 0);
         // After 0, 1, 3, 7, 15 and 31 s.
-        assert_eq!(script.asked().len(), 6, "{:?}", script.lines());
+        assert_eq!(script.requests().len(), 6, "{:?}", script.lines());
     }
 }

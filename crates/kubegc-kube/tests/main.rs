@@ -1,4 +1,4 @@
-//! The adapter against scripted answers: what is asked of the API server, and what its answers are taken for.
+//! The adapter against scripted responses: its requests to the API server, and the meaning of responses.
 
 mod common;
 mod controllers;

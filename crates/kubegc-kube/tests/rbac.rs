@@ -1,4 +1,4 @@
-//! The rules are YAML that an API server takes, and name what the code asks for.
+//! The rules are YAML that an API server accepts, and allow the requests of the code.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
@@ -42,7 +42,7 @@ fn each_role_has_the_verbs_of_its_use_and_no_others() {
 }
 
 #[test]
-fn roles_that_ask_for_kinds_may_read_discovery_and_the_version() {
+fn roles_for_kinds_may_read_discovery_and_the_version() {
     for (name, rules) in documents().into_iter().take(3) {
         let urls: Vec<String> = rules
             .into_iter()

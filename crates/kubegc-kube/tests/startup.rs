@@ -10,7 +10,7 @@ use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::common::{Script, logs::Logs, said};
+use crate::common::{Script, logs::Logs, respond};
 
 fn cluster(version: &str) -> Cluster {
     Cluster::builder()
@@ -21,15 +21,15 @@ fn cluster(version: &str) -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_down_is_waited_for() {
+async fn a_start_waits_for_an_api_server_that_is_down() {
     let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "gitTreeState": "",
         "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
     let requests = AtomicUsize::new(0);
-    // Nothing listens at first, then the server is not ready, then it is there with no kinds.
-    let script = Script::new(move |asked| match requests.fetch_add(1, Ordering::SeqCst) {
+    // At first there is no listener, then the server is not ready, then it is ready with no kinds.
+    let script = Script::new(move |request| match requests.fetch_add(1, Ordering::SeqCst) {
         0..3 => None,
-        3 => Some(said(503, &json!({"kind": "Status", "message": "not ready"}))),
-        _ if asked.line == "GET /version" => Some(said(200, &version)),
+        3 => Some(respond(503, &json!({"kind": "Status", "message": "not ready"}))),
+        _ if request.line == "GET /version" => Some(respond(200, &version)),
         _ => None,
     });
     let (logs, _guard) = Logs::capture();
@@ -66,7 +66,7 @@ async fn a_dry_run_waits_for_an_api_server_as_long_as_its_patience() {
     assert_eq!(began.elapsed(), Duration::from_secs(7));
 }
 
-/// Up to 1.31 one forbidden resource keeps everything from being collected.
+/// Up to 1.31 one forbidden resource prevents all collection.
 #[tokio::test(start_paused = true)]
 async fn a_start_that_waits_for_a_forbidden_resource_is_logged_once_a_minute() {
     let cluster = cluster("1.28.0");
@@ -93,7 +93,7 @@ async fn a_start_that_waits_for_a_forbidden_resource_is_logged_once_a_minute() {
     running.await.expect("no panic").expect("a summary");
 }
 
-/// From 1.32 on collection starts after 30 s, without what cannot be listed.
+/// From 1.32 on collection starts after 30 s, without the resources that cannot be listed.
 #[tokio::test(start_paused = true)]
 async fn a_start_without_a_forbidden_resource_names_it() {
     let cluster = cluster("1.36.0");

@@ -10,7 +10,7 @@ use kubegc_core::{
 };
 use serde_json::{Value, json};
 
-use crate::common::{Said, Script, meta, pod, pods, said, status};
+use crate::common::{Script, ScriptedResponse, meta, pod, pods, respond, status};
 
 const META: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -20,18 +20,18 @@ fn list(version: &str, names: &[&str], continues: &str) -> Value {
     json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
 }
 
-/// A 404 of a proxy, or of a server that no longer serves the version, is no proof: dependents of the object
-/// would be deleted for it.
+/// A 404 of a proxy, or of a server that no longer serves the version, does not prove absence: dependents of
+/// the object would be deleted for it.
 #[tokio::test(start_paused = true)]
 async fn a_404_that_does_not_name_the_object_proves_nothing() {
     let of_another =
         json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "other"}});
-    for answer in [
+    for response in [
         status(404),
-        said(404, &of_another),
-        said(404, &json!("page not found")),
+        respond(404, &of_another),
+        respond(404, &json!("page not found")),
     ] {
-        let script = Script::of(vec![answer]);
+        let script = Script::of(vec![response]);
         let (store, pods) = (script.store(), pods());
         let address = pod(&pods, "web");
         let refused = |error: &StoreError| matches!(error, StoreError::Refused { code: 404, .. });
@@ -43,15 +43,15 @@ async fn a_404_that_does_not_name_the_object_proves_nothing() {
     }
 }
 
-/// An object that is not the one asked for says nothing about it.
+/// A response about another object is no proof of anything.
 #[tokio::test(start_paused = true)]
-async fn an_answer_about_another_object_is_none() {
+async fn a_response_about_another_object_does_not_count() {
     for metadata in [
         json!({"name": "other", "namespace": "shop", "uid": "u"}),
         json!({"name": "web", "namespace": "elsewhere", "uid": "u"}),
         json!({"name": "web", "namespace": "shop"}),
     ] {
-        let script = Script::of(vec![said(
+        let script = Script::of(vec![respond(
             200,
             &json!({"kind": "PartialObjectMetadata", "metadata": metadata}),
         )]);
@@ -63,20 +63,20 @@ async fn an_answer_about_another_object_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn each_failure_has_its_class() {
-    let message = |code: u16| format!("said {code}");
+    let message = |code: u16| format!("code {code}");
     let refused = |code, seconds: Option<u64>| StoreError::Refused {
         code,
         message: message(code),
         retry_after: seconds.map(Duration::from_secs),
     };
     let no_web = json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "web"}});
-    let no_web = said(404, &no_web);
+    let no_web = respond(404, &no_web);
     let mut limited = status(429);
     limited.headers.push(("retry-after", "7"));
     let unknown = |message: &str| StoreError::Unknown {
         message: message.to_owned(),
     };
-    for (answer, expected) in [
+    for (response, expected) in [
         (no_web.clone(), StoreError::NotFound),
         (
             status(409),
@@ -96,10 +96,10 @@ async fn each_failure_has_its_class() {
         (status(403), refused(403, None)),
         (status(405), refused(405, None)),
         (limited, refused(429, Some(7))),
-        (status(500), unknown("said 500")),
-        (status(504), unknown("said 504")),
+        (status(500), unknown("code 500")),
+        (status(504), unknown("code 504")),
     ] {
-        let script = Script::of(vec![answer]);
+        let script = Script::of(vec![response]);
         let (store, pods) = (script.store(), pods());
         let address = pod(&pods, "web");
         assert_eq!(store.get(address).await, Err(expected.clone()));
@@ -116,12 +116,12 @@ async fn each_failure_has_its_class() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answers_and_odd_ones_leave_the_outcome_unknown() {
+async fn lost_and_invalid_responses_make_the_outcome_unknown() {
     let pods = pods();
     for script in [
         Script::new(|_| None),
-        Script::of(vec![said(200, &json!("neither status nor object"))]),
-        Script::of(vec![said(200, &json!({"kind": "Pod", "metadata": {}}))]),
+        Script::of(vec![respond(200, &json!("neither status nor object"))]),
+        Script::of(vec![respond(200, &json!({"kind": "Pod", "metadata": {}}))]),
     ] {
         let store = script.store();
         let patched = store.patch(pod(&pods, "web"), PatchType::Merge, b"{}").await;
@@ -133,7 +133,7 @@ async fn lost_answers_and_odd_ones_leave_the_outcome_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_against_the_scope_of_the_kind_are_not_found_without_a_call() {
-    let script = Script::of(vec![said(200, &meta("a", "u", "1"))]);
+    let script = Script::of(vec![respond(200, &meta("a", "u", "1"))]);
     let store = script.store();
     let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
     let pods = pods();
@@ -156,21 +156,21 @@ async fn addresses_against_the_scope_of_the_kind_are_not_found_without_a_call() 
         matches!(unnamed, Err(StoreError::Refused { code: 400, .. })),
         "not the whole collection"
     );
-    assert!(script.asked().is_empty());
+    assert!(script.requests().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_ask_for_metadata_only() {
-    let script = Script::of(vec![said(200, &meta("web", "u", "7"))]);
+async fn reads_request_metadata_only() {
+    let script = Script::of(vec![respond(200, &meta("web", "u", "7"))]);
     let pods = pods();
     let got = script.store().get(pod(&pods, "web")).await.expect("there");
     assert_eq!(
         (got.uid, got.resource_version),
         (Uid::new("u"), ResourceVersion::new("7"))
     );
-    let asked = script.asked().remove(0);
+    let request = script.requests().remove(0);
     assert_eq!(
-        (asked.line.as_str(), asked.accept.as_str()),
+        (request.line.as_str(), request.accept.as_str()),
         ("GET /api/v1/namespaces/shop/pods/web", META)
     );
 }
@@ -178,8 +178,8 @@ async fn reads_ask_for_metadata_only() {
 #[tokio::test(start_paused = true)]
 async fn lists_are_read_to_their_last_page() {
     let script = Script::of(vec![
-        said(200, &list("9", &["a", "b"], "more")),
-        said(200, &list("9", &["c"], "")),
+        respond(200, &list("9", &["a", "b"], "more")),
+        respond(200, &list("9", &["c"], "")),
     ]);
     let listed = script.store().list(&pods(), None).await.expect("listed");
     let names: Vec<&str> = listed.items.iter().map(|meta| &*meta.name).collect();
@@ -194,20 +194,25 @@ async fn lists_are_read_to_their_last_page() {
             "GET /api/v1/pods?limit=500&continue=more"
         ]
     );
-    assert!(script.asked().iter().all(|asked| asked.accept == META_LIST));
+    assert!(
+        script
+            .requests()
+            .iter()
+            .all(|request| request.accept == META_LIST)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_next_page_is_too_old_begins_anew() {
     let pages = |times: usize| {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for _ in 0..times {
-            answers.push(said(200, &list("9", &["old"], "more")));
-            answers.push(status(410));
+            responses.push(respond(200, &list("9", &["old"], "more")));
+            responses.push(status(410));
         }
-        answers.push(said(200, &list("12", &["a"], "more")));
-        answers.push(said(200, &list("12", &["b"], "")));
-        answers
+        responses.push(respond(200, &list("12", &["a"], "more")));
+        responses.push(respond(200, &list("12", &["b"], "")));
+        responses
     };
     for times in 1..=3 {
         let script = Script::of(pages(times));
@@ -224,9 +229,9 @@ async fn a_list_whose_next_page_is_too_old_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_list_for_a_watch_comes_from_the_watch_cache_as_upstreams_reflector_lists() {
     let script = Script::of(vec![
-        said(200, &list("9", &["a"], "more")),
-        said(200, &list("9", &["b"], "")),
-        said(200, &list("12", &["c"], "")),
+        respond(200, &list("9", &["a"], "more")),
+        respond(200, &list("9", &["b"], "")),
+        respond(200, &list("12", &["c"], "")),
     ]);
     let (store, pods) = (script.store(), pods());
     let first = store.list_for_watch(&pods, &ResourceVersion::default()).await;
@@ -248,8 +253,8 @@ async fn a_list_for_a_watch_comes_from_the_watch_cache_as_upstreams_reflector_li
 async fn a_list_for_a_watch_is_consistent_where_the_server_does_not_have_the_version() {
     let too_large = json!({"kind": "Status", "code": 504, "reason": "Timeout",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}});
-    for answer in [status(410), said(504, &too_large)] {
-        let script = Script::of(vec![answer, said(200, &list("7", &["a"], ""))]);
+    for response in [status(410), respond(504, &too_large)] {
+        let script = Script::of(vec![response, respond(200, &list("7", &["a"], ""))]);
         let listed = script
             .store()
             .list_for_watch(&pods(), &ResourceVersion::new("11"))
@@ -265,9 +270,9 @@ async fn a_list_for_a_watch_is_consistent_where_the_server_does_not_have_the_ver
     }
 }
 
-fn watch_lines(lines: &[Value]) -> Said {
+fn watch_lines(lines: &[Value]) -> ScriptedResponse {
     let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    Said {
+    ScriptedResponse {
         code: 200,
         headers: Vec::new(),
         body,
@@ -298,18 +303,18 @@ async fn a_watch_delivers_changes_bookmarks_and_its_end() {
     }
     assert_eq!(seen, ["applied 5", "applied 6", "bookmark 8", "deleted 9"]);
     assert_eq!(watch.next().await, None, "an end is an end");
-    let asked = script.asked().remove(0);
+    let request = script.requests().remove(0);
     let expected = "&allowWatchBookmarks=true&resourceVersion=4";
     assert!(
-        asked
+        request
             .line
             .starts_with("GET /api/v1/pods?watch=true&timeoutSeconds=2"),
         "{}",
-        asked.line
+        request.line
     );
     assert!(
-        asked.line.ends_with(expected) && asked.accept == META,
-        "{asked:?}"
+        request.line.ends_with(expected) && request.accept == META,
+        "{request:?}"
     );
 }
 
@@ -355,7 +360,7 @@ async fn a_refusal_within_a_watch_has_its_class_and_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_was_cut_off_is_no_change() {
+async fn a_truncated_line_is_no_change() {
     let mut cut = watch_lines(&[json!({"type": "ADDED", "object": meta("a", "u", "5")})]);
     cut.body
         .push_str(r#"{"type":"DELETED","object":{"metadata":{"na"#);
@@ -381,8 +386,8 @@ async fn a_line_that_was_cut_off_is_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subresources_are_put_back_whole() {
-    let script = Script::of(vec![said(200, &meta("web", "u", "8"))]);
+async fn subresources_are_replaced_as_a_whole() {
+    let script = Script::of(vec![respond(200, &meta("web", "u", "8"))]);
     let (store, pods) = (script.store(), pods());
     let body = br#"{"spec":{"finalizers":[]}}"#;
     let written = store
@@ -394,9 +399,9 @@ async fn subresources_are_put_back_whole() {
         script.lines(),
         ["PUT /api/v1/namespaces/shop/pods/web/finalize?fieldManager=kubegc"]
     );
-    let asked = script.asked();
-    assert_eq!(asked[0].content_type, "application/json");
-    assert_eq!(asked[0].body.as_bytes(), body);
+    let requests = script.requests();
+    assert_eq!(requests[0].content_type, "application/json");
+    assert_eq!(requests[0].body.as_bytes(), body);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,7 +411,7 @@ async fn patches_have_their_content_type_and_our_field_manager() {
         (PatchType::Strategic, "application/strategic-merge-patch+json"),
         (PatchType::Json, "application/json-patch+json"),
     ] {
-        let script = Script::of(vec![said(200, &meta("web", "u", "8"))]);
+        let script = Script::of(vec![respond(200, &meta("web", "u", "8"))]);
         let (store, pods) = (script.store(), pods());
         store
             .patch(pod(&pods, "web"), format, b"[1]")
@@ -431,15 +436,15 @@ async fn patches_have_their_content_type_and_our_field_manager() {
         );
         assert!(
             script
-                .asked()
+                .requests()
                 .iter()
-                .all(|asked| asked.content_type == media_type && asked.body == "[1]")
+                .all(|request| request.content_type == media_type && request.body == "[1]")
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_send_upstreams_fields_and_know_whether_the_object_stays() {
+async fn deletes_send_upstreams_fields_and_report_whether_the_object_remains() {
     let options = |propagation| DeleteOptions {
         propagation,
         preconditions: Preconditions {
@@ -456,7 +461,7 @@ async fn deletes_send_upstreams_fields_and_know_whether_the_object_stays() {
         object
     };
     let pods = pods();
-    for (answer, stays) in [
+    for (response, stays) in [
         (json!({"kind": "Status", "status": "Success"}), false),
         (meta("web", "u", "8"), false),
         (marked(Some(0), &[]), false),
@@ -464,16 +469,20 @@ async fn deletes_send_upstreams_fields_and_know_whether_the_object_stays() {
         (marked(Some(0), &["orphan"]), true),
         (marked(None, &[]), true),
     ] {
-        let script = Script::of(vec![said(200, &answer)]);
+        let script = Script::of(vec![respond(200, &response)]);
         let policy = Some(Propagation::Policy(PropagationPolicy::Background));
         let deleted = script.store().delete(pod(&pods, "web"), &options(policy)).await;
-        assert_eq!(matches!(deleted, Ok(Deleted::Terminating(_))), stays, "{answer}");
-        let asked = script.asked().remove(0);
-        assert_eq!(asked.line, "DELETE /api/v1/namespaces/shop/pods/web");
+        assert_eq!(
+            matches!(deleted, Ok(Deleted::Terminating(_))),
+            stays,
+            "{response}"
+        );
+        let request = script.requests().remove(0);
+        assert_eq!(request.line, "DELETE /api/v1/namespaces/shop/pods/web");
         let expected =
             r#"{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u","resourceVersion":"7"},"#;
         assert_eq!(
-            asked.body,
+            request.body,
             format!("{expected}\"propagationPolicy\":\"Background\"}}\n")
         );
     }
@@ -488,14 +497,14 @@ async fn deletes_send_upstreams_fields_and_know_whether_the_object_stays() {
     dry.delete_collection(&pods, "shop", &DeleteOptions::default())
         .await
         .expect("gone");
-    let asked = script.asked();
-    let body: Value = serde_json::from_str(&asked[0].body).expect("JSON");
+    let requests = script.requests();
+    let body: Value = serde_json::from_str(&requests[0].body).expect("JSON");
     assert_eq!(
         (&body["dryRun"], &body["orphanDependents"]),
         (&json!(["All"]), &json!(true))
     );
-    assert_eq!(asked[1].line, "DELETE /api/v1/namespaces/shop/pods");
-    assert!(asked[1].body.contains("dryRun"), "{}", asked[1].body);
+    assert_eq!(requests[1].line, "DELETE /api/v1/namespaces/shop/pods");
+    assert!(requests[1].body.contains("dryRun"), "{}", requests[1].body);
 }
 
 #[tokio::test(start_paused = true)]
@@ -504,7 +513,7 @@ async fn finalizers_are_replaced_in_the_whole_object_at_the_version_read() {
         "finalizers": ["a", "orphan"]}, "spec": {"nodeName": "n"}});
     let pods = pods();
     for (left, expected) in [(vec!["a"], json!(["a"])), (vec![], Value::Null)] {
-        let script = Script::of(vec![said(200, &whole)]);
+        let script = Script::of(vec![respond(200, &whole)]);
         let left: Vec<Arc<str>> = left.into_iter().map(Arc::from).collect();
         let version = ResourceVersion::new("7");
         script
@@ -512,12 +521,12 @@ async fn finalizers_are_replaced_in_the_whole_object_at_the_version_read() {
             .replace_finalizers(pod(&pods, "web"), &version, &left)
             .await
             .expect("written");
-        let asked = script.asked();
+        let requests = script.requests();
         assert_eq!(
-            asked[1].line,
+            requests[1].line,
             "PUT /api/v1/namespaces/shop/pods/web?fieldManager=kubegc"
         );
-        let body: Value = serde_json::from_str(&asked[1].body).expect("JSON");
+        let body: Value = serde_json::from_str(&requests[1].body).expect("JSON");
         assert_eq!(body["metadata"]["resourceVersion"], "7");
         assert_eq!(body["metadata"]["finalizers"], expected);
         assert_eq!(body["spec"]["nodeName"], "n");
@@ -525,9 +534,9 @@ async fn finalizers_are_replaced_in_the_whole_object_at_the_version_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_objects_say_what_they_are() {
+async fn whole_objects_have_apiversion_and_kind() {
     let page = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}, "spec": {"x": 1}}]});
-    let objects = Script::of(vec![said(200, &page)])
+    let objects = Script::of(vec![respond(200, &page)])
         .store()
         .list_objects(&pods(), None)
         .await
@@ -550,7 +559,7 @@ async fn the_version_is_that_of_the_server() {
     ] {
         let info = json!({"major": "1", "minor": "20+", "gitVersion": version, "gitCommit": "", "gitTreeState": "",
             "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
-        let script = Script::of(vec![said(200, &info)]);
+        let script = Script::of(vec![respond(200, &info)]);
         let got = kubegc_kube::version(&script.client())
             .await
             .ok()

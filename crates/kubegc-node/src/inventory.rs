@@ -10,7 +10,7 @@ use kubegc_core::{
 use crate::image::Records;
 
 /// The reason why something is unknown.
-#[expect(clippy::exhaustive_enums, reason = "not requested, or requested in vain")]
+#[expect(clippy::exhaustive_enums, reason = "not requested, or the request failed")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unlisted {
     /// It was not requested.

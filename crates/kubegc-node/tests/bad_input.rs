@@ -265,7 +265,7 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
         containers: listed(used.then(|| user("c", "a", "a", ""))),
         ..empty()
     };
-    for (first, second, used, goes) in [
+    for (first, second, used, expected) in [
         (false, false, false, 1),
         (false, false, true, 0),
         (true, true, false, 0),
@@ -274,14 +274,14 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
         (false, true, false, 0),
     ] {
         let plan = images(release("1.36.0")).plan(&node(vec![pinned(first), pinned(second)], used), at(9));
-        assert_eq!(plan.actions.len(), goes, "{first} {second} {used}");
+        assert_eq!(plan.actions.len(), expected, "{first} {second} {used}");
         assert_eq!(plan.findings.len(), 1);
         assert_eq!(plan.findings[0].reason, image::Reason::Repeated);
     }
 }
 
 #[test]
-fn log_links_listed_twice_count_as_what_protects_most() {
+fn of_log_links_listed_twice_the_more_protective_counts() {
     let path = "/var/log/containers/web_shop_c-0123456789.log";
     let link = |target| LogLink {
         path: path.into(),
@@ -387,9 +387,9 @@ fn disks_that_cannot_be() {
 }
 
 #[test]
-fn sizes_that_cannot_be_free_no_more_than_is_asked() {
+fn impossible_sizes_free_no_more_than_the_wanted_amount() {
     const HUGE: u64 = i64::MAX as u64;
-    for (sizes, goes) in [
+    for (sizes, expected) in [
         // One image that claims everything is enough.
         (&[u64::MAX, 900, 900][..], 1),
         (&[HUGE + 1, 900, 900], 1),
@@ -414,7 +414,7 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
             ..empty()
         };
         let plan = images(release("1.36.0")).to(Task::Collect).plan(&node, at(9));
-        assert_eq!(plan.actions.len(), goes, "{sizes:?}");
+        assert_eq!(plan.actions.len(), expected, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
         let count = plan
             .findings
@@ -428,7 +428,7 @@ fn sizes_that_cannot_be_free_no_more_than_is_asked() {
             .to(Task::Collect)
             .computing(Arithmetic::Upstream)
             .plan(&node, at(9));
-        assert_eq!(plan.actions.len() > goes, wraps, "{sizes:?}");
+        assert_eq!(plan.actions.len() > expected, wraps, "{sizes:?}");
         // All unused images are removed without an amount.
         for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
             let plan = images(release("1.36.0")).to(task).plan(&node, at(9));
@@ -445,7 +445,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
         ..image(id, 1)
     };
     let on = gated("1.36.0", &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, true)]);
-    for (semantics, listing, used, goes, found) in [
+    for (semantics, listing, used, expected, found) in [
         // Two images with one key: the later counts, and use of either protects both.
         (on, [handled("a", "b"), handled("a,b", "")], None, &["a,b"][..], 1),
         (
@@ -493,7 +493,7 @@ fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
             ..empty()
         };
         let plan = images(semantics).plan(&node, at(9));
-        assert_eq!(removed_images(&plan), goes, "{listing:?} {used:?}");
+        assert_eq!(removed_images(&plan), expected, "{listing:?} {used:?}");
         assert_eq!(
             plan.findings.len(),
             found,
@@ -555,13 +555,13 @@ fn missing_facts_protect() {
     let plan = images(release("1.36.0")).plan(&node, at(9));
     assert!(
         plan.actions.is_empty(),
-        "no image is free while one container does not say which is its"
+        "no image counts as unused while one container does not name its image"
     );
     assert_eq!(
         plan.summary.error.map(|error| error.to_string()),
         Some("container c does not name its image".to_owned())
     );
-    // Nothing listed at all: no planner plans anything.
+    // Without any listing no planner plans anything.
     let nothing = Inventory::default();
     for version in crate::world::RELEASES {
         let semantics = release(version);
@@ -660,7 +660,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
 
     #[test]
-    fn no_facts_make_a_planner_panic_or_touch_what_is_protected(
+    fn no_facts_make_a_planner_panic_or_remove_a_protected_object(
         node in any_node(),
         now in any_number(),
         ages in (0..=i64::MAX, 0..=i64::MAX),
@@ -719,7 +719,7 @@ proptest! {
 
 #[test]
 fn ids_with_a_common_start_are_distinguished_in_linear_time() {
-    // Far more than could be compared with each other.
+    // Too many entries to compare each with each.
     let ids: Vec<String> = (0..100_000)
         .map(|at| format!("a-long-beginning-{at:08}"))
         .collect();

@@ -88,9 +88,9 @@ fn n2_1_n2_2_both_occasions_have_the_same_limits_and_age() {
     let mut node = units(&[("x", &[1, 2, 3]), ("y", &[95])]);
     node.pods.known.insert("x".into(), PodState::COMPLETED);
     node.pods.known.insert("y".into(), PodState::COMPLETED);
-    for (occasion, goes) in [(Periodic, &["x1", "x2"][..]), (Forced, &["x1", "x2", "x3"])] {
+    for (occasion, expected) in [(Periodic, &["x1", "x2"][..]), (Forced, &["x1", "x2", "x3"])] {
         let plan = policy(limits).on(occasion).plan(&node, at(100));
-        assert_eq!(removed(&plan), goes, "{occasion:?}");
+        assert_eq!(removed(&plan), expected, "{occasion:?}");
         assert_eq!(policy(limits).on(occasion).limits(), &limits);
     }
 }
@@ -256,7 +256,7 @@ fn n2_13_a_container_without_metadata_is_kept_and_reported() {
 #[test]
 fn n2_14_to_n2_16_the_oldest_are_removed_first_and_whole_units_in_reverse_listing_order() {
     let listing: &[i64] = &[3, 1, 5, 2, 4];
-    for (order, per_unit, goes) in [
+    for (order, per_unit, expected) in [
         (Order::Total, 2, &["x1", "x2", "x3"][..]),
         (Order::Listing, 2, &["x1", "x2", "x3"]),
         (Order::Total, 0, &["x1", "x2", "x3", "x4", "x5"]),
@@ -267,7 +267,7 @@ fn n2_14_to_n2_16_the_oldest_are_removed_first_and_whole_units_in_reverse_listin
         let plan = policy(limits(per_unit, -1))
             .ordered(order)
             .plan(&units(&[("x", listing)]), at(100));
-        assert_eq!(removed(&plan), goes, "{order:?} {per_unit}");
+        assert_eq!(removed(&plan), expected, "{order:?} {per_unit}");
     }
 }
 
@@ -282,10 +282,10 @@ fn n2_15_equals_are_ordered_by_id_or_by_the_listing() {
         pods: pods(&[("x", PodState::LIVING)]),
         ..empty()
     };
-    for (order, goes) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
+    for (order, expected) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
         assert_eq!(
             removed(&policy(limits(1, -1)).ordered(order).plan(&node, at(100))),
-            goes
+            expected
         );
     }
 }
@@ -583,8 +583,8 @@ fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
                 .expect("valid limits")
                 .on(occasion);
             let plan = policy.plan(&node, at(100));
-            let goes: &[&str] = if whole { &["x1", "x2", "x3"] } else { &["x1", "x2"] };
-            assert_eq!(removed(&plan), goes, "{name}, {occasion:?}");
+            let expected: &[&str] = if whole { &["x1", "x2", "x3"] } else { &["x1", "x2"] };
+            assert_eq!(removed(&plan), expected, "{name}, {occasion:?}");
             let because = if whole { "PodEnded" } else { "UnitLimit" };
             assert!(why(&plan).iter().all(|why| *why == because), "{name}");
         }
@@ -701,12 +701,12 @@ struct Idea {
     limits: (i64, i64),
     occasion: Occasion,
     order: Order,
-    goes: Vec<&'static str>,
+    expected: Vec<&'static str>,
 }
 
 /// Containers `c1`, `c2` of pod `p`, created at these seconds; the pod exists, all sources are ready, limits
 /// are upstream's.
-fn idea(number: u8, created: &[i64], goes: &[&'static str]) -> Idea {
+fn idea(number: u8, created: &[i64], expected: &[&'static str]) -> Idea {
     let containers = created
         .iter()
         .map(|&created| dead(&format!("c{created}"), "p", "web", created));
@@ -720,7 +720,7 @@ fn idea(number: u8, created: &[i64], goes: &[&'static str]) -> Idea {
         limits: (1, -1),
         occasion: Periodic,
         order: Order::Total,
-        goes: goes.to_vec(),
+        expected: expected.to_vec(),
     }
 }
 
@@ -849,7 +849,7 @@ fn ideas_1_to_18_containers() {
             }
             let policy = Policy::new(limits, release(minor)).expect("valid limits");
             let plan = policy.on(idea.occasion).ordered(idea.order).plan(&node, at(100));
-            assert_eq!(removed(&plan), idea.goes, "idea {} on {minor}", idea.number);
+            assert_eq!(removed(&plan), idea.expected, "idea {} on {minor}", idea.number);
             let stopped = plan.actions.iter().any(|action| {
                 matches!(
                     action,

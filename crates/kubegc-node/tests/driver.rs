@@ -58,7 +58,7 @@ fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a S
     }
 }
 
-/// Room is made from half full, whatever the age of images; one dead container of each name is kept.
+/// Images of any age are removed from 50 % usage on; one dead container of each name is kept.
 fn spec() -> PolicySpec {
     PolicySpec {
         image_gc_high_threshold_percent: 50,

@@ -244,7 +244,7 @@ fn signals_have_resources_and_conditions() {
 }
 
 #[test]
-fn thresholds_that_make_no_sense_are_all_named() {
+fn all_invalid_thresholds_are_named() {
     let spec = PolicySpec {
         eviction_hard: texts(&[
             ("containerfs.available", "10%"),

@@ -160,7 +160,7 @@ fn n2_45_only_dangling_links_are_considered() {
 }
 
 #[test]
-fn n2_46_n2_48_the_id_of_a_link_and_what_is_wrong_with_it() {
+fn n2_46_n2_48_the_container_id_of_a_link_and_its_errors() {
     for (path, id) in [
         ("/var/log/containers/web_shop_c-abcdef.log", Ok("abcdef")),
         (
@@ -312,6 +312,6 @@ fn ideas_27_to_35_logs() {
         "idea 30"
     );
     let healthy = policy("1.36.0").plan(&links(&[(dangling, Exists)]), at(9));
-    assert!(healthy.actions.is_empty(), "idea 34: never asked for");
+    assert!(healthy.actions.is_empty(), "idea 34: never planned");
     // Ideas 31, 32, 33 and 35 are rows of N2.47.
 }

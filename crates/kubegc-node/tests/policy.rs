@@ -186,7 +186,7 @@ fn n1_18_a_negative_container_age_is_refused_and_all_problems_are_reported() {
 
 #[test]
 fn n1_19_zero_keeps_none_and_negative_numbers_mean_no_limit() {
-    for (asked, kept) in [
+    for (configured, kept) in [
         (-1, None),
         (i32::MIN, None),
         (0, Some(0)),
@@ -194,17 +194,17 @@ fn n1_19_zero_keeps_none_and_negative_numbers_mean_no_limit() {
         (i32::MAX, Some(2_147_483_647)),
     ] {
         let spec = spec(|spec| {
-            spec.maximum_dead_containers = asked;
-            spec.maximum_dead_containers_per_container = asked;
+            spec.maximum_dead_containers = configured;
+            spec.maximum_dead_containers_per_container = configured;
         });
         let policy = Policy::new(&spec, KubernetesVersion::LATEST).expect("valid");
-        assert_eq!(policy.container().limits().per_unit_max, kept, "{asked}");
-        assert_eq!(policy.container().limits().node_max, kept, "{asked}");
+        assert_eq!(policy.container().limits().per_unit_max, kept, "{configured}");
+        assert_eq!(policy.container().limits().node_max, kept, "{configured}");
     }
 }
 
 #[test]
-fn n1_6_to_n1_10_what_runs_per_version_and_gate() {
+fn n1_6_to_n1_10_the_loops_of_each_version_and_gate() {
     let hour = seconds(3_600);
     let high = |percent| SwitchReason::HighThreshold { percent };
     for (minor, gate, percent, age_max, on, reason) in [

@@ -148,17 +148,20 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
             node.pods.synced = synced;
             for (occasion, whole) in [(Periodic, periodic), (Forced, forced)] {
                 let plan = Policy::new(release(version)).on(occasion).plan(&node, at(0));
-                let goes: &[&str] = if whole { &["a", "b"] } else { &["a"] };
-                assert_eq!(removed(&plan), goes, "{name} {occasion:?} {sources_ready}");
+                let expected: &[&str] = if whole { &["a", "b"] } else { &["a"] };
+                assert_eq!(removed(&plan), expected, "{name} {occasion:?} {sources_ready}");
             }
         }
     }
     // Before the pod workers, an unknown pod needs the sources only.
-    for (sources_ready, goes) in [(true, &["a", "b"][..]), (false, &["a"])] {
+    for (sources_ready, expected) in [(true, &["a", "b"][..]), (false, &["a"])] {
         let mut node = node(None, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
         node.pods.synced = false;
         node.pods.sources_ready = sources_ready;
-        assert_eq!(removed(&Policy::new(release("1.20.2")).plan(&node, at(9))), goes);
+        assert_eq!(
+            removed(&Policy::new(release("1.20.2")).plan(&node, at(9))),
+            expected
+        );
     }
 }
 
@@ -172,16 +175,16 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
         ("c4", NotReady, 4),
         ("c2", Ready, 2),
     ];
-    for (state, order, goes) in [
+    for (state, order, expected) in [
         (living, Order::Total, &["c1", "c3"][..]),
         (living, Order::Listing, &["c1", "c3"]),
         (gone, Order::Total, &["c1", "c3", "c4"]),
         (gone, Order::Listing, &["c4", "c1", "c3"]),
     ] {
         let plan = policy().ordered(order).plan(&node(state, listing, &[]), at(9));
-        assert_eq!(removed(&plan), goes, "{state:?} {order:?}");
+        assert_eq!(removed(&plan), expected, "{state:?} {order:?}");
         let ready = kept(&plan).contains(&("c2", "ready".to_owned()));
-        assert!(ready, "passed over: {:?}", plan.kept);
+        assert!(ready, "skipped: {:?}", plan.kept);
     }
 }
 
@@ -189,8 +192,8 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
 fn n2_35_equals_are_ordered_by_id_or_by_the_listing() {
     let listing: &[(&str, SandboxState, i64)] = &[("b", NotReady, 1), ("a", NotReady, 1), ("c", NotReady, 1)];
     let node = node(Some(PodState::LIVING), listing, &[]);
-    for (order, goes) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
-        assert_eq!(removed(&policy().ordered(order).plan(&node, at(9))), goes);
+    for (order, expected) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
+        assert_eq!(removed(&policy().ordered(order).plan(&node, at(9))), expected);
     }
 }
 
@@ -200,10 +203,10 @@ fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
         sandboxes: listed([sandbox("a", "", NotReady, 1), sandbox("b", "", NotReady, 2)]),
         ..empty()
     };
-    for (synced, goes) in [(true, &["a", "b"][..]), (false, &["a"])] {
+    for (synced, expected) in [(true, &["a", "b"][..]), (false, &["a"])] {
         node.pods.synced = synced;
         let plan = policy().plan(&node, at(9));
-        assert_eq!(removed(&plan), goes);
+        assert_eq!(removed(&plan), expected);
         let findings: Vec<_> = plan
             .findings
             .iter()
@@ -250,7 +253,7 @@ fn reasons_of_removal() {
 fn ideas_19_to_25_sandboxes() {
     let gone = Some(PodState::GONE);
     let living = Some(PodState::LIVING);
-    for (idea, state, sandboxes, within, goes) in [
+    for (idea, state, sandboxes, within, expected) in [
         (19, gone, &[("a", NotReady, 1)][..], &[][..], &["a"][..]),
         (20, gone, &[("a", Ready, 1)], &[], &[]),
         (21, living, &[("a", NotReady, 1), ("b", NotReady, 2)], &[], &["a"]),
@@ -263,7 +266,7 @@ fn ideas_19_to_25_sandboxes() {
         node.pods.sources_ready = idea != 25;
         for version in crate::world::RELEASES {
             let plan = Policy::new(release(version)).plan(&node, at(9));
-            assert_eq!(removed(&plan), goes, "idea {idea} on {version}");
+            assert_eq!(removed(&plan), expected, "idea {idea} on {version}");
             assert_eq!(plan.actions.len() + plan.kept.len(), sandboxes.len());
         }
     }

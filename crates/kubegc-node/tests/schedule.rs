@@ -53,7 +53,7 @@ fn n1_2_collection_starts_once_with_the_first_run_of_the_image_loop() {
 }
 
 #[test]
-fn what_is_due_for_longest_comes_first_and_equals_in_the_order_of_the_loops() {
+fn the_loop_that_is_due_for_longest_runs_first_and_equals_in_the_order_of_the_loops() {
     let mut schedule = Schedule::new(
         [Loop::Detection, Loop::Images, Loop::Containers, Loop::Images],
         at(0),

@@ -481,13 +481,13 @@ fn follow(
     report: &mut impl FnMut(Report),
 ) -> Result<Next, Misuse> {
     let monitor = watch.monitor;
-    let mut tell = |event| collector.handle(now, Input::Watch { monitor, event });
+    let mut handle = |event| collector.handle(now, Input::Watch { monitor, event });
     let error = match step {
         WatchStep::Listed(Ok(list)) => {
-            tell(WatchEvent::Init)?;
+            handle(WatchEvent::Init)?;
             let items = list.items.into_iter().map(Arc::new).collect();
-            tell(WatchEvent::InitApply(items))?;
-            tell(WatchEvent::InitDone)?;
+            handle(WatchEvent::InitApply(items))?;
+            handle(WatchEvent::InitDone)?;
             watch.version = list.resource_version;
             watch.relist = false;
             watch.error = None;
@@ -502,11 +502,11 @@ fn follow(
                 match item {
                     WatchItem::Applied(meta) => {
                         watch.delivered(&meta.resource_version);
-                        tell(WatchEvent::Apply(Arc::new(meta)))?;
+                        handle(WatchEvent::Apply(Arc::new(meta)))?;
                     }
                     WatchItem::Deleted(meta) => {
                         watch.delivered(&meta.resource_version);
-                        tell(WatchEvent::Delete(Arc::new(meta)))?;
+                        handle(WatchEvent::Delete(Arc::new(meta)))?;
                     }
                     WatchItem::Bookmark(version) => watch.delivered(&version),
                 }

@@ -109,7 +109,7 @@ pub enum Response {
     Unlisted,
     /// 400, 403, 429: certainly not applied.
     Refused {
-        /// When to retry, if the server said so.
+        /// The server's delay before a retry, if it sent one.
         retry_after: Option<Duration>,
     },
     /// Timeouts, lost responses, 5xx: the request may have been applied.

@@ -154,7 +154,7 @@ fn a_cascade_completes() {
             assert_eq!(
                 collector.graph().len(),
                 1,
-                "{release}: what is gone leaves no node behind"
+                "{release}: a removed object leaves no node in the graph"
             );
         }
     }
@@ -536,13 +536,13 @@ impl WatchStream for EndingWatch {
 impl ObjectStore for Ending {
     async fn discover(&self) -> Result<Discovered, StoreError> {
         let mut discovered = self.store.discover().await?;
-        let gone = self
+        let not_served = self
             .gone_after
             .is_some_and(|seconds| self.millis() >= seconds * 1_000);
         let not_yet = self
             .served_from
             .is_some_and(|seconds| self.millis() < seconds * 1_000);
-        if (gone || not_yet)
+        if (not_served || not_yet)
             && let Some(kind) = discovered.catalog.mapping("v1", "ConfigMap")
         {
             discovered.catalog.remove(kind);

@@ -32,11 +32,11 @@ proptest! {
         for _ in 0..fork {
             schedule.step(&mut world, &cluster);
         }
-        let (mut twin, mut twin_schedule) = (world.clone(), schedule.clone());
-        prop_assert_eq!(world.collector.fingerprint(), twin.collector.fingerprint());
+        let (mut clone, mut clone_schedule) = (world.clone(), schedule.clone());
+        prop_assert_eq!(world.collector.fingerprint(), clone.collector.fingerprint());
         schedule.run(&mut world, &cluster);
-        twin_schedule.run(&mut twin, &cluster);
-        prop_assert_eq!(&world.trace, &twin.trace, "a clone continued differently");
+        clone_schedule.run(&mut clone, &cluster);
+        prop_assert_eq!(&world.trace, &clone.trace, "a clone continued differently");
 
         let mut again = World::new(version, cluster.server(version));
         let mut schedule = any_schedule(seed, &cluster);

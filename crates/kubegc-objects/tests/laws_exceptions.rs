@@ -30,13 +30,17 @@ fn r8_an_object_that_blocks_itself_hangs_in_the_foreground_only() {
     let bare = Object::new(CONFIG_MAP, "red", "own");
     let own = bare.clone().blocking(&bare);
     for release in VERSIONS {
-        for (policy, gone) in [(Foreground, false), (Background, true)] {
+        for (policy, is_removed) in [(Foreground, false), (Background, true)] {
             let mut world = world(release, &[&own]);
             world.settle();
             delete(&mut world.server, &own, Some(policy));
             world.settle();
-            assert_eq!(own.live(&world.server).is_none(), gone, "{release} {policy}");
-            if !gone {
+            assert_eq!(
+                own.live(&world.server).is_none(),
+                is_removed,
+                "{release} {policy}"
+            );
+            if !is_removed {
                 let ended = world.conclusions("u-own");
                 assert_eq!(
                     ended.last(),
@@ -168,7 +172,7 @@ fn b19_a_coalesced_first_update_never_starts_the_wait_for_dependents() {
             graph.is_being_deleted(node) && !graph.is_deleting_dependents(node),
             "{release}"
         );
-        assert!(effects.is_empty(), "{release}: nobody is looked at");
+        assert!(effects.is_empty(), "{release}: no object is processed");
     }
 }
 
@@ -304,7 +308,7 @@ fn r4_a_nonblocking_dependent_of_a_foreground_owner_with_a_finalizer_depends_on_
     for seed in 0..400 {
         let mut world = world("1.36", &[&owner, &item]);
         delete(&mut world.server, &owner, Some(Foreground));
-        Schedule::new(seed).run(&mut world, &nobody());
+        Schedule::new(seed).run(&mut world, &no_operations());
         let left = owner.live(&world.server).expect("held");
         assert!(!left.has_finalizer("foregroundDeletion"));
         ends.insert(item.live(&world.server).is_some());
@@ -340,7 +344,7 @@ fn g35_contradicting_references_of_a_kept_object_are_looked_up_alternately_forev
     }
 }
 
-fn nobody() -> Cluster {
+fn no_operations() -> Cluster {
     Cluster {
         objects: Vec::new(),
         acts: Vec::new(),
@@ -362,7 +366,7 @@ fn r7_an_orphaning_object_inside_a_cascade_makes_the_outcome_depend_on_timing() 
     for seed in 0..400 {
         let mut world = world("1.36", &[&root, &middle, &item]);
         delete(&mut world.server, &root, Some(Background));
-        Schedule::new(seed).run(&mut world, &nobody());
+        Schedule::new(seed).run(&mut world, &no_operations());
         assert_eq!(middle.live(&world.server), None);
         ends.insert(item.live(&world.server).is_some());
     }

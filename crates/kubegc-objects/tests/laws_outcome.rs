@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn background_ends_as_the_oracle_says(cluster in well_formed(Features::ALL), seed: u64, began_before: bool) {
+    fn background_deletion_ends_as_the_oracle_predicts(cluster in well_formed(Features::ALL), seed: u64, began_before: bool) {
         let mut cluster = cluster;
         let Act::Delete(target, policy) = &mut cluster.acts[0] else { return Ok(()) };
         *policy = Some(kubegc_core::PropagationPolicy::Background);

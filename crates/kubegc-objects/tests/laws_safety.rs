@@ -33,13 +33,13 @@ proptest! {
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
         checkers::starts_in_time(&world);
-        checkers::deletes_rest_on_reads(&world);
+        checkers::deletes_follow_reads(&world);
         checkers::works_one_at_a_time(&world);
         checkers::uncertain_deletes_are_read_again(&world);
     }
 
     #[test]
-    fn law_3_strict_deletes_expect_what_was_read(cluster in well_formed(Features::ALL), seed: u64, release in 0..VERSIONS.len()) {
+    fn law_3_strict_deletes_expect_the_version_that_was_read(cluster in well_formed(Features::ALL), seed: u64, release in 0..VERSIONS.len()) {
         let version = version(VERSIONS[release]);
         let mut settings = Settings::new(version);
         settings.discovery_period = None;
@@ -70,7 +70,7 @@ fn the_checkers_see_deletes_retries_and_orphans() {
         let mut schedule = Schedule::new(seed).with_faults(&LIES, 20).impatient();
         schedule.acts.clone_from(&cluster.acts);
         schedule.run(&mut world, &cluster);
-        deletes += checkers::deletes_rest_on_reads(&world);
+        deletes += checkers::deletes_follow_reads(&world);
         for (request, _) in world.calls(0) {
             conflicts += usize::from(request.reason.name() == "RecheckAfterConflict");
             released += usize::from(request.reason.name() == "OwnerOrphans");
@@ -170,7 +170,7 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
         assert_eq!(
             left,
             usize::from(pauses),
-            "{release}: the one in hand goes on, the other waits"
+            "{release}: the attempt in progress continues, the other waits"
         );
         world.settle();
         assert!(

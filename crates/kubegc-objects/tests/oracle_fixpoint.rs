@@ -18,7 +18,7 @@ fn owner_sets(count: usize, own: usize) -> Vec<u8> {
 
 /// Every graph once: the deleted object is the first, in the first namespace. Other choices are renamings.
 #[test]
-fn every_graph_of_four_objects_ends_as_the_oracle_says() {
+fn every_graph_of_four_objects_ends_as_the_oracle_predicts() {
     let empty = server(latest(), &[CONFIG_MAP]);
     let mut graphs = 0u32;
     for count in 1..=4usize {

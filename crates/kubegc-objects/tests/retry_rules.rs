@@ -158,7 +158,7 @@ fn strict_cycle(release: &str, kind: Kind) -> (World, [Object; 3]) {
 }
 
 #[test]
-fn a_strict_delete_after_an_unblock_expects_what_the_patch_returned() {
+fn a_strict_delete_after_an_unblock_expects_the_version_in_the_response_to_the_patch() {
     for release in ["1.13", "1.20.2", "1.28", "1.34", "1.36"] {
         for kind in [CONFIG_MAP, WIDGET] {
             let (mut world, cycle) = strict_cycle(release, kind);

@@ -146,7 +146,7 @@ fn t40_a_blocking_dependent_with_a_finalizer_blocks_its_owner_without_a_poll() {
     let mut world = world("1.36", &[&root, &item]);
     world.settle();
     delete(&mut world.server, &root, Some(Foreground));
-    assert_eq!(world.settle().until, None, "nobody polls");
+    assert_eq!(world.settle().until, None, "no retry is scheduled");
     assert!(root.live(&world.server).is_some_and(|meta| meta.is_deleting()));
     let mut meta = item.live(&world.server).expect("held");
     meta.finalizers.clear();

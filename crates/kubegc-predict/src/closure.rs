@@ -33,14 +33,14 @@ use crate::{
 /// # "[..])?;
 /// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
 /// let closure = cluster.closure(&[Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default()).target])?;
-/// assert_eq!(closure.gone, [0, 1], "the ConfigMap and the Secret, by position");
+/// assert_eq!(closure.removed, [0, 1], "the ConfigMap and the Secret, by position");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// Objects that no longer exist, the roots first, in the order of their deletion.
-    pub gone: Vec<u32>,
+    pub removed: Vec<u32>,
     /// Objects that wait for finalizers; their dependents are kept.
     pub held: Vec<u32>,
     /// Objects that lose some of their owners and are kept.
@@ -52,7 +52,7 @@ pub struct Closure {
     pub to_simulate: Vec<u32>,
 }
 
-/// More references than any object has: for an object that the collector never decides about.
+/// More references than any object has: for an object on which the collector never decides.
 const NEVER_LOST: u32 = u32::MAX / 2;
 
 const UNSEEN: u8 = 0;
@@ -65,7 +65,7 @@ impl Cluster {
     /// Finds the objects that no longer exist in the steady state.
     ///
     /// # Assumptions
-    /// The roots are deleted in the background, pods end, finalizers are held, nothing fails.
+    /// The roots are deleted in the background, pods end, finalizers stay, nothing fails.
     ///
     /// # Errors
     /// A root is not in the dump.
@@ -84,27 +84,27 @@ impl Cluster {
     /// The same for positions in the dump. Positions that do not exist are ignored.
     #[must_use]
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
-        let gone_anyway = self.gone_anyway();
-        self.closure_from(roots, &|position| gone_anyway.contains(&position))
+        let removed_anyway = self.removed_anyway();
+        self.closure_from(roots, &|position| removed_anyway.contains(&position))
     }
 
     /// The objects none of whose owners exist, and their dependents.
-    fn gone_anyway(&self) -> &HashSet<u32, FixedState> {
-        self.gone_anyway.get_or_init(|| {
+    fn removed_anyway(&self) -> &HashSet<u32, FixedState> {
+        self.removed_anyway.get_or_init(|| {
             let is_dangling = |position: &u32| {
                 let mut owners = self.edges.owners(*position).peekable();
                 owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
             };
             let dangling: Vec<u32> = (0..self.edges.facts.len() as u32).filter(is_dangling).collect();
             self.closure_from(&dangling, &|_| false)
-                .gone
+                .removed
                 .into_iter()
                 .collect()
         })
     }
 
     /// The steady state if some objects have already been deleted.
-    fn closure_from(&self, roots: &[u32], is_gone: &dyn Fn(u32) -> bool) -> Closure {
+    fn closure_from(&self, roots: &[u32], is_removed: &dyn Fn(u32) -> bool) -> Closure {
         let edges = &self.edges;
         let mut closure = Closure::default();
         let mut state = vec![UNSEEN; edges.facts.len()];
@@ -112,17 +112,17 @@ impl Cluster {
         let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
-            if (root as usize) < state.len() && state[root as usize] != DECIDED && !is_gone(root) {
+            if (root as usize) < state.len() && state[root as usize] != DECIDED && !is_removed(root) {
                 state[root as usize] = DECIDED;
                 self.place(root, &mut closure);
             }
         }
         let mut next = 0;
-        while let Some(&owner) = closure.gone.get(next) {
+        while let Some(&owner) = closure.removed.get(next) {
             next += 1;
             for &dependent in edges.dependents(owner) {
                 let at = dependent as usize;
-                if state[at] == DECIDED || is_gone(dependent) {
+                if state[at] == DECIDED || is_removed(dependent) {
                     continue;
                 }
                 let lost = edges
@@ -130,7 +130,7 @@ impl Cluster {
                     .filter(|&reference| reference == Owner::At(owner))
                     .count();
                 if lost == 0 {
-                    // It names the owner's uid under another name or namespace: lookups have not found it
+                    // It names the owner's uid under another name or namespace: lookups did not find it
                     // there before either.
                     continue;
                 }
@@ -139,7 +139,7 @@ impl Cluster {
                     touched.push(dependent);
                     for reference in edges.owners(dependent) {
                         match reference {
-                            Owner::At(other) if !is_gone(other) => keeping[at] += 1,
+                            Owner::At(other) if !is_removed(other) => keeping[at] += 1,
                             Owner::At(_) | Owner::Absent => {}
                             Owner::Unknown => state[at] = IN_DOUBT,
                             // The collector never decides.
@@ -176,7 +176,7 @@ impl Cluster {
         } else if facts & HAS_FINALIZERS != 0 {
             closure.held.push(position);
         } else {
-            closure.gone.push(position);
+            closure.removed.push(position);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const MISSING_LISTED_MAX: usize = 100;
 
 /// The reaction of an object to an undetermined fate of a related object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stance {
+pub(crate) struct Reaction {
     /// Whether the runs end differently for it.
     pub(crate) differs: bool,
     /// Whether it was terminating at any time, so that it may wait for its dependents.
@@ -48,7 +48,7 @@ pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 pub(crate) fn spread(
     cluster: &Cluster,
     scope: &Scope,
-    stances: &BTreeMap<u32, Stance>,
+    reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
 ) -> BTreeMap<u32, Vec<Missing>> {
     for (position, reference) in &scope.unknown {
@@ -77,18 +77,19 @@ pub(crate) fn spread(
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners
         // that share one name each run has only one, and no run has owners out of reach.
-        let unless_gone = matches!(missing, Missing::Controller { .. });
+        let unless_removed = matches!(missing, Missing::Controller { .. });
         // Unknown content keeps a namespace or definition, and not its known content.
         let of_content = matches!(missing, Missing::Content { .. });
-        let of_cleanup = unless_gone || of_content || matches!(missing, Missing::Ending { .. });
+        let of_cleanup = unless_removed || of_content || matches!(missing, Missing::Ending { .. });
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let via = if of_content { Via::Waiting } else { Via::Other };
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
-            let in_doubt =
-                |stance: &Stance| (everywhere && !(unless_gone && stance.is_removed)) || stance.differs;
-            if !stances.get(&position).is_some_and(in_doubt) || seen.get(&position) >= Some(&via) {
+            let is_undetermined = |reaction: &Reaction| {
+                (everywhere && !(unless_removed && reaction.is_removed)) || reaction.differs
+            };
+            if !reactions.get(&position).is_some_and(is_undetermined) || seen.get(&position) >= Some(&via) {
                 continue;
             }
             seen.insert(position, via);
@@ -101,8 +102,8 @@ pub(crate) fn spread(
             }
             if of_cleanup {
                 let may_be_removed = |position: &u32| {
-                    let stance = stances.get(position);
-                    stance.is_some_and(|stance| stance.waits || stance.is_removed || stance.differs)
+                    let reaction = reactions.get(position);
+                    reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
                 };
                 let has_content = |position: u32| cluster.edges.facts[position as usize] & HAS_CONTENT != 0;
                 let is_affected = |tied: &Tied| match tied.tie {
@@ -119,21 +120,21 @@ pub(crate) fn spread(
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
             let dependents = dependents
-                .filter(|at| !everywhere || stances.get(at).is_some_and(|stance| !stance.is_target));
+                .filter(|at| !everywhere || reactions.get(at).is_some_and(|reaction| !reaction.is_target));
             // The dependents that block a waiting owner are deleted, whatever else the owner waits for.
-            let dependents =
-                dependents.filter(|at| !of_cleanup || via == Via::Other || !holds_up(cluster, *at, position));
+            let dependents = dependents
+                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position));
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                 Owner::At(owner) => {
-                    let waits = stances.get(&owner).filter(|stance| stance.waits);
+                    let waits = reactions.get(&owner).filter(|reaction| reaction.waits);
                     waits.map(|_| (owner, Via::Waiting))
                 }
                 _ => None,
             }));
         }
     }
-    for (&position, _) in stances.iter().filter(|(_, stance)| stance.differs) {
+    for (&position, _) in reactions.iter().filter(|(_, reaction)| reaction.differs) {
         // Differences that no owner explains, such as a namespace that waits for its content, may depend on
         // any of them.
         let facts = reached.entry(position).or_default();
@@ -161,7 +162,7 @@ enum Via {
 }
 
 /// Whether a dependent blocks the deletion of an owner.
-fn holds_up(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
+fn blocks_owner(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
     let view = |position: u32| cluster.snapshot.view(position as usize);
     let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
         return false;

@@ -70,7 +70,7 @@ impl Default for Bounds {
     }
 }
 
-/// The fates that were met.
+/// The fates that were found.
 ///
 /// # Examples
 /// A ConfigMap owns a Secret: in every order, both are deleted.
@@ -143,7 +143,7 @@ impl Exploration {
 }
 
 impl Cluster {
-    /// Tries many orders of what several deletes set off. The client makes them one after another, without
+    /// Tries many orders of the effects of several deletes. The client sends them one after another, without
     /// waiting for anything.
     ///
     /// Owners that are not in the dump are taken to exist.
@@ -156,7 +156,7 @@ impl Cluster {
     pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
         let deletes = self.deletes(intents)?;
         let run = self.run(deletes, None, None, self.controllers.clone());
-        // The scope of all that one order of things touches.
+        // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
         let world = run.begin(&scope, Unlisted::Present);
         let prepared = Prepared { cluster: self, scope };
@@ -198,7 +198,7 @@ struct Prepared<'c> {
     scope: Scope,
 }
 
-/// A simulation in which what happens next is a choice.
+/// A simulation whose next step is a choice.
 #[derive(Clone)]
 struct Race<'a> {
     world: Simulation,
@@ -217,7 +217,7 @@ enum Choice {
     Client,
     /// A request is performed and gets its response.
     Call(usize),
-    /// The collector sees the next change of a kind.
+    /// A watch of the collector delivers the next change of a kind.
     Show(KindId),
 }
 
@@ -262,14 +262,14 @@ impl Race<'_> {
             Choice::Client => {
                 let delete = &self.client[self.done];
                 self.done += 1;
-                // A refusal is one of the things that can happen.
+                // A refusal is a possible response.
                 let _response = delete.send(&mut self.world);
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
                 let response = self.world.plane.perform(&mut self.world.server, &call.request);
                 self.world.plane.observe(&mut self.world.server);
-                self.world.plane.tell(Input::Response {
+                self.world.plane.handle(Input::Response {
                     call: call.id,
                     response,
                 });
@@ -278,7 +278,7 @@ impl Race<'_> {
         }
     }
 
-    /// The choices of which one must come first, whatever else happens.
+    /// A persistent set: in every order, one of these choices comes first.
     fn persistent(&mut self, choices: Vec<Choice>) -> Vec<Choice> {
         let objects = match &self.objects {
             Some(objects) => Arc::clone(objects),
@@ -303,8 +303,8 @@ impl Race<'_> {
         self.world.gave_up = true;
     }
 
-    /// A digest of all that decides what can still happen; with the reduction, of all that decides how it can
-    /// end.
+    /// A digest of all state that affects the further steps; with the reduction, of all state that affects
+    /// the fates.
     fn fingerprint(&self) -> u128 {
         let server = &self.world.server;
         let objects = self.objects.as_deref().and_then(Option::as_ref);

@@ -327,7 +327,7 @@ impl fmt::Display for Finding {
             }
             Self::NodeNotDumped { node } => write!(
                 f,
-                "the cloud was asked about node {node}, which is not in the dump: its answer changes nothing"
+                "the cloud provider was queried about node {node}, which is not in the dump: its response changes nothing"
             ),
             Self::UnseenSets { claims } => write!(
                 f,

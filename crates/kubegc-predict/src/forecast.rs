@@ -19,7 +19,7 @@ use kubegc_snapshot::{ObjectView, Snapshot};
 use crate::{
     Assumptions, Cluster,
     cluster::{Owner, Scope},
-    doubt::{self, Sources, Stance},
+    doubt::{self, Reaction, Sources},
     fate::{Fate, Finding},
     recreation,
     run::{Run, Simulated},
@@ -248,9 +248,9 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
         alternatives,
         refused: mut findings,
     } = simulated;
-    let stances = stances(run, &scope, &primary, &alternatives, &missing);
-    let mut undetermined = doubt::spread(cluster, &scope, &stances, missing);
-    drop((stances, alternatives));
+    let reactions = reactions(run, &scope, &primary, &alternatives, &missing);
+    let mut undetermined = doubt::spread(cluster, &scope, &reactions, missing);
+    drop((reactions, alternatives));
     let mut kept = kept(cluster, &scope, &primary);
     let began = primary.plane.began();
     let next_at = primary.plane.manager().next_at();
@@ -324,20 +324,20 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
 
 /// The states of the objects of which something is missing in the ends of the simulations; empty if nothing
 /// is missing.
-fn stances(
+fn reactions(
     run: &Run<'_>,
     scope: &Scope,
     primary: &Simulation,
     alternatives: &[Simulation],
     missing: &Sources,
-) -> BTreeMap<u32, Stance> {
-    let mut stances = BTreeMap::new();
+) -> BTreeMap<u32, Reaction> {
+    let mut reactions = BTreeMap::new();
     if missing.is_empty()
         && scope.unknown.is_empty()
         && scope.out_of_reach.is_empty()
         && scope.flawed.is_empty()
     {
-        return stances;
+        return reactions;
     }
     let cluster = run.cluster;
     let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
@@ -357,7 +357,7 @@ fn stances(
             .any(|other| !alike(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
-        let stance = Stance {
+        let reaction = Reaction {
             differs: differs || by_count.contains(object.uid()),
             waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
                 || primary.plane.was_terminating(object.uid())
@@ -366,9 +366,9 @@ fn stances(
             is_target: targets.contains(&position),
             is_removed: end.is_none() && others.iter().all(Option::is_none),
         };
-        stances.insert(position, stance);
+        reactions.insert(position, reaction);
     }
-    stances
+    reactions
 }
 
 fn end(world: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {

@@ -19,7 +19,7 @@ use kubegc_sim::Selector;
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// What.
+    /// The object.
     pub target: Target,
     /// The options of the request: propagation policy, preconditions, grace period, dry run.
     pub options: DeleteOptions,

@@ -8,7 +8,7 @@
 //! | What happens without any delete? | [`Cluster::pending`] |
 //! | What happens until tomorrow, with these controllers? | [`Cluster::forecast`], with a [`Question`] |
 //! | Why does this object have this fate? | [`Forecast::explain`] |
-//! | What is stuck in deletion, and which owner references are wrong? | [`Cluster::doctor`] |
+//! | Which objects stay terminating, and which owner references are wrong? | [`Cluster::doctor`] |
 //! | What changes with another cascade, version or dump? | [`Forecast::compare`] |
 //! | What does a restore of this dump lose? | [`Snapshot::restored`](kubegc_snapshot::Snapshot::restored) |
 //! | Which fates are possible if steps happen in another order? | [`Cluster::explore`] |
@@ -59,7 +59,7 @@ pub use selection::Selection;
 pub use trace::Step;
 pub use wait::{Remaining, Wait};
 
-/// The writes of a forecast: what each does, who makes it and why.
+/// The writes of a forecast, each with its effects, actor and reason.
 pub mod trace {
     pub use kubegc_control_plane::{Act, Actor, Change, Outcome, Step, Why};
 }

@@ -1,4 +1,4 @@
-//! The input of a forecast: intents, horizon, and what runs.
+//! The input of a forecast: intents, horizon, and controllers.
 
 use std::{sync::Arc, time::Duration};
 

@@ -14,7 +14,7 @@ use crate::{
     forecast::ObjectFate,
 };
 
-/// What a controller does about a dependent that is deleted.
+/// The reaction of a controller to the deletion of a dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recreation {
     Certain,
@@ -81,7 +81,7 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// What a controller does about each of its deleted dependents.
+    /// The reaction of a controller to the deletion of each of its dependents.
     fn of_controller(
         &self,
         owner: u32,
@@ -166,7 +166,7 @@ impl<'a> Recreations<'a> {
     }
 
     /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
-    /// not known, `None` for what is not a pod of it.
+    /// not known, `None` for an object that is not a pod of it.
     fn is_active_pod(&self, position: u32, owner: &ObjectMeta) -> Option<Option<bool>> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;
@@ -222,8 +222,8 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// A Deployment creates the ReplicaSet of its template when the earlier one is gone, unless it is paused,
-    /// and no other.
+    /// A Deployment creates the ReplicaSet of its template when the earlier one is removed, unless it is
+    /// paused, and no other.
     ///
     /// # Upstream
     /// [`getNewReplicaSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go).
@@ -248,7 +248,7 @@ impl<'a> Recreations<'a> {
     }
 }
 
-/// A StatefulSet creates the pods of its ordinals, each when the earlier one is gone.
+/// A StatefulSet creates the pods of its ordinals, each when the earlier one is removed.
 ///
 /// # Upstream
 /// [`updateStatefulSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go).

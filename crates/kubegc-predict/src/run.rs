@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use kubegc_control_plane::{ControlPlane, Settings, Simulation, Why, add_cloud_answers, list_resource};
+use kubegc_control_plane::{ControlPlane, Settings, Simulation, Why, add_cloud_responses, list_resource};
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder, Storage, Wire,
 };
@@ -322,7 +322,7 @@ fn list_scope(cluster: &Cluster, manager: &mut Manager, now: Timestamp, loaded: 
         manager.set_listed_in(resource, completeness.namespaces(group, kind));
         list_resource(manager, now, resource, records, is_complete);
     }
-    add_cloud_answers(manager, now, &cluster.assumptions);
+    add_cloud_responses(manager, now, &cluster.assumptions);
 }
 
 /// Feeds the list of the whole dump to controllers.
@@ -337,7 +337,7 @@ pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp)
         manager.set_listed_in(resource, completeness.namespaces(group, kind));
         list_resource(manager, now, resource, records, is_complete);
     }
-    add_cloud_answers(manager, now, &cluster.assumptions);
+    add_cloud_responses(manager, now, &cluster.assumptions);
 }
 
 /// The objects of a scope, as far as their server does not have them.

@@ -20,7 +20,7 @@ use crate::{
 /// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that
 /// did.
 ///
-/// What controllers do about other objects has nothing to do with the deletes.
+/// The actions of controllers on other objects are independent of the deletes.
 pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
     let (scope, world) = (&simulated.scope, &simulated.primary);
     let undetermined = undetermined(cluster, scope, world);

@@ -134,7 +134,7 @@ fn race() -> Vec<Value> {
     ]
 }
 
-/// What the timeline of a way did to an object agrees with the fate that it is an example of.
+/// Checks that the timeline of an example ends in the fate that it is an example of.
 fn check_ways(exploration: &Exploration) -> Result<(), TestCaseError> {
     for possible in &exploration.fates {
         for (fate, way) in &possible.fates {

@@ -1,4 +1,4 @@
-//! Deep chains, wide fans, long circles, and input that no API server wrote: each ends with a right answer or
+//! Deep chains, wide fans, long circles, and input that no API server wrote: each gives a correct result or
 //! a clear error, on a small stack.
 
 use std::{
@@ -10,7 +10,7 @@ use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy, deletion:
 use kubegc_predict::{Assumptions, Cluster, Fate, Forecast, Intent, Missing};
 use kubegc_snapshot::{Problem, Reader, Snapshot, SnapshotError};
 
-/// Bytes of stack that every case must do with.
+/// The bytes of stack for every case.
 const STACK_BYTES: usize = 512 * 1024;
 
 fn on_a_small_stack(case: impl FnOnce() + Send + 'static) {
@@ -113,7 +113,7 @@ fn a_deep_chain_is_deleted_in_the_background() {
         let forecast = predict(&cluster, PropagationPolicy::Background);
         assert_eq!(counts(&forecast), [("deleted", DEPTH)]);
         assert_eq!(forecast.timeline.len(), DEPTH);
-        assert_eq!(cluster.closure_of(&[0]).gone.len(), DEPTH);
+        assert_eq!(cluster.closure_of(&[0]).removed.len(), DEPTH);
         // The last one's explanation leads through all others to the intent.
         let explanation = forecast.explain(&forecast.fates[DEPTH - 1].object);
         assert_eq!(explanation.statements.len(), 2 * DEPTH);
@@ -230,7 +230,7 @@ fn one_uid_of_two_objects_is_a_finding() {
 }
 
 #[test]
-fn an_object_without_uid_leaves_what_names_its_kind_open() {
+fn an_object_without_uid_makes_references_to_its_kind_undetermined() {
     on_a_small_stack(|| {
         let text = format!(
             "{}\n{}",
@@ -285,7 +285,7 @@ fn refusal(input: impl Read) -> SnapshotError {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_with_its_place() {
+fn unreadable_input_is_an_error_with_its_place() {
     on_a_small_stack(|| {
         let whole = format!("{}\n{}", config_map(0, None), config_map(1, Some(0)));
         let cases: [(&str, Vec<u8>); 5] = [
@@ -308,7 +308,7 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         for (case, bytes) in cases {
             let error = refusal(&bytes[..]);
             assert!(error.to_string().starts_with("dump"), "{case}: {error}");
-            // Read past it, everything counts as incomplete, and what came before is kept.
+            // Lenient reading keeps the earlier objects, and every kind counts as incomplete.
             let mut reader = Reader::new(KubernetesVersion::LATEST)
                 .lenient(true)
                 .complete("all");

@@ -94,7 +94,7 @@ fn disk(available: u64) -> FileSystem {
     }
 }
 
-/// One living pod with two dead containers, one pod that is gone, one image in use and three unused ones, on
+/// One running pod with two dead containers, one deleted pod, one image in use and three unused ones, on
 /// a disk that is 90 percent full.
 fn node() -> Inventory {
     Inventory {
@@ -149,7 +149,7 @@ fn images(forecast: &NodeForecast) -> Vec<&str> {
 }
 
 #[test]
-fn each_stage_is_foreseen_over_what_the_one_before_leaves() {
+fn each_stage_starts_from_the_remains_of_the_one_before() {
     let forecast = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW));
     assert_eq!(containers(&forecast), ["left", "dead-old"]);
     // Its sandbox is removed in the same pass, since it has no containers by then.
@@ -164,10 +164,10 @@ fn each_stage_is_foreseen_over_what_the_one_before_leaves() {
 }
 
 #[test]
-fn what_is_not_listed_takes_nothing_with_it() {
+fn missing_listings_cause_no_removal() {
     type Hide = fn(&mut Inventory);
     let failed = || Unlisted::Failed(RuntimeError::refused("no"));
-    // What is hidden, and how many containers, sandboxes, images and logs go then.
+    // The hidden facts, and the numbers of removed containers, sandboxes, images and logs.
     let cases: [(&str, Hide, [usize; 4]); 9] = [
         ("nothing", |_| {}, [2, 1, 2, 1]),
         ("everything", |node| *node = Inventory::default(), [0, 0, 0, 0]),
@@ -249,11 +249,11 @@ fn a_release_that_is_newer_than_the_known_ones_is_an_assumption() {
 
 #[test]
 fn unknown_records_give_two_worlds() {
-    // Version, changes; how many go from a kubelet that has run for long, and from one that has just started.
+    // Version, changes; the removals of a kubelet that has run for long, and of one that has just started.
     let cases: [(&str, &[&str], usize, usize); 6] = [
         ("1.36", &[], 2, 0),
         ("1.29", &[], 2, 0),
-        // Up to 1.28 the first look at images takes them for infinitely old.
+        // Up to 1.28 the first detection takes images for infinitely old.
         ("1.28", &[], 2, 2),
         ("1.20", &[], 2, 2),
         ("1.36", &["imageMaximumGCAge=1h"], 3, 0),
@@ -262,7 +262,7 @@ fn unknown_records_give_two_worlds() {
     for (version, changes, old, restarted) in cases {
         let node = Inventory {
             image_records: Records::default(),
-            // As a reader has it without other facts.
+            // The state of a reader without other facts.
             images_watched_since: NOW,
             ..node()
         };
@@ -298,8 +298,8 @@ fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_starte
     );
 }
 
-/// Whether room is made, and whether pods go, with so much available: asked of the planner, and of the
-/// definition.
+/// Whether images are removed, and whether pods are evicted, with this much available: by the planner, and by
+/// the definition.
 fn is_due(policy: &Policy, available: u64, evicted_below: u64) -> (bool, bool) {
     let inventory = Inventory {
         image_file_system: Ok(disk(available)),
@@ -367,13 +367,13 @@ fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
     let after = |bytes: u64, bytes_per_hour: u64| {
         Due::At(NOW.saturating_add(Duration::from_secs((bytes * 3_600).div_ceil(bytes_per_hour))))
     };
-    // Available, bytes an hour; when room is made, and when again after 120 000 became free. Room is made
-    // with 159 999 available or less.
+    // Available, bytes an hour; the time of the first image collection, and of the next one after 120 000
+    // became free. Images are removed with 159 999 available or less.
     let cases = [
         (100_000, 0, Due::Now, Some(Due::NoGrowth)),
         (100_000, 10_000, Due::Now, Some(after(60_001, 10_000))),
         (300_000, 0, Due::NoGrowth, None),
-        // Below the threshold nothing goes, so there is no second time.
+        // Below the threshold nothing is removed, so there is no second time.
         (209_999, 10_000, after(50_000, 10_000), None),
     ];
     for (available, growth_bytes_per_hour, collection, again) in cases {
@@ -392,7 +392,7 @@ fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
 }
 
 #[test]
-fn a_loop_that_is_off_collects_nothing_and_says_so() {
+fn a_disabled_loop_collects_nothing_and_is_reported() {
     let policy = policy("1.36", &["imageGCHighThresholdPercent=100"]);
     let forecast = node_forecast(&node(), &policy, NodeFrame::at(NOW));
     assert_eq!(
@@ -406,7 +406,7 @@ fn a_loop_that_is_off_collects_nothing_and_says_so() {
     assert_eq!(
         forecast.pressure.images.actions.len(),
         3,
-        "pressure collects all the same"
+        "disk pressure removes images all the same"
     );
 }
 
@@ -415,7 +415,7 @@ fn ids(images: &[Arc<Image>]) -> Vec<&str> {
 }
 
 #[test]
-fn what_ifs_tell_what_differs_and_nothing_else() {
+fn what_if_reports_the_differences_and_nothing_else() {
     // Changes; containers and images that only the change removes, and that only the present removes.
     type Ids = &'static [&'static str];
     let cases: [(&[&str], Ids, Ids, Ids, Ids); 6] = [
@@ -471,7 +471,7 @@ fn what_ifs_tell_what_differs_and_nothing_else() {
         );
         assert_eq!(ids(&compared.images_lost), images_lost, "{changes:?}");
         assert_eq!(ids(&compared.images_spared), images_spared, "{changes:?}");
-        // The other way round, what was lost is spared.
+        // In the opposite direction, the removed objects are kept.
         let back: WhatIf = what_if(&node(), &changed, &present, NodeFrame::at(NOW));
         assert_eq!(
             (
@@ -526,7 +526,7 @@ fn texts_fit_120_columns_and_hang_on_no_order_of_listings() {
         assert_eq!(line.trim_end(), line);
     }
     let stopped = "is stopped first, within 2 s";
-    // Long messages are wrapped: what nobody knows, and upstream's words for too little room.
+    // Long messages are wrapped: missing facts, and upstream's message for too little space.
     let unknown = Inventory {
         image_records: Records::default(),
         image_file_system: Ok(disk(10)),
@@ -555,7 +555,7 @@ fn texts_fit_120_columns_and_hang_on_no_order_of_listings() {
 }
 
 #[test]
-fn json_tells_what_the_forecast_holds() {
+fn json_contains_the_whole_forecast() {
     let json = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW)).to_json();
     let texts = |path: &str| -> BTreeSet<String> {
         let list = json

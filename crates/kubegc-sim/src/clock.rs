@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 /// clock.advance(Duration::from_secs(5));
 /// assert_eq!(clock.now(), Timestamp::from_secs(105));
 /// clock.set(Timestamp::EPOCH);
-/// assert_eq!(clock.now(), Timestamp::from_secs(105), "never back");
+/// assert_eq!(clock.now(), Timestamp::from_secs(105), "it never moves backwards");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct SimClock(Arc<Mutex<State>>);

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_has_none() {
+    fn valid_json_has_no_error() {
         for text in [
             "0",
             "-1.5e+3",

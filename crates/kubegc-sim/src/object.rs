@@ -298,7 +298,7 @@ impl StoredObject {
         }
     }
 
-    /// Removes empty containers and what is not stored, so that equal contents are equal values.
+    /// Removes empty containers and fields that are not stored, so that equal contents are equal values.
     pub(crate) fn tidy(&mut self) {
         self.decoded = None;
         // A body that was never read has no empty parts.

@@ -49,7 +49,7 @@ impl Selector {
         Self(Vec::new())
     }
 
-    /// The labels that the selector asks for, each with one of the values that it takes.
+    /// The labels that the selector requires, each with one of the accepted values.
     pub fn wanted_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|requirement| {
             let values: &[String] = match &requirement.test {

@@ -202,8 +202,12 @@ impl Discovery {
                     "expected the head `NAME  SHORTNAMES  APIVERSION  NAMESPACED  KIND`".to_owned(),
                 ));
             };
-            self.row(columns, line)
-                .ok_or_else(|| bad(number, format!("{line:?} does not stand under its head")))?;
+            self.row(columns, line).ok_or_else(|| {
+                bad(
+                    number,
+                    format!("{line:?} does not match the columns of the header"),
+                )
+            })?;
         }
         match columns {
             Some(_) => Ok(()),

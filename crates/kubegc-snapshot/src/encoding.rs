@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_values_are_read() {
         for length in 0..200_u8 {
             let bytes: Vec<u8> = (0..length).map(|at| at.wrapping_mul(89)).collect();
             assert_eq!(from_base64(to_base64(&bytes).as_bytes()).as_ref(), Some(&bytes));

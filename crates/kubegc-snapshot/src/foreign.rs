@@ -1,4 +1,4 @@
-//! Maps that are no objects of the API: what they are, and what to give instead.
+//! Maps that are no objects of the API: their format, and advice.
 
 use serde_json::Value;
 

@@ -60,7 +60,7 @@ pub(crate) fn kind_of(head: &[u8], file: &str) -> Option<(&'static str, &'static
     found.map(|&(.., api_version, kind)| (api_version, kind))
 }
 
-/// Takes in the metadata of one object.
+/// Adds the metadata of one object.
 pub(crate) fn object(
     ingest: &mut Ingest,
     text: &str,

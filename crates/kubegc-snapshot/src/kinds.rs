@@ -66,7 +66,7 @@ struct Kinds<'f> {
 
 impl Kinds<'_> {
     /// Adds a resource unless it exists; an existing one that differs is a finding.
-    fn add(&mut self, resource: ApiResource, said_by: &str) {
+    fn add(&mut self, resource: ApiResource, source: &str) {
         let api_version = resource.api_version();
         let by_resource = || {
             self.catalog
@@ -85,7 +85,7 @@ impl Kinds<'_> {
         if (&known.kind, &known.resource, known.scope) != (&resource.kind, &resource.resource, resource.scope)
         {
             let detail = format!(
-                "{said_by} has it as {}, already known is {}",
+                "{source} has it as {}, already known is {}",
                 words(&resource),
                 words(known)
             );

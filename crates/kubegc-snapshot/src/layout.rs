@@ -27,7 +27,7 @@ pub(crate) struct Found {
 
 /// The reason why a member of a folder or archive is not read.
 pub(crate) const NO_DUMP: &str = "not JSON or YAML";
-/// The same of what macOS adds to archives.
+/// The same for the files that macOS adds to archives.
 const METADATA: &str = "metadata of macOS";
 /// The same of links.
 pub(crate) const LINK: &str = "links and special files";
@@ -282,7 +282,7 @@ pub(crate) fn has_extension(path: &str, known: &[&str]) -> bool {
     extension.is_some_and(|extension| known.iter().any(|one| extension.eq_ignore_ascii_case(one)))
 }
 
-/// The files of a path: itself, or what its folder holds.
+/// The files of a path: itself, or the files of its folder.
 pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
     let meta = fs::metadata(path).map_err(|error| io_error(path, error))?;
     if !meta.is_dir() {

@@ -1,4 +1,4 @@
-//! Puts a snapshot together from the lists of a live API server, whose kinds and whose completeness are known
+//! Builds a snapshot from the lists of a live API server, whose kinds and whose completeness are known
 //! instead of declared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::{
     kinds,
 };
 
-/// Takes the lists of a live cluster in.
+/// Builds a snapshot from the lists of a live cluster.
 ///
 /// A kind is complete if all pages of its list were read. Every other kind of the catalog is incomplete and
 /// has a reason. As for dumps, the data can revoke completeness: objects without uid, or that could not be
@@ -51,7 +51,7 @@ impl Live {
     #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut reader = Reader::new(version);
-        // So that the objects' kinds are known while they are read.
+        // The kinds of objects must be known while they are read.
         reader
             .discovery
             .resources
@@ -64,7 +64,7 @@ impl Live {
         }
     }
 
-    /// Takes in the whole list of a kind, in all namespaces: the JSON of each of its pages, whole objects or
+    /// Adds the complete list of a kind, in all namespaces: the JSON of each of its pages, whole objects or
     /// metadata only. Lists of other versions of the kind add nothing.
     ///
     /// # Errors
@@ -86,13 +86,14 @@ impl Live {
         Ok(())
     }
 
-    /// Notes that a kind could not be listed, or was left out, and why. Of several reasons the first stays.
+    /// Records that a kind could not be listed, or was omitted, and the reason. The first reason of a kind
+    /// counts.
     pub fn unlisted(&mut self, resource: &ApiResource, reason: &str) {
         let why = || Why::NotListed(reason.into());
         self.unlisted.entry(key_of(resource)).or_insert_with(why);
     }
 
-    /// Puts the snapshot together.
+    /// Builds the snapshot.
     ///
     /// # Errors
     /// A page was refused.

@@ -310,7 +310,7 @@ impl Store {
         self.extras.truncate(1);
     }
 
-    /// Frees what only the taking of new objects needs.
+    /// Frees the memory that only adding objects needs.
     pub(crate) fn seal(&mut self) {
         self.texts.seal();
         self.type_numbers = BTreeMap::new();

@@ -59,7 +59,7 @@ impl Texts {
         self.texts.len()
     }
 
-    /// Frees what only the taking of new texts needs.
+    /// Frees the memory that only adding texts needs.
     pub(crate) fn seal(&mut self) {
         self.numbers = HashTable::new();
         self.texts.shrink_to_fit();
@@ -126,7 +126,7 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
         self.ends.len()
     }
 
-    /// Frees what only the taking of new sequences needs.
+    /// Frees the memory that only adding sequences needs.
     pub(crate) fn seal(&mut self) {
         self.numbers = HashTable::new();
         self.items.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! A bounded window on an input of any length: what one object needs, never the whole of it.
+//! A bounded window on an input of any length: enough for one object, never the whole input.
 
 use std::io::{self, Read};
 

@@ -199,7 +199,7 @@ kxSZyTPgzPbZUI5rIFr4LfII
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_values_are_read() {
         let at = |nanos: i64| Certificate::NotAfter(Timestamp::from_nanos(nanos));
         for certificate in [
             at(0),

@@ -67,7 +67,7 @@ impl Cluster {
         self.expect(&object.into(), Expected::Survives);
     }
 
-    /// Asserts that an object is being deleted and held by something else than its grace period, now and
+    /// Asserts that an object is terminating and waits for more than its grace period, now and
     /// after all that the control plane would do now.
     ///
     /// # Panics

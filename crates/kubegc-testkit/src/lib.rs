@@ -51,7 +51,7 @@
 //!   it is deleted once its owner configmap/other is deleted
 //! ```
 //!
-//! # What there is
+//! # Features
 //!
 //! | To do | Use |
 //! |---|---|
@@ -63,7 +63,7 @@
 //! | act between two requests of the collector | [`Cluster::step`] |
 //! | assert that an object is deleted, survives, or stays terminating | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
 //! | inspect the requests and their clients | [`Cluster::audit`], a line for each request: made for snapshot tests |
-//! | make requests fail, hang, lose their responses; end watches | [`Cluster::faults`] |
+//! | make requests fail, block, lose their responses; end watches | [`Cluster::faults`] |
 //! | deny requests, also in access reviews | [`Cluster::access`] |
 //! | serve `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
 //! | play webhooks: admission, and the conversion of a definition | [`Cluster::on_admission`], [`Cluster::on_conversion`] |

@@ -150,7 +150,7 @@ users:
     /// Stops serving: responses in flight are finished, watches end, connections close.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        // The task ends by itself; that it panicked is no reason to panic here.
+        // The task ends by itself; its panic must not cause a panic here.
         let _ended = (&mut self.accepting).await;
     }
 }
@@ -229,19 +229,19 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let client = hyper::upgrade::on(&mut request);
-        let answer = self.service.begin(request);
+        let pending = self.service.begin(request);
         let mut stop = self.stop.clone();
         Box::pin(async move {
-            let mut answer = answer.await?;
-            if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-                let cluster = hyper::upgrade::on(&mut answer);
+            let mut response = pending.await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                let cluster = hyper::upgrade::on(&mut response);
                 tokio::spawn(connect(client, cluster, stop.clone()));
             }
             let stopped = Box::pin(async move {
                 // The sender is dropped with the server, which also means a stop.
                 let _stopped = stop.wait_for(|stop| *stop).await;
             });
-            Ok(answer.map(|body| UntilStopped { body, stopped }))
+            Ok(response.map(|body| UntilStopped { body, stopped }))
         })
     }
 }

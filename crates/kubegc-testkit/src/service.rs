@@ -269,7 +269,7 @@ pub(crate) fn broken() -> io::Error {
 }
 
 impl Inner {
-    /// Performs a request, or does not, and notes it.
+    /// Performs a request, unless a fault prevents it, and records it.
     fn respond(
         self: &Arc<Self>,
         server: &mut ApiServer,
@@ -365,8 +365,8 @@ impl Inner {
         #[cfg(feature = "ws")]
         if let Some(handler) = handler {
             let served = subprotocols(server);
-            let asked = call.request().clone();
-            match Upgrade::of(self, asked, handler, request.headers(), served) {
+            let node_request = call.request().clone();
+            match Upgrade::of(self, node_request, handler, request.headers(), served) {
                 Ok(Some(upgrade)) => return Performed::Upgrade(upgrade),
                 Ok(None) => {}
                 Err(NodeError { code, message }) => {

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 /// The wall clock when it was made, and tokio's monotonic clock since then.
 ///
 /// # Guarantees
-/// It never goes back, even if the wall clock is set. While tokio's clock is paused, it does not advance.
+/// It never moves backwards, even if the wall clock is set. While tokio's clock is paused, it does not
+/// advance.
 ///
 /// # Assumptions
 /// It is used within a tokio runtime whose time is enabled.
@@ -46,12 +47,9 @@ impl TokioClock {
     /// A clock that shows the present.
     #[must_use]
     pub fn new() -> Self {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place that asks what time it is"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
         let now = SystemTime::now();
-        // A wall clock that stands before the epoch shows the epoch: nothing seems older than it is.
+        // A wall clock before the epoch counts as the epoch: no object seems older than it is.
         let passed = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self::starting_at(Timestamp::EPOCH.saturating_add(passed))
     }

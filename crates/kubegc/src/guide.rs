@@ -1,6 +1,6 @@
 //! How kubegc is built, and how to use it, topic by topic.
 //!
-//! - [`architecture`]: what each crate does, and what flows between them.
+//! - [`architecture`]: the crates and the data that flows between them.
 //! - [`examples`]: the examples of the repository, by question.
 //! - [`predicting`]: forecasts from dumps.
 //! - [`cleaning_up`]: the controllers that delete objects for other reasons than owner references.

@@ -6,12 +6,12 @@
 //! |---|---|
 //! | [`core`] | identity, metadata, deletion options, kinds, versions, the traits |
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
-//! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, what is reclaimed under pressure |
+//! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, reclaim under pressure |
 //! | [`controllers`] | the other controllers that delete objects or remove finalizers: one `reconcile` each, a batch planner, a manager, a driver |
-//! | [`snapshot`] | readers of dumps: objects, and what is missing |
+//! | [`snapshot`] | readers of dumps: objects, and completeness |
 //! | [`sim`] | an API server and a container runtime in memory |
 //! | [`control_plane`] | a simulated control plane: the collector, all controllers, kubelets over the API server in memory |
-//! | [`predict`] | forecasts: what a delete does, what a node removes next, what a cluster cleans up by itself, and why |
+//! | [`predict`] | forecasts of deletes, of a node's removals and of a cluster's clean-up, with reasons |
 
 pub use kubegc_control_plane as control_plane;
 pub use kubegc_controllers as controllers;

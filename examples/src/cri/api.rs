@@ -39,7 +39,8 @@ struct ApiPods {
 
 #[async_trait]
 impl PodSource for ApiPods {
-    /// The list is asked for whole; where it goes on, or a pod cannot be read, nothing is known.
+    /// The list is requested as a whole; if it has a continue token, or a pod cannot be read, the pods are
+    /// unknown.
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let list = ask(&self.client, &self.path).await?;
         read_all_pods("the API server's pods", list.as_bytes())

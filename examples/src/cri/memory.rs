@@ -14,7 +14,7 @@ use kubegc::{
     snapshot::{NodeDocument, NodeReader, write_records},
 };
 
-/// Longer than this, and use was not watched: a kubelet looks every five minutes.
+/// After a longer gap, use counts as not watched: a kubelet detects images every five minutes.
 const GAP_MAX: Duration = Duration::from_secs(600);
 
 /// Records, and where they are kept.

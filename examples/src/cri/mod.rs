@@ -31,7 +31,7 @@ pub use memory::Memory;
 /// Where kubelets have links to the logs of containers.
 const LINKS: &str = "/var/log/containers";
 
-/// Which node, and what it goes by.
+/// The node, and its settings.
 #[derive(Args)]
 pub struct NodeArguments {
     /// The runtime's socket, such as unix:///run/containerd/containerd.sock. Without it, the one known socket that responds.
@@ -49,18 +49,18 @@ pub struct NodeArguments {
     /// The Kubernetes version whose behaviour counts.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
-    /// The kubelet's configuration file, or what /configz says.
+    /// The kubelet's configuration file, or the output of /configz.
     #[arg(long, value_name = "PATH")]
     config: Option<PathBuf>,
     /// A setting to change, such as imageGCHighThresholdPercent=70.
     #[arg(long, value_name = "SETTING=VALUE")]
     change: Vec<Change>,
     /// A file with the records of images between runs: first detection and last use. Without it, every image
-    /// looks new.
+    /// counts as new.
     #[arg(long, value_name = "PATH")]
     records: Option<PathBuf>,
     /// An image that has to stay, by tag, digest or id. The sandbox image that the runtime names is kept
-    /// without being asked for.
+    /// without this option.
     #[arg(long, value_name = "IMAGE")]
     keep: Vec<String>,
     /// Leave log files alone.
@@ -221,7 +221,7 @@ impl OpenNode {
         }
     }
 
-    /// What a driver goes by.
+    /// The settings of a driver.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

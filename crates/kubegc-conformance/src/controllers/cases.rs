@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cloud, CloudAnswer, CloudNodeLifecycle, CloudQuery, CronJobHistory, CsrCleaner, Key, LegacyTokenCleaner,
-    Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
+    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, CronJobHistory, CsrCleaner, Key,
+    LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
     PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, Request, Response, StatefulSetClaims,
     TokenCleaner, TtlAfterFinished,
 };
@@ -461,7 +461,7 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
 pub(super) fn cloud_nodes(case: &Value) -> Result {
     let controller = CloudNodeLifecycle::new(version(case)?);
     let mut live = Live::new(&controller);
-    live.cloud = Box::new(|query| cloud_answer(case, query));
+    live.cloud = Box::new(|query| cloud_response(case, query));
     let nodes = list(&case["nodes"]);
     live.cached(Resource::Nodes, nodes)?;
     live.stored(Resource::Nodes, &on_server(case, nodes));
@@ -477,7 +477,7 @@ pub(super) fn cloud_nodes(case: &Value) -> Result {
 /// # Upstream
 /// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`,
 /// `GetInstanceProviderID` in `cloud.go`.
-fn cloud_answer(case: &Value, query: &CloudQuery) -> CloudAnswer {
+fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse {
     let answer = |name: &str, question: &str| {
         let answers = &case["cloud"][name];
         match (
@@ -504,7 +504,7 @@ fn cloud_answer(case: &Value, query: &CloudQuery) -> CloudAnswer {
     // Before 1.21 the second question does not look the id up.
     let is_unasked =
         case["version"] == "1.20.2" && case["instances_v2"] != true && query.provider_id.is_empty();
-    CloudAnswer {
+    CloudResponse {
         node_uid: query.node.uid.clone(),
         exists,
         is_shut_down: if is_unasked { Cloud::No } else { is_shut_down },

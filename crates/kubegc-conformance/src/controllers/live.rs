@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cache, Change, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, Documents, End,
+    Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Documents, End,
     EventRequest, Form, Key, Missing, Request, Response, Step, Steps, Wire, Write,
 };
 use kubegc_core::{
@@ -85,7 +85,7 @@ pub(super) struct Live<'c> {
     /// Answers the requests that do not go to the API server.
     pub(super) outside: Box<dyn Fn(&Request) -> Response + 'c>,
     /// The cloud provider.
-    pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudAnswer + 'c>,
+    pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudResponse + 'c>,
     documents: JsonDocuments,
     lines: Vec<Line>,
     /// Facts that the controller claims not to know.
@@ -145,7 +145,7 @@ impl<'c> Live<'c> {
             deadlines: BTreeMap::new(),
             discovered: None,
             outside: Box::new(|_| Response::Failed(StoreError::NotSupported { operation: "this" })),
-            cloud: Box::new(|query| CloudAnswer {
+            cloud: Box::new(|query| CloudResponse {
                 node_uid: query.node.uid.clone(),
                 exists: kubegc_controllers::Cloud::NotImplemented,
                 is_shut_down: kubegc_controllers::Cloud::NotImplemented,

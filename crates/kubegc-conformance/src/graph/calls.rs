@@ -9,7 +9,7 @@ use super::format::Action;
 use crate::Failure;
 
 /// The request as one line.
-pub(super) fn text_of_ask(catalog: &Catalog, request: &Request) -> String {
+pub(super) fn text_of_request(catalog: &Catalog, request: &Request) -> String {
     let resource = &catalog[request.kind];
     let target = &request.target;
     let mut text = match &request.operation {
@@ -123,7 +123,7 @@ impl<'a> Script<'a> {
 
     /// Responds to a request, if it is the next one recorded (of its object, where they are grouped).
     pub(super) fn request(&mut self, catalog: &Catalog, request: &Request) -> Result<Response, Failure> {
-        let got = text_of_ask(catalog, request);
+        let got = text_of_request(catalog, request);
         let same_object = |action: &Action| {
             let resource = &catalog[request.kind];
             *action.res.2 == *resource.resource

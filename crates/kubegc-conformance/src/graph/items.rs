@@ -1,4 +1,4 @@
-//! Tells which recorded queue item is which node.
+//! Matches recorded queue items with nodes.
 //!
 //! A recording numbers node objects; the replay has positions of an arena, which are used again. A serial
 //! belongs to a node from its first sight until the node is found out of the graph when another serial claims

@@ -107,7 +107,7 @@ fn perform(
     if reported.len() != tried {
         return Err(Failure::new("actions", tried.to_string(), reported.join(" ")));
     }
-    tell(&mut outcome, &plan.summary);
+    record_summary(&mut outcome, &plan.summary);
     *records = plan.summary.records;
     Ok(outcome)
 }
@@ -213,8 +213,8 @@ fn eviction_order(pass: &Pass<'_>) -> Vec<Vec<String>> {
     groups.map(group).collect()
 }
 
-/// The summary of a pass, in the form of a recording.
-fn tell(outcome: &mut RoundOutcome, summary: &Summary) {
+/// Adds the summary of a pass to the outcome, in the form of a recording.
+fn record_summary(outcome: &mut RoundOutcome, summary: &Summary) {
     if let Some(bytes) = summary.to_free_bytes {
         outcome.usage_percent = summary.usage_percent;
         outcome.amount_to_free = Some(bytes);

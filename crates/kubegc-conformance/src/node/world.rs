@@ -214,7 +214,7 @@ impl Runtime for Node<'_> {
         };
         unless(node.sandboxes[at].remove_fails, "remove")?;
         node.sandboxes.remove(at);
-        // A runtime removes what stands in a sandbox with it.
+        // A runtime removes the containers of a sandbox with it.
         node.containers.retain(|container| container.sandbox_id != id);
         node.removed_sandboxes.push(id.to_owned());
         Ok(())

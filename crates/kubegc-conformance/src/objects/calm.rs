@@ -167,7 +167,7 @@ impl Run<'_> {
                 }
             }
             Due::Commit(call, back) => {
-                // A call of a collector that was stopped is gone.
+                // The calls of a stopped collector are dropped.
                 if let Some(at) = self.world.calls.iter().position(|known| known.call.id == call) {
                     let committed = self.world.commit(at);
                     self.notice_changes();

@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Goes to the next step of the script.
+    /// Starts the next step of the script.
     pub(super) fn advance(&mut self) {
         self.step += 1;
         self.part = 0;

@@ -1,5 +1,5 @@
-//! Looks for a run that makes exactly the recorded writes in the recorded order, with the recorded state at
-//! every checkpoint.
+//! Searches for a run that makes exactly the recorded writes in the recorded order, with the recorded state
+//! at every checkpoint.
 //!
 //! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the
 //! recording is preferred, and writes whose turn has not come are held back. All else, how far the client is
@@ -30,7 +30,7 @@ const TRIES_MAX: usize = 8;
 /// From one write to the next, no more time than this passes.
 const STRETCH_MAX: Duration = Duration::from_secs(120);
 
-/// Looks for a run.
+/// Searches for a run.
 pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usize, Failure> {
     let mut rng = Rng::new(seed);
     let mut steps = 0;

@@ -347,8 +347,8 @@ impl<'a> World<'a> {
         let (code, response) = match removes {
             None => perform(&mut self.server, &call.request),
             Some(uid) => {
-                // In the background neither of the collector's finalizers holds the object. That it is gone
-                // already is no failure.
+                // In the background neither of the collector's finalizers keeps the object. That it no longer
+                // exists already is no failure.
                 let options = DeleteOptions {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)
@@ -372,7 +372,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells the collector.
+    /// Passes an input to the collector.
     pub(super) fn respond(&mut self, committed: Committed) -> Result<(), Failure> {
         let Committed { call, response } = committed;
         self.handle(Input::Response { call, response })

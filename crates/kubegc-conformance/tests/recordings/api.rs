@@ -1,4 +1,4 @@
-//! The repository's choice of recorded requests is answered as recorded, and a recording that is not true
+//! The repository's choice of recorded requests gets the recorded responses, and a changed recording
 //! fails.
 
 use std::{

@@ -141,7 +141,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             json!("SomeResourcesRemain"),
             "step 0: actions",
         ),
-        // Events, calls of plugins, and answers of the cloud.
+        // Events, calls of plugins, and responses of the cloud provider.
         (
             "cronjob_history_latest-0050",
             "/actions/1/event/message",
@@ -224,7 +224,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             json!(["other"]),
             "step 0: errors",
         ),
-        // What the server answers, and what it is asked for.
+        // The responses of the server, and the requests.
         (
             "ttl_after_finished_120-0036",
             "/actions/1/code",

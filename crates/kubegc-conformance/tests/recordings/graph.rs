@@ -1,4 +1,4 @@
-//! The repository's choice of graph recordings matches, and a recording that is not true does not.
+//! The repository's choice of graph recordings matches, and a changed recording does not.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn every_graph_recording_matches() {
 }
 
 #[test]
-fn a_changed_recording_fails_and_says_where() {
+fn a_changed_recording_fails_and_names_the_place() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let sequences = vectors("graph")
         .into_iter()

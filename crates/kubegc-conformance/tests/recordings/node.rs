@@ -1,4 +1,4 @@
-//! The repository's choice of node recordings matches, and a recording that is not true does not.
+//! The repository's choice of node recordings matches, and a changed recording does not.
 
 use std::{
     fs,
@@ -42,11 +42,11 @@ fn changed(line: &str, pointer: &str, value: Value) -> String {
     case.to_string()
 }
 
-/// Replays a case as recorded, and with each change: that fails, and says where.
+/// Replays a case as recorded, and with each change: that fails, and the failure names the place.
 fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]) {
     let name = format!("{id}.jsonl");
     let line = case(file, id);
-    // The name of the file tells nothing.
+    // The name of the file does not show the kind of its cases.
     assert_eq!(replay_lines(&name, &line).passed, 1, "{id} as recorded");
     for (pointer, value, place) in changes {
         let report = replay_lines(&name, &changed(&line, pointer, value.clone()));
@@ -64,7 +64,7 @@ fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]
     }
 }
 
-/// Replays lines as a file of this name, which may tell the kind of its cases. Tests run side by side: each
+/// Replays lines as a file of this name, which may show the kind of its cases. Tests run concurrently: each
 /// call has a folder of its own.
 fn replay_lines(name: &str, lines: &str) -> FileReport {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -118,7 +118,7 @@ fn the_kind_of_a_case_follows_from_its_content() {
     .enumerate()
     {
         let text = fs::read_to_string(folder().join(format!("{file}.jsonl"))).expect("in the repository");
-        let report = replay_lines(&format!("untold-node-{at}.jsonl"), &text);
+        let report = replay_lines(&format!("unnamed-node-{at}.jsonl"), &text);
         assert_eq!(report.kind, "by content");
         assert_eq!(
             (report.passed, report.failed.len()),
@@ -155,7 +155,7 @@ fn every_part_of_a_container_result_is_compared() {
 }
 
 #[test]
-fn what_the_form_does_not_name_is_refused() {
+fn unknown_fields_of_a_recording_are_refused() {
     let refused = "the case cannot be replayed";
     assert_changes_are_seen(
         "container_gc.jsonl",
@@ -193,7 +193,7 @@ fn what_the_form_does_not_name_is_refused() {
 
 #[test]
 fn a_result_among_equals_is_one_that_upstream_can_reach() {
-    // Five tied units go in any order; the plain order was not recorded.
+    // Five tied units are removed in any order; the plain order was not recorded.
     assert_changes_are_seen(
         "container_gc.jsonl",
         "cgc-01834",

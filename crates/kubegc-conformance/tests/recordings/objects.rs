@@ -1,4 +1,4 @@
-//! The repository's choice of recorded scenarios matches, and a recording that is not true does not.
+//! The repository's choice of recorded scenarios matches, and a changed recording does not.
 
 use std::{
     fs,
@@ -44,9 +44,9 @@ fn a_changed_recording_fails() {
     for (from, to) in [
         // A write that the collector does not make.
         ("delete b Background 200", "delete b Orphan 200"),
-        // An answer that the server does not give.
+        // A response that the server does not give.
         (r#""code":201"#, r#""code":409"#),
-        // A body that differs from what is sent.
+        // A body that differs from the sent one.
         (
             r#""uid":"uid:b"},"propagationPolicy""#,
             r#""uid":"uid:x"},"propagationPolicy""#,

@@ -143,7 +143,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
 }
 
 #[test]
-fn the_outcome_of_another_run_matches_whatever_the_names_and_codes() {
+fn the_outcome_of_another_run_matches_with_other_names_and_codes() {
     // The first run is another one: `a` stays.
     let other = json!([{
         "fate": "terminating", "id": "/ConfigMap/$P/held", "finalizers": ["example.com/hold"], "count": 1,

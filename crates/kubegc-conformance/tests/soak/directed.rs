@@ -1,5 +1,4 @@
-//! One trouble at a time, with the same witness; and the witness itself, shown deeds that it must not let
-//! pass.
+//! One fault at a time, with the same witness; and the witness itself, which must report wrong writes.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::{
     world::{KINDS, Key},
 };
 
-/// So many dependents the owner of a family has.
+/// The number of dependents of an owner.
 const DEPENDENTS: usize = 50;
 
 fn key(resource: &str, name: &str) -> Key {
@@ -32,7 +31,7 @@ fn key(resource: &str, name: &str) -> Key {
     }
 }
 
-/// Who takes part in a test.
+/// The participants of a test.
 struct Stage {
     cluster: Cluster,
     operator: Operator,
@@ -81,7 +80,7 @@ impl Stage {
         self.witness.world.objects.len()
     }
 
-    /// How many objects that were part of the family are there once all has come to rest. Nothing may have
+    /// The number of remaining objects of the family once the collector is idle. Nothing may have
     /// gone wrong on the way.
     async fn rest(&mut self, what: &str) -> usize {
         settle(&self.cluster, &mut self.witness).await;
@@ -131,7 +130,7 @@ async fn a_kind_that_cannot_be_listed_stops_collection_before_1_32_and_delays_it
         let collecting = Collecting::start(&stage.cluster);
         stage.operator.delete_with(&owner, Some("Background")).await;
         sleep(Duration::from_secs(29)).await;
-        assert_eq!(stage.left(), all - 1, "{version}: nobody starts before 30 s");
+        assert_eq!(stage.left(), all - 1, "{version}: no deletion before 30 s");
         sleep(Duration::from_secs(600)).await;
         let left = stage.left();
         assert_eq!(
@@ -170,7 +169,7 @@ async fn leadership_lost_in_the_middle_of_a_cascade_loses_nothing() {
             sleep(Duration::from_millis(1_500)).await;
             let writes = |stage: &Stage| stage.cluster.audit().by(COLLECTOR).writes().len();
             first.lead(false);
-            // What was under way comes to its end.
+            // Requests in flight are completed.
             sleep(Duration::from_secs(2)).await;
             let begun = writes(&stage);
             sleep(Duration::from_secs(60)).await;
@@ -194,7 +193,7 @@ async fn leadership_lost_in_the_middle_of_a_cascade_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answers_to_all_writes_lose_nothing() {
+async fn lost_responses_to_all_writes_lose_nothing() {
     for version in VERSIONS {
         for policy in ["Background", "Foreground", "Orphan"] {
             let what = format!("{version} {policy}");
@@ -234,7 +233,7 @@ async fn watches_that_all_expire_at_once_lose_nothing() {
             sleep(Duration::from_secs(5)).await;
             stage.operator.delete_with(&owner, Some(policy)).await;
             stage.witness.catch_up(&stage.cluster);
-            // Nothing of it can be watched any more, only listed.
+            // Its events can no longer be watched, only listed.
             stage.cluster.server().with(|server| {
                 let now = server.revision();
                 server.prune_events(now);
@@ -302,7 +301,7 @@ async fn a_soak_is_the_same_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_witness_tells_a_wrong_deletion() {
+async fn the_witness_reports_a_wrong_deletion() {
     let mut stage = Stage::new(KubernetesVersion::LATEST);
     let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
     stage.create(&owner, &[]).await;
@@ -365,7 +364,7 @@ async fn the_witness_allows_a_right_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_witness_tells_a_wrong_release_and_foreign_edits() {
+async fn the_witness_reports_a_wrong_release_and_foreign_edits() {
     let merge = "application/merge-patch+json";
     let patches = [
         (
@@ -406,7 +405,7 @@ async fn the_witness_tells_a_wrong_release_and_foreign_edits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_witness_reports_what_is_not_collected() {
+async fn the_witness_reports_uncollected_garbage() {
     for (policy, problem) in [
         ("Background", "widgets blue/dependent: is not collected"),
         ("Foreground", "configmaps blue/owner: waits for dependents"),

@@ -1,5 +1,5 @@
-//! A client that does whatever the seed says: creates, deletes, edits, in every way that matters to a
-//! collector.
+//! A client that performs random operations from a seed: it creates, deletes and edits, in every way that
+//! matters to a collector.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::world::{KINDS, Key};
 pub(crate) const HOLD: &str = "soak.example.com/hold";
 /// The namespaces of the soak.
 pub(crate) const NAMESPACES: [&str; 2] = ["blue", "green"];
-/// So many names there are of each kind in each namespace: few, so that they are used again.
+/// The number of names of each kind in each namespace: few, so that they are used again.
 const NAMES: u64 = 5;
 /// The propagation policies, and none.
 const POLICIES: [Option<&str>; 4] = [None, Some("Background"), Some("Foreground"), Some("Orphan")];
@@ -33,7 +33,7 @@ pub(crate) struct Operator {
     client: Client,
     rng: Rng,
     known: Vec<Known>,
-    /// What was done, for messages.
+    /// The performed operations, for messages.
     pub(crate) done: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Operator {
         }
     }
 
-    /// Does one thing.
+    /// Performs one operation.
     pub(crate) async fn act(&mut self) {
         match self.rng.below(100) {
             0..45 => self.create().await,
@@ -108,7 +108,7 @@ impl Operator {
         }
     }
 
-    /// A right reference to what is there, or was.
+    /// A correct reference to an object that exists or existed.
     pub(crate) fn reference(owner: &Key, uid: &str, blocking: Option<bool>) -> Value {
         let kind = &KINDS[owner.kind];
         let mut reference =
@@ -165,7 +165,7 @@ impl Operator {
         owners
     }
 
-    /// Something that is there now, or most of the time something: names are used again.
+    /// An existing object, or in most cases a name, which may be used again.
     fn some(&mut self) -> Option<(Known, ObjectMeta)> {
         for _ in 0..20 {
             let known = self.draw(&self.known.clone())?;
@@ -276,7 +276,7 @@ impl Operator {
         }
     }
 
-    /// Releases everything that the client holds.
+    /// Removes all finalizers of the client.
     pub(crate) async fn release_all(&mut self) {
         let keys: BTreeSet<Key> = self.known.iter().map(|known| known.key.clone()).collect();
         for key in keys {

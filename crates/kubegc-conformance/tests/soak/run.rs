@@ -16,12 +16,12 @@ use crate::{
     world::KINDS,
 };
 
-/// So many things the client does.
+/// The number of operations of the client.
 const OPERATIONS: usize = 140;
 /// How long the collector must change nothing before it counts as done: longer than it ever waits before it
 /// tries again.
 const QUIET: Duration = Duration::from_secs(1_100);
-/// More periods of quiet than anything needs.
+/// More quiet periods than any soak needs.
 const PERIODS_MAX: usize = 30;
 
 /// A cluster of the soak's kinds, without a collector.
@@ -96,7 +96,7 @@ impl Collecting {
     }
 }
 
-/// What came of a soak.
+/// The outcome of a soak.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) problems: Vec<String>,
@@ -119,9 +119,7 @@ pub(crate) async fn settle(cluster: &Cluster, witness: &mut Witness) {
             return;
         }
     }
-    witness
-        .wrong
-        .push("the collector never comes to an end".to_owned());
+    witness.wrong.push("the collector never becomes idle".to_owned());
 }
 
 /// Plays the soak of a seed.
@@ -185,7 +183,7 @@ pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
     }
 }
 
-/// Makes something go wrong with the collector's next requests, or mends all.
+/// Injects a fault into the collector's next requests, or clears all faults.
 fn interfere(cluster: &Cluster, rng: &mut Rng) {
     let faults = cluster.faults();
     let some =
@@ -220,7 +218,7 @@ fn interfere(cluster: &Cluster, rng: &mut Rng) {
             let by = Duration::from_millis(1 + rng.below(8_000));
             add(Rule::new(Fault::Delay(by)).on(some(rng, &on_one)).times(20));
         }
-        // Longer than any request is waited for.
+        // Longer than the timeout of any request.
         7 => add(Rule::new(Fault::Delay(Duration::from_secs(70)))
             .on(some(rng, &any))
             .times(2)),

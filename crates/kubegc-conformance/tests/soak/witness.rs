@@ -1,5 +1,5 @@
-//! Tells who made each change of the server's history, and judges the changes that a collector made: no wrong
-//! deletion, no wrong release.
+//! Finds the client that made each change of the server's history, and checks the collector's changes: no
+//! wrong deletion, no wrong release.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ type Read = (u64, Arc<ObjectMeta>);
 /// Follows a cluster, and judges its collector.
 pub(crate) struct Witness {
     pub(crate) world: World,
-    /// What it found wrong.
+    /// The problems that it found.
     pub(crate) wrong: Vec<String>,
     /// Changes by the collector: objects deleted or marked, references removed.
     pub(crate) deletions: usize,
@@ -40,9 +40,9 @@ pub(crate) struct Witness {
     pub(crate) raced: usize,
     revision: u64,
     number: u64,
-    /// What the collector's reads of each object have found.
+    /// The results of the collector's reads of each object.
     reads: BTreeMap<Key, Vec<Read>>,
-    /// Everybody who was ever being deleted with `orphan`.
+    /// All objects that were ever terminating with the finalizer `orphan`.
     orphaning: BTreeSet<String>,
 }
 
@@ -95,7 +95,7 @@ impl Witness {
         let makers = makers(&audit.writes(), &changes);
         let mut changes = changes.iter().zip(makers.unwrap_or_default()).peekable();
         if changes.len() < revisions {
-            panic!("nobody can have made all of these changes\n{audit}");
+            panic!("no order of the requests explains all of these changes\n{audit}");
         }
         for entry in audit.entries() {
             self.number = entry.number;
@@ -126,7 +126,7 @@ impl Witness {
         }
     }
 
-    /// Notes what the collector has seen.
+    /// Records a read of the collector.
     fn read(&mut self, entry: &Entry) {
         let place = [&entry.group, &entry.resource, &entry.namespace, &entry.name];
         if *entry.client != *COLLECTOR || entry.code != Some(200) {
@@ -144,32 +144,32 @@ impl Witness {
     fn judge(&mut self, entry: &Entry, change: &Change) {
         let (Some(key), Some(previous)) = (key_of(&change.place), change.previous.clone()) else {
             if &*entry.resource != "events" {
-                self.complain(entry, "is no business of a collector");
+                self.complain(entry, "is no operation of a collector");
             }
             return;
         };
-        let gone = change.event_type == EventType::Deleted;
+        let is_removed = change.event_type == EventType::Deleted;
         let ours = |name: &&Arc<str>| !matches!(&***name, "orphan" | "foregroundDeletion");
         let foreign =
             |object: &ObjectMeta| object.finalizers.iter().filter(ours).cloned().collect::<Vec<_>>();
-        if gone && !foreign(&previous).is_empty() {
-            self.complain(entry, "ended an object that a finalizer holds");
+        if is_removed && !foreign(&previous).is_empty() {
+            self.complain(entry, "removed an object that has a finalizer");
         }
-        if !gone && foreign(&previous) != foreign(&change.object) {
+        if !is_removed && foreign(&previous) != foreign(&change.object) {
             self.complain(entry, "touched a finalizer that is not its own");
         }
-        if !gone && previous.labels != change.object.labels {
+        if !is_removed && previous.labels != change.object.labels {
             self.complain(entry, "touched labels");
         }
         match entry.verb {
             Verb::Delete => self.judge_deletion(entry, &key, &previous),
-            Verb::Patch if gone => {
+            Verb::Patch if is_removed => {
                 if previous.deletion_timestamp.is_none() {
-                    self.complain(entry, "ended an object that nobody deleted");
+                    self.complain(entry, "removed an object that no client deleted");
                 }
             }
             Verb::Patch => self.judge_release(entry, &key, &previous, &change.object),
-            _ => self.complain(entry, "is no business of a collector"),
+            _ => self.complain(entry, "is no operation of a collector"),
         }
     }
 
@@ -217,7 +217,7 @@ impl Witness {
         recent.any(|(_, found)| meaning_at(reference, Some(found)) == Meaning::Waiting)
     }
 
-    /// References go only where the owner is absent, waits, or lets its dependents go.
+    /// References are removed only if the owner is absent, waits, or orphans its dependents.
     fn judge_release(&mut self, entry: &Entry, key: &Key, before: &ObjectMeta, after: &ObjectMeta) {
         let same = |a: &OwnerReference, b: &OwnerReference| {
             (&a.api_version, &a.kind, &a.name, &a.uid) == (&b.api_version, &b.kind, &b.name, &b.uid)
@@ -287,9 +287,9 @@ fn key_of([group, resource, namespace, name]: &[String; 4]) -> Option<Key> {
 /// The number of the request that made each change; `None` where they cannot all have been made.
 ///
 /// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion
-/// of a collection any number, others one. What an answer says of the object narrows it down, and what is
-/// left is the same for the judgement, but for answers lost in the very moment in which somebody else does
-/// the same.
+/// of a collection any number, others one. The object in a response restricts the choice, and what is
+/// left is the same for the judgement, except for lost responses while another client makes
+/// the same change.
 fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
     let entries: Vec<&Entry> = writes.entries().collect();
     let width = changes.len() + 1;
@@ -337,14 +337,14 @@ fn is_only_of_deletions(change: &Change) -> bool {
         || finalizers.any(|finalizer| !previous.finalizers.contains(finalizer))
 }
 
-/// Whether the answer says that there was a change: a new object, or none any more.
+/// Whether the response shows a change: a new object, or none any more.
 fn must_have_made_one(entry: &Entry) -> bool {
-    let gone = entry.verb == Verb::Delete && entry.resource_version.is_empty();
-    entry.is_success() && (gone || entry.verb == Verb::Create)
+    let is_removed = entry.verb == Verb::Delete && entry.resource_version.is_empty();
+    entry.is_success() && (is_removed || entry.verb == Verb::Create)
 }
 
 fn can_have_made(entry: &Entry, change: &Change) -> bool {
-    let gone = change.event_type == EventType::Deleted;
+    let is_removed = change.event_type == EventType::Deleted;
     if entry.verb == Verb::DeleteCollection {
         let [group, resource, namespace, _] = &change.place;
         let in_it = entry.is_about(group, resource, namespace, "");
@@ -359,14 +359,15 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
     let same_version = entry.resource_version == change.revision.to_string();
     match entry.verb {
         Verb::Create => same_version && change.event_type == EventType::Added,
-        // An entry without an object is of a deletion that is complete, or of a request whose response is lost.
+        // An entry without an object is of a deletion that is complete, or of a request whose response is
+        // lost.
         Verb::Delete => {
             change.event_type != EventType::Added
-                && (same_version || (gone && entry.resource_version.is_empty()))
+                && (same_version || (is_removed && entry.resource_version.is_empty()))
         }
-        // The last finalizer went, and with it the object: the answer may have the version before or that of
-        // the deletion.
-        Verb::Patch | Verb::Update if gone => !entry.resource_version.is_empty(),
+        // The last finalizer was removed, and with it the object: the response may have the version before or
+        // that of the deletion.
+        Verb::Patch | Verb::Update if is_removed => !entry.resource_version.is_empty(),
         Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
         _ => false,
     }

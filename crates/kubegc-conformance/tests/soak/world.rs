@@ -72,7 +72,7 @@ pub(crate) fn kind_of(group: &str, resource: &str) -> Option<usize> {
         .position(|kind| kind.group == group && kind.resource == resource)
 }
 
-/// Where an object lies. The namespace is empty for cluster-scoped kinds.
+/// The key of an object. The namespace is empty for cluster-scoped kinds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) kind: usize,
@@ -90,7 +90,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a reference means.
+/// The meaning of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Dangling,
@@ -102,7 +102,7 @@ pub(crate) enum Meaning {
     Invalid,
 }
 
-/// Where the owner must be that a reference of an object means, where there can be one.
+/// The only possible place of the owner in a reference, if there is one.
 pub(crate) fn owner_key(item: &Key, reference: &OwnerReference) -> Result<Key, Meaning> {
     let kind = KINDS
         .iter()
@@ -123,7 +123,7 @@ pub(crate) fn owner_key(item: &Key, reference: &OwnerReference) -> Result<Key, M
     })
 }
 
-/// What a reference means, given what lies where it points.
+/// The meaning of a reference, given the object at its place.
 pub(crate) fn meaning_at(reference: &OwnerReference, found: Option<&ObjectMeta>) -> Meaning {
     match found {
         Some(owner) if owner.uid == reference.uid => {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Whether some object holds up the foreground deletion of this uid. Upstream goes by the uid alone.
+    /// Whether some object blocks the foreground deletion of this uid. Upstream compares the uid alone.
     fn has_blocking_dependent(&self, uid: &Uid) -> bool {
         let mut references = self
             .objects
@@ -183,9 +183,9 @@ impl World {
                 .iter()
                 .map(|reference| self.meaning(key, reference))
                 .collect();
-            // Who waits is no reason to evaluate a dependent that was seen after it began to wait: with an
-            // owner that waits, an object may stay until the owner is gone, and whether that one may wait is
-            // asked above.
+            // An owner that waits does not cause a check of a dependent that was observed after it began to
+            // wait: with an owner that waits, an object may stay until the owner no longer exists, and
+            // whether that one may wait is checked above.
             let is_kept = |meaning| !matches!(meaning, Meaning::Dangling | Meaning::Waiting);
             let is_abandoned = meanings.contains(&Meaning::Dangling);
             if is_abandoned && !meanings.into_iter().any(is_kept) {

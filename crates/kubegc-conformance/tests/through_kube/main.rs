@@ -21,9 +21,9 @@ use std::{
 use format::{Outcome, Scenario};
 use serde::Deserialize;
 
-/// So many runs are made of each scenario, with different delays; a quarter of them must come to recorded
-/// states. (Half would be asked of the exact schedules of the `conformance` example; here watches have no
-/// delays, which races can tell.)
+/// The number of runs of each scenario, with different delays; a quarter of them must come to recorded
+/// states. (Half is required of the exact schedules of the `conformance` example; here watches have no
+/// delays, which matters in races.)
 const RUNS: u64 = 4;
 /// Scenarios that differ, in the folder that the variable names, for the reason in `vectors/UNMATCHED.md`.
 /// The repository's own choice has none.
@@ -94,7 +94,7 @@ async fn replay_file(name: &str, cases_min: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_without_a_collector() {
+async fn responses_without_a_collector() {
     replay_file("api-delete-semantics.jsonl", 12).await;
 }
 

@@ -19,7 +19,7 @@ use crate::{
 
 /// The release that the scenarios were recorded with.
 const VERSION: &str = "1.20.2";
-/// So long the collector must be silent before a checkpoint is recorded.
+/// The time for which the collector must be silent before a checkpoint is recorded.
 const SILENCE: Duration = Duration::from_millis(1_600);
 /// More periods of silence than any recorded scenario waits for.
 const SILENCES_MAX: usize = 400;
@@ -39,7 +39,7 @@ pub(crate) async fn play(scenario: &Scenario, seed: u64) -> Vec<Value> {
         pods_end: false,
         ..Assumptions::default()
     };
-    // What was recorded of the objects is too little for their types.
+    // The recorded objects lack required fields of their types.
     let mut builder = Cluster::builder()
         .types(false)
         .version(version)
@@ -171,7 +171,7 @@ impl Collecting {
     }
 
     async fn stop(self) {
-        // A collector that has ended by itself has nobody listening; its task says why.
+        // A collector that has ended by itself has no receiver; its task returns the reason.
         let _ended = self.stop.send(());
         self.task.await.expect("the collector ends well");
     }

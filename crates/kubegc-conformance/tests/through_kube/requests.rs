@@ -1,5 +1,5 @@
-//! The client of a scenario: plain requests through a `kube::Client`, and the recorded names of what the
-//! server made up.
+//! The client of a scenario: plain requests through a `kube::Client`, and the recorded aliases of values that
+//! the server generated.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ impl<'a> Recorder<'a> {
         self.send(Method::DELETE, &url, "application/json", "{}").await;
     }
 
-    /// What is there of each alias, in the recorded form.
+    /// The existing objects by alias, in the recorded form.
     pub(crate) async fn state(&self) -> Value {
         let mut state = serde_json::Map::new();
         for Object { alias, .. } in &self.scenario.objects {
@@ -178,7 +178,7 @@ impl<'a> Recorder<'a> {
             .to_owned()
     }
 
-    /// Writes the real uids for `"uid:alias"`. One that stands for no object yet is the uid of none.
+    /// Writes the real uids for `"uid:alias"`. An alias without an object yet becomes a uid of no object.
     fn outgoing(&self, body: &str) -> String {
         let mut body = body.to_owned();
         for (alias, uid) in &self.uids {

@@ -4,7 +4,7 @@
 //! [`Settings::workloads`](crate::Settings::workloads) these act as well, on the same server and in the same
 //! loop:
 //!
-//! | actor in the trace | what it does here | what `kubegc-controllers` does already |
+//! | actor in the trace | its work here | its work in `kubegc-controllers` |
 //! |---|---|---|
 //! | `deployment-controller` | creates the new ReplicaSet, scales it up, sets revisions, writes the status | adopts, releases, scales down, deletes old ReplicaSets |
 //! | `replicaset-controller` | creates pods, writes the status | adopts, releases and deletes pods |

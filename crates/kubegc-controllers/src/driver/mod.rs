@@ -151,8 +151,8 @@ impl Driver {
         Running::new(self.tools, self.settings).run(stop, None).await
     }
 
-    /// Runs until nothing is due, for CronJobs and tests. The summary says what is unknown and when something
-    /// is due next.
+    /// Runs until nothing is due, for CronJobs and tests. The summary has the unknown objects and the time
+    /// when a key is due next.
     ///
     /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s)
     /// and the delay of the namespace controller (5 s) need [`run`](Self::run) or

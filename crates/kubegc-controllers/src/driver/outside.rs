@@ -7,7 +7,7 @@ use kubegc_core::{StoreError, record::ObjectId};
 use crate::{Cloud, EventRequest, Guard, Operated, Operation, Plugin};
 
 /// Plugins, provisioners, the cloud provider and the event recorder. The defaults know nothing, so nothing
-/// that needs an answer is deleted.
+/// that needs a response is deleted.
 ///
 /// A `document` is the whole object, as it was read right before.
 #[async_trait]
@@ -27,7 +27,7 @@ pub trait Outside: Send + Sync {
 
     /// Returns whether an external provisioner's own check allows a volume to be deleted. Default: unknown,
     /// so that the volume is kept. A provisioner
-    /// without a check answers [`Guard::Allows`].
+    /// without a check returns [`Guard::Allows`].
     async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
         Guard::Unknown
     }
@@ -50,7 +50,7 @@ pub trait Outside: Send + Sync {
     }
 }
 
-/// Nothing is configured: plugins are unknown, the cloud provider is not asked, Events are dropped.
+/// Nothing is configured: plugins are unknown, the cloud provider is not queried, Events are dropped.
 #[expect(clippy::exhaustive_structs, reason = "it has no settings")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NothingOutside;

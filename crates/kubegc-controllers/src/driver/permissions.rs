@@ -10,7 +10,7 @@ use kubegc_core::record::Resource;
 use crate::Controller;
 
 /// The verbs that the requests of these controllers need, by API group and resource; a subresource follows
-/// its resource after a slash. The group and the resource `*` stand for all.
+/// its resource after a slash. The group and the resource `*` mean all.
 ///
 /// These are the verbs of the requests that a [`Performer`](super::Performer) sends. It reads an object
 /// before it writes it, and sends updates as patches, except to the subresource `finalize`.

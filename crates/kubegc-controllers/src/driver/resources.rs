@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_not_served_only_where_discovery_answered_for_its_group() {
+    fn a_resource_is_not_served_only_if_discovery_of_its_group_succeeded() {
         let find = |release, failed: &[&str]| {
             let resources = resources(release, failed);
             resources.find(Resource::PodCertificateRequests).cloned()

@@ -19,7 +19,7 @@ use super::{
     watch::{Effects, Step as WatchStep, Tools, Watched},
 };
 use crate::{
-    Cloud, CloudAnswer, CloudQuery, End, Input, Manager, Operated, Output, Reason, Request, Response,
+    Cloud, CloudQuery, CloudResponse, End, Input, Manager, Operated, Output, Reason, Request, Response,
     Sequence, Step, Task, TaskId, Work,
 };
 
@@ -65,7 +65,7 @@ enum Done {
     Responded(Box<Responded>),
     Cloud {
         node: ObjectId,
-        answer: CloudAnswer,
+        response: CloudResponse,
     },
 }
 
@@ -267,7 +267,7 @@ impl Running {
     fn query_cloud(&mut self, query: CloudQuery) {
         self.busy += 1;
         let tools = Arc::clone(&self.tools);
-        let asked = async move {
+        let query = async move {
             let CloudQuery { node, provider_id } = query;
             let exists = tools.outside.exists(&node, &provider_id).await;
             // Without an instance there is nothing to be shut down.
@@ -275,14 +275,14 @@ impl Running {
                 Cloud::Yes => tools.outside.is_shut_down(&node, &provider_id).await,
                 _ => Cloud::No,
             };
-            let answer = CloudAnswer {
+            let response = CloudResponse {
                 node_uid: node.uid.clone(),
                 exists,
                 is_shut_down,
             };
-            Done::Cloud { node, answer }
+            Done::Cloud { node, response }
         };
-        self.work.push(asked.boxed());
+        self.work.push(query.boxed());
     }
 
     /// Runs discovery, now or later. Of several times the earliest counts.
@@ -310,7 +310,7 @@ impl Running {
         let now = self.tools.clock.now();
         let mut effects = Effects::default();
         match done {
-            Done::Discovered(answer) => self.discovered(now, answer, &mut effects),
+            Done::Discovered(response) => self.discovered(now, response, &mut effects),
             Done::NotDiscovered => {}
             Done::Watched(step) => {
                 if let Some(watched) = self.watched.get_mut(&step.resource) {
@@ -318,9 +318,9 @@ impl Running {
                 }
             }
             Done::Responded(responded) => self.responded(now, *responded),
-            Done::Cloud { node, answer } => {
+            Done::Cloud { node, response } => {
                 self.busy -= 1;
-                effects.inputs.push(Input::Cloud { node, answer });
+                effects.inputs.push(Input::Cloud { node, response });
             }
         }
         self.apply(now, effects);
@@ -358,10 +358,15 @@ impl Running {
         self.advance(worker, Some(response), now);
     }
 
-    fn discovered(&mut self, now: Timestamp, answer: Result<Discovered, StoreError>, effects: &mut Effects) {
+    fn discovered(
+        &mut self,
+        now: Timestamp,
+        response: Result<Discovered, StoreError>,
+        effects: &mut Effects,
+    ) {
         self.discovers_at = None;
         self.is_discovering = false;
-        let again = match answer {
+        let again = match response {
             Ok(discovered) => {
                 self.resources = Arc::new(Resources::new(&discovered));
                 let mut is_complete = true;

@@ -101,7 +101,7 @@ impl Watched {
         (self.is_listed || self.unlisted.is_some()) && !self.is_listing
     }
 
-    /// Returns whether discovery has said how the resource is addressed.
+    /// Returns whether discovery has returned the address of the resource.
     pub(super) const fn is_served(&self) -> bool {
         self.api.is_some()
     }
@@ -133,15 +133,15 @@ impl Watched {
     }
 
     /// Returns the manager an empty list, or the error of the list, unless the resource was listed before.
-    pub(super) fn report_unlisted(&mut self, answer: Result<(), StoreError>, effects: &mut Effects) {
-        if self.is_listed || self.unlisted.as_ref() == Some(&answer) {
+    pub(super) fn report_unlisted(&mut self, response: Result<(), StoreError>, effects: &mut Effects) {
+        if self.is_listed || self.unlisted.as_ref() == Some(&response) {
             return;
         }
         effects.inputs.push(Input::Listed {
             resource: self.resource,
-            records: answer.clone().map(|()| Vec::new()),
+            records: response.clone().map(|()| Vec::new()),
         });
-        self.unlisted = Some(answer);
+        self.unlisted = Some(response);
     }
 
     /// Lists, and watches from the version of the list.

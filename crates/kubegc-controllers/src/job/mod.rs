@@ -23,7 +23,7 @@
 //! A Job fails when its failed pods exceed `spec.backoffLimit`, when its containers restarted that often
 //! under `OnFailure`, when `spec.activeDeadlineSeconds` have passed since `status.startTime`, or by a
 //! `FailureTarget` condition. Pod failure policies, success policies and failure limits per index are not
-//! evaluated: what depends on them is undetermined until the condition shows it.
+//! evaluated: outcomes that depend on them are undetermined until the condition shows them.
 //!
 //! Upstream reacts to events: it searches orphans when a pod or its Job changes or is deleted. Here the
 //! state alone decides. Pods are found by their controller reference, not by the selector: adoption and

@@ -487,7 +487,7 @@ impl Sync<'_> {
         decision: &mut Decision,
     ) -> Vec<&JobPod<'_>> {
         let deleted: BTreeSet<Uid> = work.deletes.iter().map(|pod| pod.meta.uid.clone()).collect();
-        let (gone, rest): (Vec<_>, Vec<_>) = self
+        let (deleted_pods, rest): (Vec<_>, Vec<_>) = self
             .pods
             .iter()
             .partition(|pod| deleted.contains(&pod.record.meta.uid));
@@ -513,7 +513,7 @@ impl Sync<'_> {
         // Surplus pods lose the finalizer before they are deleted; others that are deleted lose it here.
         for pod in rest
             .into_iter()
-            .chain(gone.into_iter().filter(|_| finish.is_some()))
+            .chain(deleted_pods.into_iter().filter(|_| finish.is_some()))
         {
             let reason = match self.freed(pod, finish) {
                 _ if !pod.has_finalizer => None,

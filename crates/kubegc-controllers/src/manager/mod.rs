@@ -25,7 +25,7 @@ use self::{
     task::InFlight,
 };
 use crate::{
-    Cache, Change, CloudAnswer, CloudQuery, Context, Controller, Deadlines, Decision, End, Key, Missing,
+    Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, End, Key, Missing,
     Timing, Wire,
 };
 
@@ -75,9 +75,9 @@ pub struct Manager {
     queue: Queue,
     deadlines: BTreeMap<Unit, Deadlines>,
     unknown: BTreeMap<Unit, Vec<Unknown>>,
-    /// The nodes about which the cloud provider was asked.
-    asked: BTreeMap<Unit, ObjectId>,
-    cloud: BTreeMap<Unit, CloudAnswer>,
+    /// The node of each key that waits for a response of the cloud provider.
+    cloud_queries: BTreeMap<Unit, ObjectId>,
+    cloud: BTreeMap<Unit, CloudResponse>,
     /// Tasks of one reconcile that are not handed out yet.
     pending: Pending,
     in_flight: BTreeMap<TaskId, InFlight>,
@@ -113,7 +113,7 @@ struct Running {
 enum Mode {
     /// A live API server and cloud provider.
     Live,
-    /// A simulation: nothing but tasks changes anything, and the cloud provider is not asked.
+    /// A simulation: nothing but tasks changes anything, and the cloud provider is not queried.
     Simulation,
 }
 
@@ -138,7 +138,7 @@ struct Pending {
     works: VecDeque<Work>,
 }
 
-/// An event that a [`Manager`] takes in.
+/// An event for a [`Manager`].
 #[expect(clippy::exhaustive_enums, reason = "callers only build these")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -170,8 +170,8 @@ pub enum Input {
     Cloud {
         /// The node.
         node: ObjectId,
-        /// The answer.
-        answer: CloudAnswer,
+        /// The response.
+        response: CloudResponse,
     },
     /// A task has ended. Every task that was handed out ends once.
     Ended {
@@ -186,9 +186,9 @@ pub enum Input {
 #[expect(clippy::exhaustive_enums, reason = "a driver must handle each")]
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Ask the cloud provider. Answer: [`Input::Cloud`].
+    /// Query the cloud provider. Response: [`Input::Cloud`].
     QueryCloud(CloudQuery),
-    /// Perform a task. Answer: [`Input::Ended`].
+    /// Perform a task. Response: [`Input::Ended`].
     Perform(Box<Task>),
     /// Nothing to do before this time, unless there is an input.
     Wait {
@@ -222,7 +222,7 @@ impl Manager {
             queue: Queue::default(),
             deadlines: BTreeMap::new(),
             unknown: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            cloud_queries: BTreeMap::new(),
             cloud: BTreeMap::new(),
             pending: Pending::default(),
             in_flight: BTreeMap::new(),
@@ -234,14 +234,14 @@ impl Manager {
         }
     }
 
-    /// The same for a simulation, where nothing but the tasks changes anything. The cloud provider is not
-    /// asked: what it has answered stays true, and a node that it was not asked about is
+    /// The same for a simulation, where nothing but the tasks changes anything. There are no queries to the
+    /// cloud provider: earlier responses stay true, and a node without a response is
     /// [unknown](Self::unknown). An action that left its object unchanged is not repeated. An object that was
     /// unknown once stays so, because it may have been deleted by then.
     #[must_use]
     pub fn into_simulation(mut self) -> Self {
         self.mode = Mode::Simulation;
-        for unit in std::mem::take(&mut self.asked).into_keys() {
+        for unit in std::mem::take(&mut self.cloud_queries).into_keys() {
             self.queue.end(&unit, Outcome::Neither);
         }
         self
@@ -293,7 +293,7 @@ impl Manager {
                     self.change(resource, &key, None);
                 }
             }
-            Input::Cloud { node, answer } => self.learn(&node, &answer),
+            Input::Cloud { node, response } => self.learn(&node, &response),
             Input::Ended { task, end } => self.end(task, end),
             Input::Listed { .. } | Input::Applied { .. } => {}
         }
@@ -454,11 +454,11 @@ impl Manager {
         }
         let mut next = Cache::new([resource], []);
         next.replace(resource, records);
-        let gone: Vec<Key> = {
+        let deleted: Vec<Key> = {
             let keys = self.cache.keys(resource);
             keys.filter(|key| next.get(resource, key).is_none()).collect()
         };
-        for key in gone {
+        for key in deleted {
             self.change(resource, &key, None);
         }
         for record in next.records(resource) {
@@ -558,7 +558,7 @@ impl Manager {
     }
 
     /// Notes that a sync starts, if the key that is due is its first one. Others belong to the last sync,
-    /// such as a node whose answer from the cloud provider has arrived.
+    /// such as a node for which the cloud provider has responded.
     fn start_sync(&mut self, controller: usize, due: Timestamp) {
         let is_first = self.sync_at(controller, due) == due;
         let syncs = self
@@ -606,14 +606,14 @@ impl Manager {
             }
         }
         if self.mode == Mode::Live && self.cloud.remove(&unit).is_some() {
-            // An answer holds for one sync. The next one asks again if the controller still needs it.
+            // A response is valid for one sync. The next one queries again if the controller still needs it.
             self.enqueue(&unit, self.now);
         }
         let is_simulation = self.mode == Mode::Simulation;
         if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {
             unknown.push(Kept {
                 object: query.node.clone(),
-                reason: not_asked(&query.node),
+                reason: not_queried(&query.node),
             });
         }
         self.note_unknown(&unit, unknown);
@@ -625,7 +625,7 @@ impl Manager {
         }
         if let Some(query) = cloud_query.filter(|_| !is_simulation) {
             self.queue.begin(&unit);
-            self.asked.insert(unit, query.node.clone());
+            self.cloud_queries.insert(unit, query.node.clone());
             return Some(query);
         }
         let mut works: VecDeque<Work> = actions
@@ -674,13 +674,13 @@ impl Manager {
         }
     }
 
-    /// Processes an answer of the cloud provider.
-    fn learn(&mut self, node: &ObjectId, answer: &CloudAnswer) {
+    /// Processes a response of the cloud provider.
+    fn learn(&mut self, node: &ObjectId, response: &CloudResponse) {
         let key = Key::new(Arc::clone(&node.namespace), Arc::clone(&node.name));
-        let asked: Vec<Unit> = self
-            .asked
+        let waiting: Vec<Unit> = self
+            .cloud_queries
             .iter()
-            .filter(|(_, asked)| *asked == node)
+            .filter(|(_, queried)| *queried == node)
             .map(|(unit, _)| unit.clone())
             .collect();
         let is_known = self.record(node).is_some();
@@ -691,14 +691,14 @@ impl Manager {
                         controller: at,
                         key: key.clone(),
                     };
-                    self.cloud.insert(unit, answer.clone());
+                    self.cloud.insert(unit, response.clone());
                 }
             }
         }
-        for unit in asked {
-            self.asked.remove(&unit);
+        for unit in waiting {
+            self.cloud_queries.remove(&unit);
             if is_known {
-                // The answer belongs to this sync, not to the next one.
+                // The response belongs to this sync, not to the next one.
                 self.queue.add_at(&unit, self.now);
             }
             self.queue.end(&unit, Outcome::Neither);
@@ -706,7 +706,7 @@ impl Manager {
     }
 }
 
-fn not_asked(node: &ObjectId) -> Missing {
+fn not_queried(node: &ObjectId) -> Missing {
     Missing::Outside {
         question: format!("whether the cloud provider has {node}").into(),
         message: "".into(),

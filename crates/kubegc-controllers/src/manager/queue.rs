@@ -205,7 +205,7 @@ mod tests {
         let unit = unit("a");
         queue.add_at(&unit, at(1));
         queue.block(&unit, at(10), at(15));
-        assert_eq!(queue.next_at(), Some(at(15)), "what happened before is seen then");
+        assert_eq!(queue.next_at(), Some(at(15)), "earlier events are seen then");
         queue.add_at(&unit, at(10));
         assert_eq!(queue.next_at(), Some(at(15)));
         queue.add_at(&unit, at(11));

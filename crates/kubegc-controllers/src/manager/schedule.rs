@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_handles_what_is_due_by_then() {
+    fn a_sync_handles_the_keys_that_are_due_by_then() {
         let at = Timestamp::from_secs;
         let period = Duration::from_secs(20);
         let mut syncs = Syncs::new(at(100), true);

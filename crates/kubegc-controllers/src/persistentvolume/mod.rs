@@ -98,10 +98,10 @@ pub struct Storage {
     /// a provisioner that no release migrates need no entry.
     pub migrations: BTreeMap<Arc<str>, Migration>,
     /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner.
-    /// Where there is no entry, the executor is asked, except about deletions by external provisioners.
+    /// Where there is no entry, the executor decides, except about deletions by external provisioners.
     pub plugins: BTreeMap<Arc<str>, Plugin>,
     /// The release of a kube-controller-manager whose volume plugins and migrations are taken if there is
-    /// no entry. Default: none, so that the executor is asked.
+    /// no entry. Default: none, so that the executor decides.
     pub release: Option<KubernetesVersion>,
 }
 
@@ -136,7 +136,7 @@ impl Storage {
         known.or_else(|| plugins::migration(self.release, provisioner))
     }
 
-    /// The plugin that does this work on a volume; `None` if the executor is to be asked.
+    /// The plugin that does this work on a volume; `None` if the executor finds it.
     fn plugin(&self, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
         let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
         let known = self.plugins.get(provisioner).cloned();

@@ -40,7 +40,7 @@ pub(super) struct Sync {
     pub(super) users: Result<Vec<String>, Missing>,
     /// `None` if it is not known.
     pub(super) migration: Option<Migration>,
-    /// The plugin of the volume; `None` if the executor is to be asked.
+    /// The plugin of the volume; `None` if the executor finds it.
     pub(super) plugin: Option<Plugin>,
 }
 

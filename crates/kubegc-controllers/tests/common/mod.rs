@@ -100,7 +100,7 @@ pub(crate) fn lines(decision: &Decision, now: Timestamp) -> Vec<String> {
         lines.push(format!("requeue {}", requeue_at.since(now).as_secs_f64()));
     }
     if let Some(query) = &decision.cloud_query {
-        lines.push(format!("ask cloud {}", query.node));
+        lines.push(format!("query cloud {}", query.node));
     }
     lines
 }

@@ -170,7 +170,7 @@ fn namespace_rows() -> Vec<Row> {
             "failed: unexpected GroupVersion string: a/b/c",
         ),
         (
-            "nothing is known of what is served",
+            "the served resources are unknown",
             server().failing("discover", StoreError::Unlisted),
             "",
             "unknown: it is not known which resources are served",
@@ -435,7 +435,7 @@ fn l10_11_conditions_have_upstreams_texts() {
 }
 
 #[test]
-fn l10_11_only_what_has_changed_is_written() {
+fn l10_11_only_changed_conditions_are_written() {
     let other = Condition::new("example.com/Audited", "Unknown");
     let mut server = server()
         .after(60)
@@ -490,7 +490,7 @@ fn l10_11_only_what_has_changed_is_written() {
 }
 
 #[test]
-fn requests_carry_what_upstream_sends_or_all_preconditions() {
+fn requests_have_upstreams_preconditions_or_all() {
     let text = |preconditions: &Preconditions| {
         let uid = preconditions.uid.as_ref().map(ToString::to_string);
         let version = preconditions

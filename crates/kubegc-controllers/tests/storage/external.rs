@@ -149,7 +149,7 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
             message: "lost".to_owned(),
         })
     };
-    let gone = || Response::Failed(StoreError::NotFound);
+    let not_found = || Response::Failed(StoreError::NotFound);
     let failure = || {
         Response::Operation(Operated::Failed {
             message: "busy".to_owned(),
@@ -161,7 +161,7 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
         &[ask, delete_storage, "delete", REMOVAL, "done"],
     );
     as_upstream(
-        vec![allowed(), operated(), gone()],
+        vec![allowed(), operated(), not_found()],
         &[ask, delete_storage, "delete", "done"],
     );
     as_upstream(
@@ -169,7 +169,7 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
         &[ask, delete_storage, "delete", "retried: lost"],
     );
     as_upstream(
-        vec![allowed(), operated(), Response::Done, gone()],
+        vec![allowed(), operated(), Response::Done, not_found()],
         &[ask, delete_storage, "delete", REMOVAL, "done"],
     );
     as_upstream(
@@ -210,7 +210,7 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
 }
 
 #[test]
-fn a_strict_deletion_expects_what_was_read_last() {
+fn a_strict_deletion_expects_the_version_of_the_last_read() {
     let provisioner = ExternalProvisioner::new(DRIVER);
     let decision = reconcile(
         &provisioner,

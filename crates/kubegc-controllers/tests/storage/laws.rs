@@ -291,7 +291,8 @@ fn is_subset(part: &[(String, String)], all: &[(String, String)]) -> bool {
     part.iter().all(|request| all.contains(request))
 }
 
-/// The seed with which [`an_unread_fact_causes_nothing`] failed: the only pod that uses the claim has ended.
+/// The seed with which [`an_unread_fact_causes_no_request`] failed: the only pod that uses the claim has
+/// ended.
 #[test]
 fn an_unread_phase_does_not_make_a_pod_a_user() {
     let volume = meta("", "disk-1", "uid-1");
@@ -324,7 +325,7 @@ fn reversed(records: &[Record]) -> Vec<Record> {
 
 proptest! {
     #[test]
-    fn order_means_nothing(records in clusters(), binder in binders(), protected in protected()) {
+    fn the_order_of_objects_has_no_effect(records in clusters(), binder in binders(), protected in protected()) {
         let plan = |records: &[Record]| requests(&binder, &cache(&binder, records));
         prop_assert_eq!(plan(&records), plan(&reversed(&records)));
         let controller = PvcProtection::new(KubernetesVersion::LATEST);
@@ -344,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unread_fact_causes_nothing(records in clusters(), binder in binders(), protected in protected(), at in 0..20_usize, fact in 0..8_u8) {
+    fn an_unread_fact_causes_no_request(records in clusters(), binder in binders(), protected in protected(), at in 0..20_usize, fact in 0..8_u8) {
         let all = requests(&binder, &cache(&binder, &records));
         let part = requests(&binder, &partial(&binder, &records, at, fact));
         prop_assert!(is_subset(&part, &all), "{:?} of {:?}", part, all);
@@ -391,7 +392,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sync_ends_whatever_the_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
+    fn a_sync_ends_with_any_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
         let wire = if is_strict { Wire::Strict } else { Wire::AsUpstream };
         let decision = reconcile(&binder, &cache(&binder, from_ref(&volume)), &Key::cluster("disk"), wire);
         let Some(steps) = decision.steps else { return Ok(()) };

@@ -138,7 +138,7 @@ fn l5_5_a_failed_operation_blocks_its_volume() {
     }
     fail(&mut run, "15");
     assert_eq!(run.next(), Some(30_000));
-    // Another volume of the name is not blocked.
+    // Another volume with that name is not blocked.
     let mut new = newer(&disk, "16");
     new.meta.uid = "uid-new".into();
     run.delete(volumes, &newer(&disk, "15"));

@@ -256,9 +256,9 @@ fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
         );
     }
     // Without a release, only the executor knows.
-    let asked = PersistentVolumeBinder::new(release("1.20"));
+    let by_executor = PersistentVolumeBinder::new(release("1.20"));
     let temporary = volume_on(host_path("/tmp/a").into(), "Delete", host_path_name);
-    check(&asked, &[temporary], &[RELEASED], unknown);
+    check(&by_executor, &[temporary], &[RELEASED], unknown);
 }
 
 #[test]
@@ -583,7 +583,7 @@ fn r_4_and_r_5_a_claim_that_exists_holds_the_volume() {
 }
 
 #[test]
-fn what_is_not_known_keeps_the_volume() {
+fn unknown_facts_keep_the_volume() {
     let unknown = |field: &str| format!("persistentvolume/disk: {field} could not be read");
     let no_phase: Edit = |_, volume| volume.phase = Field::Unread;
     let no_claim_ref: Edit = |_, volume| volume.claim_ref = Field::Unread;
@@ -649,7 +649,7 @@ fn what_is_not_known_keeps_the_volume() {
 }
 
 #[test]
-fn what_was_not_listed_is_unknown() {
+fn missing_lists_make_the_outcome_unknown() {
     let unlisted = |records: &[Record], resource| -> (Vec<String>, Vec<String>) {
         let mut cache: Cache = cache(&binder(), records);
         cache.set_listed(resource, Err(StoreError::Unlisted));

@@ -32,7 +32,7 @@ fn lost() -> Response {
     })
 }
 
-fn gone() -> Response {
+fn absent() -> Response {
     Response::Failed(StoreError::NotFound)
 }
 
@@ -47,7 +47,7 @@ fn check(steps: &Steps, responses: Vec<Response>, lines: &[&str]) {
 }
 
 #[test]
-fn t_5_7_the_plugin_decides_what_follows() {
+fn t_5_7_the_plugin_decides_the_next_steps() {
     let released = || dynamic("Delete", RELEASED);
     let message = || "disk is attached".to_owned();
     let failed = [
@@ -138,7 +138,7 @@ fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
             &[removal, "delete", "done"][..],
         ),
         (
-            vec![found(released()), Response::Done, gone()],
+            vec![found(released()), Response::Done, absent()],
             &[removal, "delete", "done"],
         ),
         (
@@ -146,7 +146,7 @@ fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
             &[removal, "delete", "reported: lost"],
         ),
         (vec![found(bare), Response::Done], &["delete", "done"]),
-        (vec![gone(), Response::Done, Response::Done], &failed_read),
+        (vec![absent(), Response::Done, Response::Done], &failed_read),
         (
             vec![found(replaced), Response::Done, Response::Done],
             &failed_read,
@@ -179,14 +179,18 @@ fn a_failed_request_ends_the_sync_until_the_next_one() {
     check(&delete(), vec![lost()], &[get_claim, "reported: lost"]);
     check(
         &delete(),
-        vec![gone(), lost()],
+        vec![absent(), lost()],
         &[get_claim, status, "reported: lost"],
     );
     let not_found = "reported: persistentvolumes \"disk\" not found";
-    check(&delete(), vec![gone(), gone()], &[get_claim, status, not_found]);
     check(
         &delete(),
-        vec![gone(), Response::Done, lost()],
+        vec![absent(), absent()],
+        &[get_claim, status, not_found],
+    );
+    check(
+        &delete(),
+        vec![absent(), Response::Done, lost()],
         &[get_claim, status, get, "reported: lost"],
     );
     let elsewhere = [volume("Retain", SAME), claim("other")];
@@ -205,7 +209,7 @@ fn a_failed_request_ends_the_sync_until_the_next_one() {
 }
 
 #[test]
-fn l_5_6_a_recycler_that_fails_says_so() {
+fn l_5_6_the_failure_of_a_recycler_is_reported() {
     let record = || volume("Recycle", RELEASED);
     let responses = |operated, more: Vec<Response>| -> Vec<Response> {
         [found(record()), Response::Operation(operated)]
@@ -277,10 +281,10 @@ fn l_5_1_a_claim_that_the_cache_does_not_have_is_read() {
         // One with another uid is always read.
         let begun = steps(&[record, other.clone()], Wire::AsUpstream);
         let (responses, lines) = if is_settled {
-            (vec![gone()], vec![read, "kept: Retained"])
+            (vec![absent()], vec![read, "kept: Retained"])
         } else {
             (
-                vec![gone(), Response::Done],
+                vec![absent(), Response::Done],
                 vec![read, "updatestatus Released \"\"", "kept: Retained"],
             )
         };
@@ -353,7 +357,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
         Response::Done,
         found(dynamic("Delete", RELEASED)),
         Response::Operation(Operated::Done),
-        gone(),
+        absent(),
         lost(),
     ];
     let lines = play(&steps(&records, Wire::Strict), live);
@@ -368,7 +372,7 @@ fn t_5_10_l_5_3_the_volume_is_read_right_before() {
 }
 
 #[test]
-fn what_a_write_answers_is_the_base_of_the_next() {
+fn the_response_to_a_write_is_the_base_of_the_next() {
     let mut written = dynamic("Delete", RELEASED).meta;
     written.resource_version = "8".into();
     let begun = steps(&[dynamic("Delete", SAME)], Wire::AsUpstream);
@@ -376,7 +380,7 @@ fn what_a_write_answers_is_the_base_of_the_next() {
     let message = "disk is attached".to_owned();
     let responses = [
         None,
-        Some(gone()),
+        Some(absent()),
         Some(Response::Written(Some(written))),
         Some(found(dynamic("Delete", RELEASED))),
         Some(Response::Operation(Operated::Failed { message })),
@@ -396,7 +400,7 @@ fn what_a_write_answers_is_the_base_of_the_next() {
 }
 
 #[test]
-fn the_executor_is_asked_for_plugins_that_are_not_known() {
+fn the_executor_finds_unknown_plugins() {
     let mut binder = binder();
     binder.storage.plugins.clear();
     let cache = cache(&binder, &[volume("Delete", RELEASED)]);

@@ -58,7 +58,7 @@ pub(crate) fn volume(policy: &str, edit: Edit) -> Record {
     Record::new(meta, Body::PersistentVolume(volume))
 }
 
-/// The same, provisioned in the tree for the claim, as it looks after its first sync.
+/// The same, provisioned in the tree for the claim, in its state after the first sync.
 pub(crate) fn dynamic(policy: &str, edit: Edit) -> Record {
     let mut record = volume(policy, |meta, volume| {
         meta.finalizers.push(FINALIZER_VOLUME_PROTECTION.into());

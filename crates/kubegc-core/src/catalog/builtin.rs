@@ -5,7 +5,7 @@
 //!
 //! # Upstream
 //! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to
-//! 1.36, and `v0.37.0-beta.0` for 1.37. What is on by default: `DefaultAPIResourceConfigSource` in
+//! 1.36, and `v0.37.0-beta.0` for 1.37. Served by default: `DefaultAPIResourceConfigSource` in
 //! `pkg/controlplane/instance.go`. Preference: `apiVersionPriorities` of kube-apiserver's aggregator.
 //! Deletion: `DefaultGarbageCollectionPolicy` and `ReturnDeletedObject` of the REST registries, 1.20.2.
 //!
@@ -346,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_a_group_stand_together() {
+    fn versions_of_a_group_are_adjacent() {
         let mut done = BTreeSet::new();
         let mut current = None;
         for (api_version, _) in SERVED {
             let group = split_api_version(api_version).0;
             if current != Some(group) {
-                assert!(done.insert(group), "{group} is torn apart");
+                assert!(done.insert(group), "the versions of {group} are not adjacent");
                 current = Some(group);
             }
         }
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_delete_answers_with_the_object_for_these_only() {
+    fn the_response_to_a_finished_delete_contains_the_object_for_these_only() {
         let mut returning: Vec<String> = resources(release(20))
             .iter()
             .filter(|resource| resource.delete_returns_object && resource.preferred)
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_differ_where_registries_do() {
+    fn verbs_are_those_of_the_registries() {
         let verbs = |minor: u16, kind: &str| {
             resources(release(minor))
                 .into_iter()

@@ -410,12 +410,12 @@ impl Catalog {
     /// # Ok::<(), kubegc_core::FieldError>(())
     /// ```
     pub fn follow(&mut self, other: &Self) {
-        let gone: Vec<KindId> = self
+        let removed: Vec<KindId> = self
             .iter()
             .filter(|(_, known)| other.of_resource(known).is_none())
             .map(|(id, _)| id)
             .collect();
-        for kind in gone {
+        for kind in removed {
             self.remove(kind);
         }
         for (_, resource) in other.iter() {

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_keeps_what_has_the_right_type() {
+    fn metadata_keeps_fields_of_the_right_type() {
         let text = r#"{"namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "7", "generation": 2,
             "creationTimestamp": "2026-03-01T12:00:05Z", "deletionGracePeriodSeconds": 30,
             "finalizers": ["orphan", 1], "labels": {"app": "web"},

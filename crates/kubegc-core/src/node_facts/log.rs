@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The result of following a link.
 #[expect(
     clippy::exhaustive_enums,
-    reason = "there, gone, or not known: there is no fourth"
+    reason = "present, missing or unknown; there is no fourth state"
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogTarget {

@@ -42,7 +42,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// An entry of a listing, by what no two may share.
+/// The unique key of an entry of a listing.
 pub(crate) trait Listed: PartialEq {
     /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);

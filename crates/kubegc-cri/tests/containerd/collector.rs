@@ -1,4 +1,4 @@
-//! The collector under test, and its words in a form that a test can compare.
+//! The collector under test, and its reports in a form that a test can compare.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(crate) async fn client() -> CriRuntime {
     connected.expect("the daemon responds")
 }
 
-/// Settings of the newest version that differ from the defaults in what the test says.
+/// Settings of the newest version, with the changes of the test.
 pub(crate) fn settings(change: impl FnOnce(&mut PolicySpec)) -> Settings {
     settings_of(KubernetesVersion::LATEST, change)
 }
@@ -37,12 +37,12 @@ pub(crate) fn settings_of(version: KubernetesVersion, change: impl FnOnce(&mut P
     Settings::from(&Policy::new(&spec, version).expect("the test's settings make sense"))
 }
 
-/// A source of pods that says what the test says.
+/// A source of pods that returns the pods of the test.
 #[derive(Clone, Debug)]
 pub(crate) struct Known(pub(crate) Pods);
 
 impl Known {
-    /// All pods that there should be.
+    /// All pods that the node should run.
     pub(crate) fn all<'p>(pods: impl IntoIterator<Item = (&'p PodIdentity, PodState)>) -> Self {
         let known: BTreeMap<_, _> = pods
             .into_iter()
@@ -74,7 +74,7 @@ pub(crate) fn sandbox(sandbox: &Sandbox) -> String {
     format!("{}#{}", sandbox.pod.name, sandbox.attempt)
 }
 
-/// What was done, in order; where it was not done, why.
+/// The performed actions, in order, each with the error if it failed.
 pub(crate) fn reported(performed: &[Performed]) -> Vec<String> {
     let one = |one: &Performed| {
         let action = match &one.action {

@@ -1,4 +1,4 @@
-//! Dead containers, sandboxes and logs: what the limits say goes, the oldest first, and nothing that runs.
+//! Dead containers, sandboxes and logs beyond the limits are removed, the oldest first; nothing running is.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -46,7 +46,7 @@ fn links() -> Vec<String> {
 }
 
 /// Limits on dead containers.
-pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
+pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(host: &Host) {
     let (web, gone, odd) = (pod("web"), pod("gone"), pod("odd"));
     let on = [
         host.sandbox(&web, 0).await,
@@ -116,7 +116,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     assert_eq!(
         entries(&format!("{POD_LOGS}/shop_web_uid-of-web/app")),
         ["2.log", "3.log", "4.log"],
-        "with the rotated copies of those that went"
+        "with the rotated copies of the removed logs"
     );
     assert_eq!(
         links(),
@@ -137,7 +137,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
         "nothing is left to do"
     );
 
-    // Three units share one place: one each, then the oldest of all.
+    // Three units share one container: one each is kept, then the oldest of all are removed.
     let mut few = settings(|spec| spec.maximum_dead_containers = 1);
     few.dry_run = true;
     let shared = Node::new(world, few.clone())
@@ -153,9 +153,9 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     assert_eq!(
         reported(&shared.performed),
         expected.map(|action| format!("{action}: DryRun")),
-        "a dry run says what will be done"
+        "a dry run reports the actions of the next pass"
     );
-    assert_eq!(host.left().await.len(), 7, "and does nothing");
+    assert_eq!(host.left().await.len(), 7, "a dry run removes nothing");
     let done = Node::new(world, few).collect_containers(Occasion::Periodic).await;
     assert_eq!(reported(&done.performed), expected);
     let oldest = done
@@ -195,7 +195,7 @@ pub(crate) async fn dead_ones_go_by_the_limits_oldest_first(host: &Host) {
     assert_eq!(
         host.left().await,
         ["odd/server#0 running", "web/app#4 running"],
-        "what runs survives all"
+        "running containers survive all passes"
     );
     assert_eq!(links(), ["odd_shop_server", "web_shop_app"]);
     assert!(links_lead_somewhere());
@@ -207,8 +207,8 @@ fn links_lead_somewhere() -> bool {
         .all(|name| Path::new(LOG_LINKS).join(name).exists())
 }
 
-/// Sandboxes, by what is known of their pods.
-pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
+/// Sandboxes, by the known state of their pods.
+pub(crate) async fn sandboxes_are_removed_after_their_pods(host: &Host) {
     let (again, done, gone, runs) = (pod("again"), pod("done"), pod("gone"), pod("runs"));
     for attempt in 0..3 {
         let sandbox = host.sandbox(&again, attempt).await;
@@ -265,7 +265,7 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
         "the newest of a living pod stays, and one with a dead container in it"
     );
 
-    // Under pressure, what ran to its end goes too; its logs stay.
+    // Under disk pressure, completed containers are removed too; their logs stay.
     let forced = node.collect_containers(Occasion::Forced).await;
     assert_eq!(
         reported(&forced.performed),
@@ -274,7 +274,7 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
     let again = node.collect_containers(Occasion::Forced).await;
     assert_eq!(reported(&again.performed), [""; 0]);
 
-    // Where nobody but the runtime is asked, a pod of which nothing runs is gone.
+    // If the runtime is the only source of pods, a pod without a running container counts as deleted.
     let pods = ReadySandboxes::new(Arc::new(runtime.clone()));
     let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
     let alone = node.collect_containers(Occasion::Periodic).await;
@@ -293,7 +293,7 @@ pub(crate) async fn sandboxes_go_with_their_pods(host: &Host) {
     assert_eq!(entries(POD_LOGS), ["shop_runs_uid-of-runs"]);
     assert!(links_lead_somewhere());
 
-    // Nothing is known: nothing goes.
+    // No pods are known, so nothing is removed.
     let pods = Known(kubegc_core::node_facts::Pods::default());
     host.stop(&sandbox).await;
     let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));

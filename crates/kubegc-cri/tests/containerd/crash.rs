@@ -33,9 +33,9 @@ use crate::{
 /// When the daemon is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// Before it is asked.
+    /// Before the request is sent.
     Before,
-    /// After it was asked, before it has answered.
+    /// After the request is sent, before the response.
     During,
 }
 
@@ -44,9 +44,9 @@ enum Moment {
 enum At {
     /// The removal of this container, counted from one.
     Container(usize),
-    /// The stop of the one sandbox that goes.
+    /// The stop of the only sandbox that is removed.
     StopSandbox,
-    /// Its removal.
+    /// The removal of that sandbox.
     RemoveSandbox,
 }
 
@@ -55,7 +55,7 @@ struct Killed<'h> {
     runtime: CriRuntime,
     daemon: &'h Daemon,
     moment: Moment,
-    /// The write that it is, counted from one.
+    /// The number of that write, counted from one.
     nth: usize,
     writes: AtomicUsize,
 }
@@ -71,7 +71,7 @@ impl<'h> Killed<'h> {
         }
     }
 
-    /// Whether it came to that.
+    /// Whether the daemon was killed.
     fn was_killed(&self) -> bool {
         self.writes.load(Ordering::Relaxed) >= self.nth
     }
@@ -181,7 +181,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
             .await
     };
 
-    // Seven containers are to go, then a sandbox: it is stopped, and removed.
+    // The pass removes seven containers, then stops and removes a sandbox.
     let mut left = host.left().await;
     for (moment, at) in [
         (Moment::Before, At::Container(2)),
@@ -227,13 +227,14 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
         let went: BTreeSet<String> = left.iter().filter(|one| !now.contains(one)).cloned().collect();
         assert!(
             now.iter().all(|one| left.contains(one)),
-            "nothing came, nothing changed: {left:?} {now:?}"
+            "nothing was created or changed: {left:?} {now:?}"
         );
         assert!(
             went.is_subset(&planned),
-            "{moment:?}: {went:?} went, {planned:?} was planned"
+            "{moment:?}: {went:?} were removed, {planned:?} were planned"
         );
-        // What was reported as done is done. The responses of requests in flight may be lost.
+        // Each action that was reported as done was performed. The responses of requests in flight may be
+        // lost.
         let done = planned
             .iter()
             .filter(|one| reported.contains(&format!("container {}", one.replace(" exited", ""))));
@@ -307,7 +308,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
         );
         let error = report.error().expect("some could not be removed");
         assert!(error.contains("errors in image deletion: "), "{error}");
-        // What was not removed is still remembered.
+        // The records of images that were not removed remain.
         records = node.records().clone();
 
         host.daemon.start_again();
@@ -333,7 +334,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
 }
 
 /// All processes are killed, as when a machine loses its power, and only the daemon comes back.
-pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
+pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &Host) {
     let web = pod("web");
     let sandbox = host.sandbox(&web, 0).await;
     host.ended(&sandbox, "app", 0, PAUSE).await;
@@ -359,7 +360,7 @@ pub(crate) async fn what_ran_is_dead_after_all_was_killed(host: &Host) {
         reported(&report.performed)
     };
     // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
-    // nothing does, and takes the pod for gone as soon as another runs.
+    // nothing does, and takes the pod for deleted as soon as another runs.
     let known = Known::all([(&web, PodState::LIVING)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);

@@ -9,10 +9,10 @@ use std::{
 
 use crate::programs::{Programs, version};
 
-/// Where it listens: its usual place, in a `/run` that only this test sees.
+/// The socket: containerd's default path, in a `/run` that only this test sees.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// Its data; the folder is a disk of its own.
+/// The folder of its data, which is a disk of its own.
 pub(crate) const ROOT: &str = "/run/containerd/root";
 
 /// The image of sandboxes.
@@ -21,7 +21,7 @@ pub(crate) const PAUSE: &str = "registry.invalid/pause:1";
 const CONFIG: &str = "/run/containerd/config.toml";
 const LOG: &str = "/run/containerd/log";
 
-/// The daemon. A panic prints what it last said.
+/// The daemon. A panic prints the end of its log.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) programs: Programs,
@@ -32,7 +32,7 @@ impl Daemon {
     /// Starts it; it does not respond yet.
     pub(crate) fn start(programs: Programs) -> Self {
         let runc = programs.runc.display();
-        // Nothing is asked of the machine that a test does not need: to make a process less likely to be
+        // The configuration avoids what a test does not need: to make a process less likely to be
         // killed takes a permission that root in a container may lack, and a profile of AppArmor can be
         // loaded only where the kernel has it.
         let config = format!(
@@ -70,7 +70,7 @@ Root = "/run/containerd/runc"
         daemon
     }
 
-    /// Starts it after it was killed, without what speaks CRI.
+    /// Starts it after it was killed, without the CRI plugin.
     pub(crate) fn start_without_cri(&self) {
         let config = fs::read_to_string(CONFIG).expect("a file of our own");
         let disabled = "disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]";
@@ -98,7 +98,7 @@ Root = "/run/containerd/runc"
         assert!(before.is_none(), "it runs already");
     }
 
-    /// Kills it at once. Its shims and containers go on.
+    /// Kills it at once. Its shims and containers continue to run.
     pub(crate) fn kill(&self) {
         let Some(mut child) = self.child().take() else {
             return;
@@ -121,7 +121,7 @@ Root = "/run/containerd/runc"
         }
     }
 
-    /// The version that it says by itself.
+    /// The version that the daemon reports.
     pub(crate) fn version(&self) -> String {
         version(&self.programs.containerd)
     }
@@ -148,7 +148,7 @@ impl Drop for Daemon {
         if thread::panicking() {
             let log = fs::read_to_string(LOG).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            #[expect(clippy::print_stderr, reason = "a test that failed says all it knows")]
+            #[expect(clippy::print_stderr, reason = "a failed test prints the log of the daemon")]
             {
                 eprintln!(
                     "containerd {}; what it does is recorded of 1.6.20",

@@ -25,8 +25,8 @@ fn sleepers() -> usize {
         .count()
 }
 
-/// Removals of what is in use.
-pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
+/// Removals of containers, sandboxes and images that are in use.
+pub(crate) async fn containers_and_images_in_use_are_removed_on_request(host: &Host) {
     let image = |names| ImageSpec {
         names,
         filling_bytes: 0,
@@ -45,7 +45,7 @@ pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
         container.image.clone()
     };
 
-    // An image that a dead container was made from goes, by the beginning of its id; the container stays, and
+    // The image of a dead container is removed by a prefix of its id; the container stays, and
     // still names it.
     let used = image_of(&job).await.reference;
     assert_eq!(
@@ -56,26 +56,29 @@ pub(crate) async fn what_is_in_use_is_removed_when_asked(host: &Host) {
     assert_eq!(runtime.remove_image(&used[..20], "").await, Ok(()));
     assert_eq!(runtime.image_id(JOB).await, Ok(None));
     assert_eq!(image_of(&job).await.reference, used);
-    // So does one that a running container was made from.
+    // So is the image of a running container.
     let used = image_of(&app).await.reference;
     assert_eq!(runtime.remove_image(&used, "").await, Ok(()));
     assert_eq!(host.image_names().await, [PAUSE]);
     assert_eq!(host.left().await, ["web/app#0 running", "web/job#0 exited"]);
 
-    // A container that runs is killed and removed. The beginning of its id is enough.
+    // A running container is killed and removed. A prefix of its id is enough.
     assert_eq!(sleepers(), 2, "the container, and the one that holds the sandbox");
     assert_eq!(runtime.remove_container(&app[..8]).await, Ok(()));
     assert_eq!(runtime.container_status(&app).await, Err(RuntimeError::NotFound));
-    until("its process is gone", async || (sleepers() == 1).then_some(())).await;
+    until("its process has ended", async || (sleepers() == 1).then_some(())).await;
 
     // A sandbox that is ready is removed, with the containers in it.
     host.run(&sandbox, "app", 1, PAUSE, &RUNS).await;
     assert_eq!(runtime.remove_sandbox(&sandbox.id).await, Ok(()));
     assert_eq!((host.left().await, host.sandboxes_left().await), (vec![], vec![]));
-    until("its processes are gone", async || (sleepers() == 0).then_some(())).await;
+    until("its processes have ended", async || {
+        (sleepers() == 0).then_some(())
+    })
+    .await;
 }
 
-/// Repeats, and what never was.
+/// Repeated removals, and removals of objects that never existed.
 pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     let sandbox = host.sandbox(&pod("web"), 0).await;
     let app = host.run(&sandbox, "app", 0, PAUSE, &RUNS).await;
@@ -123,9 +126,9 @@ pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
     assert_eq!(host.image_names().await, [""; 0]);
 }
 
-/// No id at all. Of containers and sandboxes it means none; of images it means any, and where there is only
-/// one, that one goes.
-pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) {
+/// An empty id. It means no container and no sandbox, but any image: if there is only
+/// one, that one is removed.
+pub(crate) async fn an_empty_id_is_a_prefix_of_every_image_id(host: &Host) {
     let sandbox = host.sandbox(&pod("web"), 0).await;
     host.create(&sandbox, "app", 0, PAUSE, &RUNS).await;
     host.import(&[ImageSpec {
@@ -146,7 +149,7 @@ pub(crate) async fn no_id_is_the_beginning_of_every_id_of_an_image(host: &Host) 
     assert_eq!(host.sandboxes_left().await, ["web#0 ready"]);
     assert_eq!(host.image_names().await, [PAUSE, WEB]);
 
-    // Past the client.
+    // Directly, without the client, which refuses an empty id.
     let remove_any = async || {
         let request = cri::RemoveImageRequest {
             image: Some(cri::ImageSpec::default()),

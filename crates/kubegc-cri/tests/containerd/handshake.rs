@@ -14,15 +14,11 @@ use crate::{
 };
 
 /// Version and state.
-pub(crate) async fn the_runtime_says_what_it_is(host: &Host) {
+pub(crate) async fn the_runtime_reports_its_version_and_state(host: &Host) {
     let runtime = client().await;
     let version = runtime.version();
     assert_eq!((&*version.name, &*version.api_version), ("containerd", "v1"));
-    assert_eq!(
-        *version.version,
-        *host.daemon.version(),
-        "as it says on its command line"
-    );
+    assert_eq!(*version.version, *host.daemon.version(), "as on its command line");
 
     let status = runtime.status().await.expect("it responds");
     assert!(status.is_ready());
@@ -47,7 +43,7 @@ pub(crate) async fn the_runtime_says_what_it_is(host: &Host) {
 pub(crate) async fn the_disk_is_measured(host: &Host) {
     let runtime = client().await;
     let file_systems = runtime.file_systems().await.expect("it responds");
-    assert_eq!(file_systems.containers, [], "1.6 does not tell them apart");
+    assert_eq!(file_systems.containers, [], "1.6 reports one file system only");
     let [images] = &*file_systems.images else {
         panic!("one file system: {file_systems:?}");
     };
@@ -69,7 +65,7 @@ pub(crate) async fn the_disk_is_measured(host: &Host) {
     // The runtime writes and frees some of its own meanwhile.
     assert!(less.abs_diff(megabytes as u64) < 1 << 20, "{before:?} {after:?}");
 
-    // What the runtime itself uses, it counts every second.
+    // The runtime counts its own usage once a second.
     let used = async || {
         let now = runtime.image_file_system().await.expect("it responds");
         now.used_bytes.filter(|&used| used > 0)
@@ -96,11 +92,11 @@ pub(crate) async fn errors_name_the_problem_of_the_socket(host: &Host) {
     assert_eq!(
         connect().await.err(),
         Some(ConnectError::NoListener { path }),
-        "the socket was left"
+        "the killed daemon left its socket"
     );
 
     host.daemon.start_without_cri();
-    // Until it has taken the place of the socket that was left, there is none, or nobody listens.
+    // Until the new daemon replaces the old socket, there is no socket or no listener.
     until("a daemon without CRI says so", async || {
         let refused = connect().await.err();
         refused.filter(|error| matches!(error, ConnectError::WrongApi { .. }))

@@ -31,10 +31,10 @@ pub(crate) const POD_LOGS: &str = "/var/log/pods";
 /// The folder of links to logs; empty when a test begins.
 pub(crate) const LOG_LINKS: &str = "/var/log/containers";
 
-/// What ends at once.
+/// A command that ends at once.
 pub(crate) const ENDS: [&str; 2] = ["/bin/busybox", "true"];
 
-/// What does not end by itself.
+/// A command that does not end by itself.
 pub(crate) const RUNS: [&str; 3] = ["/bin/busybox", "sleep", "1000000"];
 
 /// The node that a test is run on.
@@ -62,16 +62,16 @@ pub(crate) fn pod(name: &str) -> PodIdentity {
     }
 }
 
-/// Asks until there is a response: 1500 times at most, with 20 ms in between. That is half a minute, and as
-/// long as the asking itself takes.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+/// Repeats a check until it returns a value: 1500 times at most, with 20 ms in between. That is half a minute
+/// plus the time of the checks.
+pub(crate) async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1500 {
-        if let Some(response) = ask().await {
+        if let Some(response) = check().await {
             return response;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("{what}: not within half a minute, or 1500 questions")
+    panic!("{what}: not within half a minute, or 1500 checks")
 }
 
 impl Host {
@@ -107,13 +107,13 @@ impl Host {
         .await;
     }
 
-    /// Brings images onto the node.
+    /// Imports images.
     pub(crate) async fn import(&self, images: &[ImageSpec<'_>]) {
         let file = "/run/containerd/images.tar";
         fs::write(file, layout(&self.daemon.programs.busybox, images)).expect("a folder of our own");
         self.daemon.ctr(&["images", "import", file]);
         fs::remove_file(file).expect("a file of our own");
-        // CRI hears of new images by events.
+        // The CRI plugin learns of new images by events.
         until("images are listed", async || {
             let listed = self.raw.listed_images().await;
             let mut names = images.iter().flat_map(|image| image.names);
@@ -127,7 +127,7 @@ impl Host {
         .await;
     }
 
-    /// Starts a sandbox: the `attempt`-th of its pod, in the network of the machine, so that it needs no
+    /// Starts a sandbox, the `attempt`-th of its pod, in the host network, so that it needs no network
     /// plugin.
     pub(crate) async fn sandbox(&self, pod: &PodIdentity, attempt: u32) -> Sandbox {
         let logs = format!("{POD_LOGS}/{}_{}_{}", pod.namespace, pod.name, pod.uid);
@@ -172,7 +172,7 @@ impl Host {
         }
     }
 
-    /// Makes a container that is not started.
+    /// Creates a container without starting it.
     pub(crate) async fn create(
         &self,
         sandbox: &Sandbox,
@@ -211,7 +211,7 @@ impl Host {
         response.expect("a container can be made").container_id
     }
 
-    /// Makes a container, starts it, and links its log as a kubelet does.
+    /// Creates a container, starts it, and links its log as a kubelet does.
     pub(crate) async fn run(
         &self,
         sandbox: &Sandbox,
@@ -248,7 +248,7 @@ impl Host {
         Path::new(LOG_LINKS).join(format!("{pod}_{namespace}_{name}-{id}.log"))
     }
 
-    /// Stops a sandbox and all that runs in it.
+    /// Stops a sandbox and its containers.
     pub(crate) async fn stop(&self, sandbox: &Sandbox) {
         let request = cri::StopPodSandboxRequest {
             pod_sandbox_id: sandbox.id.clone(),
@@ -265,7 +265,7 @@ impl Host {
         Some(container.state())
     }
 
-    /// The containers that there are: `pod/name#attempt state`, in order.
+    /// All containers: `pod/name#attempt state`, in order.
     pub(crate) async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for container in self.raw.containers().await {
@@ -283,7 +283,7 @@ impl Host {
         left
     }
 
-    /// The sandboxes that there are: `pod#attempt state`, in order.
+    /// All sandboxes: `pod#attempt state`, in order.
     pub(crate) async fn sandboxes_left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for sandbox in self.raw.sandboxes().await {
@@ -298,7 +298,7 @@ impl Host {
         left
     }
 
-    /// Names of the images that there are, in their order.
+    /// Names of all images, sorted.
     pub(crate) async fn image_names(&self) -> Vec<String> {
         let listed = self.raw.listed_images().await;
         let mut names: Vec<String> = listed.into_iter().flat_map(|image| image.repo_tags).collect();

@@ -1,4 +1,4 @@
-//! Images on a disk that is really full: what is used stays, what is not goes, the least recently used first,
+//! Images on a real full disk: images in use stay, unused ones are removed, the least recently used first,
 //! until there is room.
 
 use std::{fs, time::Duration};
@@ -30,7 +30,7 @@ const FIRST: &str = "registry.invalid/first:1";
 const SECOND: &str = "registry.invalid/second:1";
 const THIRD: &str = "registry.invalid/third:1";
 
-/// The images that each test begins with, beside the one of sandboxes.
+/// Imports the images of each test, in addition to the sandbox image.
 async fn import(host: &Host) {
     let image = |names, filling_bytes| ImageSpec { names, filling_bytes };
     host.import(&[
@@ -45,7 +45,7 @@ async fn import(host: &Host) {
     .await;
 }
 
-/// The disk, once nothing moves on it any more.
+/// The usage of the disk, once it no longer changes.
 async fn quiet(runtime: &CriRuntime) -> FileSystem {
     let mut before = None;
     until("the disk is quiet", async || {
@@ -57,7 +57,7 @@ async fn quiet(runtime: &CriRuntime) -> FileSystem {
     .await
 }
 
-/// Leaves so many bytes free on the disk, or a few less.
+/// Fills the disk until this many bytes are free, or a few less.
 async fn leave(runtime: &CriRuntime, bytes: u64) {
     let available = quiet(runtime).await.available_bytes.expect("measured");
     let filling = available.checked_sub(bytes).expect("the disk is large enough");
@@ -80,8 +80,8 @@ fn in_use(report: &ImagesReport) -> Vec<String> {
     used
 }
 
-/// Room is made, and no more than is needed.
-pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
+/// A pass frees enough space, and removes no image more than needed.
+pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &Host) {
     import(host).await;
     let web = pod("web");
     let sandbox = host.sandbox(&web, 0).await;
@@ -158,7 +158,7 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
         "with both its names"
     );
 
-    // What the runtime freed shows on the disk itself, and there is nothing to do any more.
+    // The freed bytes show on the disk itself, and the next pass has nothing to do.
     let filled = capacity / 5 - wanted.cast_unsigned();
     until("the disk is emptier", async || {
         let now = runtime.image_file_system().await.expect("it responds");
@@ -174,10 +174,10 @@ pub(crate) async fn unused_ones_go_least_recently_used_first(host: &Host) {
         again.plan.summary
     );
 
-    // So many bytes, whatever the disk says.
-    let asked = node.images(Task::Free { bytes: 1 }).await;
+    // A number of bytes, independent of the disk.
+    let by_amount = node.images(Task::Free { bytes: 1 }).await;
     assert_eq!(
-        (reported(&asked.performed), asked.error()),
+        (reported(&by_amount.performed), by_amount.error()),
         (vec![format!("image {SECOND}")], None)
     );
 }
@@ -212,8 +212,8 @@ async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_ru
     removed
 }
 
-/// Under pressure all unused images go. The image of sandboxes is one of them, for this runtime does not pin
-/// it.
+/// Under disk pressure all unused images are removed. The sandbox image is one of them: this runtime does not
+/// pin it.
 pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) {
     import(host).await;
     let web = pod("web");
@@ -253,7 +253,7 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
     assert_eq!(removed(keeping, new, false).await, [""; 0]);
     host.sandbox(&pod("next"), 0).await;
 
-    // Without it, the image goes from under a ready sandbox, and that sandbox runs on.
+    // Without that protection, the image of a ready sandbox is removed, and the sandbox continues to run.
     assert_eq!(removed(plain, new, false).await, [PAUSE]);
     assert_eq!(host.image_names().await, [DEAD, RUNNING]);
     assert_eq!(host.sandboxes_left().await, ["next#0 ready", "web#0 ready"]);

@@ -37,18 +37,18 @@ macro_rules! on_a_node {
 }
 
 on_a_node! {
-    handshake::the_runtime_says_what_it_is;
+    handshake::the_runtime_reports_its_version_and_state;
     handshake::the_disk_is_measured;
     handshake::errors_name_the_problem_of_the_socket;
-    containers::dead_ones_go_by_the_limits_oldest_first;
-    containers::sandboxes_go_with_their_pods;
-    images::unused_ones_go_least_recently_used_first;
+    containers::dead_containers_beyond_the_limits_are_removed_oldest_first;
+    containers::sandboxes_are_removed_after_their_pods;
+    images::unused_images_are_removed_least_recently_used_first;
     images::the_sandbox_image_is_removed_unless_it_is_kept;
     crash::a_pass_over_containers_survives_the_runtime;
     crash::a_pass_over_images_survives_the_runtime;
-    crash::what_ran_is_dead_after_all_was_killed;
+    crash::containers_are_dead_after_all_processes_were_killed;
     parity::printed_listings_read_to_the_live_plans;
-    facts::what_is_in_use_is_removed_when_asked;
+    facts::containers_and_images_in_use_are_removed_on_request;
     facts::removing_a_removed_object_succeeds;
-    facts::no_id_is_the_beginning_of_every_id_of_an_image;
+    facts::an_empty_id_is_a_prefix_of_every_image_id;
 }

@@ -1,7 +1,7 @@
 //! Runs each test in namespaces of its own: its mounts and processes are invisible to others, and end with
 //! it, however it ends.
 //!
-//! The test starts its own program once more, for itself alone, as a child of the first process of a new
+//! The test starts its own program again, for this test alone, as a child of the first process of a new
 //! process namespace: when that one ends, the kernel ends daemon, shims and containers. In the new mount
 //! namespace `/run` and `/var/log` are empty, so that a containerd of the machine is neither seen nor hidden,
 //! and paths are the usual ones. Only the folders of the control groups are left; they are removed at the
@@ -20,7 +20,7 @@ use crate::{
     programs::{Programs, environment, notify, skip},
 };
 
-/// What tells a test that it is within its namespaces, and by what name its control group goes.
+/// The variable that is set within the namespaces of a test; its value is the name of the control group.
 const INSIDE: &str = "KUBEGC_CONTAINERD_INSIDE";
 
 /// Written to the new `/run`; nothing else has it.
@@ -53,7 +53,7 @@ pub(crate) fn on_a_node(test: &str, scenario: impl AsyncFnOnce(&Host)) {
 fn inside(cgroup: String, scenario: impl AsyncFnOnce(&Host)) {
     assert!(
         Path::new(MARK).exists(),
-        "{INSIDE} is set by the test itself, and by nobody else"
+        "{INSIDE} is set by the test itself only"
     );
     let programs = Programs::find().expect("they were found before");
     let runtime = tokio::runtime::Builder::new_multi_thread()

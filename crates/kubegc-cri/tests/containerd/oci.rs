@@ -21,7 +21,7 @@ pub(crate) fn layout(busybox: &Path, images: &[ImageSpec<'_>]) -> Vec<u8> {
     let mut blobs = Blobs::default();
     let mut manifests = Vec::new();
     for image in images {
-        // The filling says whose it is: no two layers are equal.
+        // The filling contains the image's name: no two layers are equal.
         let mut filling = image.names.join(" ").into_bytes();
         filling.resize(image.filling_bytes.max(filling.len()), 0);
         let layers = [program.clone(), archive(&[("filling", &filling)])];

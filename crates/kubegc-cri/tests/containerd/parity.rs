@@ -23,9 +23,9 @@ use crate::{
 
 const WEB: &str = "registry.invalid/web:1";
 const JOB: &str = "registry.invalid/job:1";
-const SPARE: &str = "registry.invalid/spare:1";
+const UNUSED: &str = "registry.invalid/unused:1";
 
-/// All that the tool prints of the node; containers one by one only where it matters what they mount.
+/// The output of crictl for the node; `inspects` adds the output for each container, with its mounts.
 async fn printed(host: &Host, unset: Unset, inspects: bool) -> Vec<(&'static str, Value)> {
     let containers = host.raw.containers().await;
     let usage: Result<cri::ImageFsInfoResponse, _> =
@@ -54,7 +54,7 @@ async fn printed(host: &Host, unset: Unset, inspects: bool) -> Vec<(&'static str
     documents
 }
 
-/// What a kubelet says of the disk, which the runtime cannot.
+/// The kubelet's stats of the disk, which the runtime does not report.
 fn stats(usage: &cri::ImageFsInfoResponse) -> Value {
     let mountpoint = usage.image_filesystems[0]
         .fs_id
@@ -71,7 +71,7 @@ fn stats(usage: &cri::ImageFsInfoResponse) -> Value {
     }}}})
 }
 
-/// Facts in one order: neither the runtime nor the tool promises one.
+/// Sorts the facts: neither the runtime nor crictl promises an order.
 fn sorted(mut inventory: Inventory) -> Inventory {
     if let Ok(containers) = &mut inventory.containers {
         containers.sort_by(|a, b| a.id.cmp(&b.id));
@@ -109,7 +109,7 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
     host.import(&[
         image(&[WEB, "registry.invalid/web:stable"], 1000),
         image(&[JOB], 2000),
-        image(&[SPARE], 3000),
+        image(&[UNUSED], 3000),
     ])
     .await;
     let (web, gone) = (pod("web"), pod("gone"));
@@ -172,7 +172,7 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
         .await;
         let now = clock.now().saturating_add(Duration::from_secs(600));
         let read = read(version, &documents, &kubectl, &records, now);
-        assert_eq!(read.findings, [], "nothing about it is odd");
+        assert_eq!(read.findings, [], "no findings");
         let read_inventory = sorted(read.inventory);
         // By parts first, so that a difference is found.
         assert_eq!(read_inventory.containers, live.containers);
@@ -184,8 +184,8 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
         assert_eq!(read_inventory.image_records, live.image_records);
         assert_eq!(read_inventory, live);
         assert_eq!(live.containers.as_ref().map(Vec::len), Ok(6));
-        // One dead container of the living pod stays, and none of the other; of sandboxes, those that are
-        // empty go.
+        // One dead container of the running pod stays, and none of the other; sandboxes that are
+        // empty are removed.
         plan_alike(&settings, &live, &read_inventory, now, [3, 2, images_unused]);
     }
 }

@@ -19,7 +19,7 @@ const FOLDERS: [&str; 4] = ["usr/bin", "usr/sbin", "bin", "sbin"];
 /// A variable of the environment.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one way to hand an argument to a test"
+    reason = "the only way to pass an argument to a test"
 )]
 pub(crate) fn environment(name: &str) -> Option<String> {
     env::var(name).ok()
@@ -31,9 +31,9 @@ pub(crate) struct Programs {
     pub(crate) containerd: PathBuf,
     pub(crate) ctr: PathBuf,
     pub(crate) runc: PathBuf,
-    /// Linked statically, since it is all that the images hold.
+    /// Linked statically, because it is the only file of the images.
     pub(crate) busybox: PathBuf,
-    /// What the daemon searches for its shim.
+    /// The path in which the daemon searches for its shim.
     pub(crate) path: OsString,
 }
 
@@ -42,7 +42,7 @@ impl Programs {
     /// of version 1.6 and busybox linked statically.
     ///
     /// # Errors
-    /// What is missing, or is not what the tests are of.
+    /// The program that is missing or has the wrong version.
     pub(crate) fn find() -> Result<Self, String> {
         let installed = env::var_os("PATH").unwrap_or_default();
         let mut folders: Vec<PathBuf> = env::split_paths(&installed).collect();
@@ -90,7 +90,7 @@ impl Programs {
     }
 }
 
-/// The version that containerd says by itself; empty where it says none.
+/// The version that containerd prints; empty where it prints none.
 pub(crate) fn version(containerd: &Path) -> String {
     // Such as `containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3`, or `v1.7.2`.
     let output = Command::new(containerd).arg("--version").output();
@@ -132,13 +132,13 @@ pub(crate) fn notify(notice: &str) {
     let _unheard = std::io::stderr().write_all(notice.as_bytes());
 }
 
-/// Says that a test was not run; the first one to do so says why at length. Where `CI=true`, that is a
+/// Prints that a test was not run; the first call in a process prints the details. Where `CI=true`, that is a
 /// failure.
 pub(crate) fn skip(test: &str, why: &str) {
-    static TOLD: Once = Once::new();
+    static EXPLAINED: Once = Once::new();
     let mut notice = format!("\nNOT RUN: {test}: {why}\n");
     assert!(environment("CI").as_deref() != Some("true"), "{notice}");
-    TOLD.call_once(|| {
+    EXPLAINED.call_once(|| {
         let rule = "=".repeat(100);
         notice = format!(
             "\n{rule}\nNOTHING IS TESTED AGAINST A REAL CONTAINERD: {test} and its neighbours are not run\n  why: {why}\n  \

@@ -1,5 +1,4 @@
-//! CRI as it stands on the wire, past the client under test: what the runtime says, and what it is asked to
-//! run.
+//! CRI without the client under test: raw listings, and the calls that start sandboxes and containers.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_status_tells_the_log_and_the_images_that_are_mounted() {
+async fn a_status_reports_the_log_and_the_mounted_images() {
     let mount = |image: Option<&str>| wire::Mount {
         container_path: "/data".to_owned(),
         image: image.map(|image| spec(image, "kata")),
@@ -134,7 +134,7 @@ fn usage(mountpoint: &str, used: Option<u64>) -> wire::FilesystemUsage {
     }
 }
 
-/// What the system says of a folder, leaving out what changes from one moment to the next.
+/// The file system's total bytes and inodes of a folder, which do not change during a test.
 fn steady(folder: &Path) -> (Option<u64>, Option<u64>) {
     let found = rustix::fs::statvfs(folder).expect("it is there");
     (Some(found.f_blocks * found.f_frsize), Some(found.f_files))
@@ -169,7 +169,7 @@ async fn split_file_systems_are_measured_separately() {
     assert!(first.file_system.available_bytes <= first.file_system.capacity_bytes);
     assert!(first.file_system.available_bytes.is_some() && first.file_system.inodes_free.is_some());
     assert_eq!(first.file_system.used_bytes, Some(700));
-    // N5.1: what cannot be looked at has neither capacity nor free bytes.
+    // N5.1: a file system that cannot be read has neither capacity nor free bytes.
     assert_eq!(
         (&*nowhere.mountpoint, nowhere.file_system),
         ("/nowhere", FileSystem::default())
@@ -193,15 +193,16 @@ async fn split_file_systems_are_measured_separately() {
 }
 
 #[tokio::test]
-async fn file_systems_of_the_host_are_looked_for_below_its_root() {
+async fn file_systems_of_the_host_are_searched_for_below_its_root() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().expect("a folder can be made");
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("images")).expect("writable");
-    // Where they lead here, there is a file system, of no blocks; on the host there is none.
+    // On this machine the links lead to a file system without blocks; below the host's root they lead
+    // nowhere.
     symlink("/proc", at("absolute")).expect("writable");
     symlink("../../../../../../../../proc", at("above")).expect("writable");
-    // Where it leads here, there is nothing; on the host there are images.
+    // On this machine the link leads nowhere; below the host's root it leads to the images.
     symlink("/images", at("data")).expect("writable");
     let cases = [
         ("/images", true),
@@ -227,7 +228,7 @@ async fn file_systems_of_the_host_are_looked_for_below_its_root() {
         .expect("it speaks CRI v1");
     let reported = runtime.file_systems().await.expect("a response");
     for ((folder, is_known), found) in cases.iter().zip(&reported.images) {
-        // Elsewhere than on Linux links cannot be followed as the host does, and nothing is measured.
+        // On other systems than Linux links cannot be followed as on the host, and nothing is measured.
         let expected = if *is_known && cfg!(target_os = "linux") {
             steady(&at("images"))
         } else {

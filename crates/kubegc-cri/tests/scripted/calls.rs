@@ -1,4 +1,4 @@
-//! Single calls: what goes over the wire, what errors mean, and what a client survives.
+//! Single calls: messages on the wire, the meaning of errors, and the client's recovery.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     wire,
 };
 
-/// A runtime with one of each.
+/// A runtime with one container, one sandbox and one image.
 fn small() -> Server<Reported> {
     let status = wire::ContainerStatus {
         id: "c".to_owned(),
@@ -39,7 +39,7 @@ const WRITES: [&str; 5] = [
     "RemoveImage",
 ];
 
-/// Performs one of [`WRITES`] on what [`small`] has.
+/// Performs one of [`WRITES`] on the objects of [`small`].
 async fn write(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
     let [container, sandbox, image] = ["c", "s", "i"];
     match method {
@@ -83,7 +83,7 @@ const READS: [&str; 7] = [
     "Status",
 ];
 
-/// Performs one of [`READS`]; what fails.
+/// Performs one of [`READS`] and returns its error.
 async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
     match method {
         "ListContainers" => runtime.containers().await.err(),
@@ -98,7 +98,7 @@ async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
 }
 
 #[tokio::test]
-async fn requests_say_what_the_kubelet_says_and_when_they_must_be_done() {
+async fn requests_have_the_kubelets_fields_and_a_deadline() {
     let server = small();
     let runtime = server.connect().await;
     for method in READS {
@@ -125,7 +125,7 @@ async fn requests_say_what_the_kubelet_says_and_when_they_must_be_done() {
     assert_eq!(
         server.take_calls(),
         [
-            // Nothing is filtered: what a filter leaves out would count as absent.
+            // No request has a filter: objects that a filter leaves out would count as absent.
             call("ListContainers", &wire::ListContainersRequest {}),
             call("ListPodSandbox", &wire::ListPodSandboxRequest {}),
             call("ListImages", &wire::ListImagesRequest {}),
@@ -194,7 +194,7 @@ async fn requests_say_what_the_kubelet_says_and_when_they_must_be_done() {
 }
 
 #[tokio::test]
-async fn errors_of_reads_say_that_nothing_changed_and_those_of_writes_that_something_may_have() {
+async fn errors_of_reads_mean_no_change_and_errors_of_writes_a_possible_change() {
     let server = small();
     let runtime = server.connect().await;
     for (code, name) in [
@@ -271,7 +271,7 @@ async fn a_removed_object_is_stopped_and_removed_and_has_no_status() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_leaves_writes_open_and_the_next_call_opens_it_again() {
+async fn a_broken_connection_makes_the_outcome_of_writes_unknown_and_the_next_call_reconnects() {
     for act in [Act::Cut, Act::CutAfter] {
         for method in WRITES.into_iter().chain(READS) {
             let server = small();
@@ -306,7 +306,7 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
     let mut server = small();
     let runtime = server.connect().await;
     for _ in 0..3 {
-        server.die().await;
+        server.kill().await;
         // Until the broken connection is noticed the first call may find it lost, not refused.
         drop(runtime.containers().await);
         let text = |why: &str| {
@@ -315,11 +315,11 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
                 server.path().display()
             )
         };
-        let nobody = text("connection refused: no process listens; start the runtime that left the socket");
+        let refused = text("connection refused: no process listens; start the runtime that left the socket");
         for method in READS {
             assert_eq!(
                 read(&runtime, method).await,
-                Some(RuntimeError::refused(&*nobody)),
+                Some(RuntimeError::refused(&*refused)),
                 "{method}"
             );
         }
@@ -327,7 +327,7 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
         for method in WRITES {
             assert_eq!(
                 write(&runtime, method).await,
-                Err(RuntimeError::refused(&*nobody)),
+                Err(RuntimeError::refused(&*refused)),
                 "{method}"
             );
         }
@@ -378,7 +378,7 @@ async fn a_call_that_is_dropped_leaves_the_client_usable_and_the_runtime_may_hav
 }
 
 #[tokio::test]
-async fn clones_share_a_runtime_and_calls_go_side_by_side() {
+async fn clones_share_a_runtime_and_calls_run_concurrently() {
     let server = small();
     let runtime = server.connect().await;
     let until = Arc::new(Notify::new());
@@ -388,7 +388,14 @@ async fn clones_share_a_runtime_and_calls_go_side_by_side() {
         async move { runtime.containers().await }
     });
     server.called("ListContainers").await;
-    assert_eq!(runtime.sandboxes().await.expect("not held up").len(), 1);
+    assert_eq!(
+        runtime
+            .sandboxes()
+            .await
+            .expect("not delayed by the other call")
+            .len(),
+        1
+    );
     until.notify_one();
     assert_eq!(held.await.expect("no panic").expect("listed").len(), 1);
 }

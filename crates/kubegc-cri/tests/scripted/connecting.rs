@@ -41,7 +41,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
 
     let no_socket = |path: &Path| ConnectError::NoSocket { path: path.into() };
     let not_a_socket = |path: &Path| ConnectError::NotASocket { path: path.into() };
-    let nobody = |path: &Path| ConnectError::NoListener { path: path.into() };
+    let refused = |path: &Path| ConnectError::NoListener { path: path.into() };
     let failed = |message: &str| {
         let message = message.to_owned();
         move |path: &Path| ConnectError::Failed {
@@ -86,7 +86,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
         ),
         (
             "left",
-            &nobody,
+            &refused,
             ": connection refused: no process listens; start the runtime that left the socket",
         ),
         (
@@ -138,7 +138,7 @@ async fn a_socket_without_permission_is_an_error() {
     let _listener = StdListener::bind(&path).expect("free");
     let _closed = Closed::new(folder.path());
     if fs::read_dir(folder.path()).is_ok() {
-        let notice = "\nNOT RUN: a_socket_without_permission_is_an_error: permissions do not bind whoever runs this test\n";
+        let notice = "\nNOT RUN: a_socket_without_permission_is_an_error: permissions do not restrict the user that runs this test\n";
         // Written past the capture of passing tests. A closed stderr is ignored.
         let _unheard = std::io::stderr().write_all(notice.as_bytes());
         return;
@@ -148,7 +148,7 @@ async fn a_socket_without_permission_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_and_says_nothing_is_given_up_after_the_connect_timeout() {
+async fn a_listener_that_sends_no_response_is_abandoned_after_the_connect_timeout() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("runtime.sock");
     let _never_accepts = UnixListener::bind(&path).expect("free");
@@ -186,7 +186,7 @@ async fn another_protocol_is_an_error_of_its_own() {
     let serving = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut some = [0; 16];
-            // What it says and whether anybody hears it decide nothing.
+            // The text and whether the client receives it do not matter.
             let _read = stream.read(&mut some).await;
             let _wrote = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
@@ -216,7 +216,7 @@ async fn another_protocol_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_handshake_asks_for_the_version_as_the_kubelet_does_and_for_images() {
+async fn the_handshake_requests_the_version_as_the_kubelet_does_and_the_image_file_system() {
     let server = Server::start(Reported::default());
     let connected = CriRuntime::connect(&server.endpoint(), Options::default())
         .await
@@ -240,7 +240,7 @@ async fn the_handshake_asks_for_the_version_as_the_kubelet_does_and_for_images()
 }
 
 #[tokio::test]
-async fn a_runtime_that_tells_half_of_its_version_is_refused() {
+async fn a_runtime_with_an_incomplete_version_is_refused() {
     let whole = version("cri-o", "1.30.1", "v1");
     for (field, reported) in [
         (
@@ -328,7 +328,7 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
 #[tokio::test]
 async fn a_missing_service_is_named() {
     const WHY: &str = "the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket";
-    // As containerd without its CRI plugin says it.
+    // The response of containerd without its CRI plugin.
     let server = Server::start(Reported::default());
     server.script([Rule::always(
         "Version",
@@ -350,7 +350,7 @@ async fn a_missing_service_is_named() {
             server.path().display()
         )
     );
-    // In earnest: one of the services is not there.
+    // The same with a server that really lacks one of the services.
     for (serves, missing) in [
         (Serves::ImagesOnly, "runtime.v1.RuntimeService"),
         (Serves::RuntimeOnly, "runtime.v1.ImageService"),
@@ -416,7 +416,7 @@ async fn other_errors_of_the_handshake_are_kept() {
 }
 
 #[tokio::test]
-async fn images_can_be_asked_for_elsewhere() {
+async fn images_can_have_an_endpoint_of_their_own() {
     let tables = |id: &str| Tables {
         images: vec![wire::Image {
             id: id.to_owned(),
@@ -511,7 +511,7 @@ async fn the_only_runtime_among_known_sockets_is_found() {
 }
 
 #[tokio::test]
-async fn a_runtime_beside_a_socket_of_which_nothing_is_known_is_not_taken_for_the_only_one() {
+async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let mut options = Options::default();
     options.connect_timeout = Duration::from_millis(50);
@@ -571,7 +571,7 @@ async fn a_runtime_beside_a_socket_of_which_nothing_is_known_is_not_taken_for_th
             );
         }
     }
-    // Who says that it is no such runtime, or is not there, is none.
+    // A socket that does not speak CRI v1, or does not exist, is no runtime.
     let among = [old.endpoint(), missing, found.endpoint()];
     let (endpoint, _) = CriRuntime::detect_among(&among, options).await.expect("one");
     assert_eq!(endpoint, found.endpoint());

@@ -1,4 +1,4 @@
-//! Writes facts as wire messages: the reverse of what the client reads.
+//! Writes facts as wire messages: the reverse of the client's readers.
 
 use std::{collections::BTreeMap, sync::Arc};
 

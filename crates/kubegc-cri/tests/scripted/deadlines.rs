@@ -1,4 +1,4 @@
-//! Calls that are not answered in time. The clock is stopped once the runtime has the call, so that hours
+//! Calls without a response in time. The clock is stopped once the runtime has the call, so that hours
 //! pass at once.
 
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::{
     tables::{Reported, Tables, container},
 };
 
-/// What a late call says.
+/// The error of a late call.
 const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
 
-/// A runtime that responds nothing after the handshake, and a client.
+/// A runtime that does not respond after the handshake, and a client.
 async fn silent(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
     let tables = Tables {
         containers: vec![container("c")],
@@ -32,7 +32,7 @@ async fn silent(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
     (server, runtime)
 }
 
-/// The result of a call, and how long it took by the clock of tokio, which stands still but for timers once
+/// The result of a call, and its duration by tokio's clock, which advances only to the next timer once
 /// the runtime has the call.
 async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
@@ -48,7 +48,7 @@ async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Outp
 }
 
 #[tokio::test]
-async fn a_missed_deadline_is_a_refused_read_and_an_open_write() {
+async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
     let timeout = Duration::from_secs(120);
     let (server, runtime) = silent(timeout).await;
     let refused = || RuntimeError::refused(LATE);
@@ -85,7 +85,7 @@ async fn a_missed_deadline_is_a_refused_read_and_an_open_write() {
 }
 
 #[tokio::test]
-async fn the_time_that_is_set_is_the_time_that_is_waited() {
+async fn a_call_waits_for_the_configured_timeout() {
     for timeout in [Duration::from_secs(10), Duration::from_secs(3_600)] {
         let (server, runtime) = silent(timeout).await;
         let (result, passed) = late(&server, "StopPodSandbox", runtime.stop_sandbox("s")).await;

@@ -1,4 +1,4 @@
-//! The client against runtimes that a test scripts: what a real one does not do on demand.
+//! The client against scripted runtimes, which fail on demand as a real one does not.
 
 mod asking;
 #[path = "../wire.rs"]
@@ -7,7 +7,7 @@ mod calls;
 mod connecting;
 mod convert;
 #[path = "../crictl.rs"]
-#[expect(dead_code, reason = "what is not listed is not printed here")]
+#[expect(dead_code, reason = "this program does not use the other half of the module")]
 mod crictl;
 mod deadlines;
 mod passes;

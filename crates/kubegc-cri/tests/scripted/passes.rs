@@ -1,4 +1,4 @@
-//! Whole passes while things go wrong: whatever fails, nothing else goes in its place, and a later pass
+//! Whole passes with failing calls: nothing else is removed instead, and a later pass
 //! finishes.
 
 use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
@@ -11,7 +11,7 @@ use crate::{
     world::{Reports, Through, busy, collect, left},
 };
 
-/// The release whose rules the passes go by.
+/// The release whose rules the passes follow.
 const RELEASE: &str = "1.36.0";
 
 /// The methods that only read, but list nothing.
@@ -27,7 +27,7 @@ fn outcomes(reports: &Reports) -> impl Iterator<Item = &Outcome> {
 }
 
 /// Whether a pass reports an error.
-fn tells(reports: &Reports) -> bool {
+fn has_error(reports: &Reports) -> bool {
     reports.containers.error().is_some()
         || reports.images.error().is_some()
         || !outcomes(reports).all(|outcome| *outcome == Outcome::Done)
@@ -78,14 +78,14 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
             let now = left(&sim);
             assert!(
                 after.is_subset(&now),
-                "{at}: gone in place of another: {:?}",
+                "{at}: removed instead of another: {:?}",
                 &after - &now
             );
             assert!(now.is_subset(&before), "{at}");
-            // What is not found any more is as good as stopped or removed.
+            // A stop or removal of a missing object counts as done.
             let is_success =
                 matches!(act, Act::Vanish) && !method.starts_with("List") && !READS.contains(method);
-            assert_eq!(tells(&reports), !is_success, "{at}: {reports:?}");
+            assert_eq!(has_error(&reports), !is_success, "{at}: {reports:?}");
             assert!(server.take_calls().len() > 5, "{at}");
             server.script([]);
             for _ in 0..2 {
@@ -99,7 +99,7 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_dies_in_the_middle_of_a_pass_gives_errors_and_the_next_pass_finishes() {
+async fn a_runtime_that_is_killed_during_a_pass_causes_errors_and_the_next_pass_finishes() {
     let (undisturbed, clock) = busy();
     collect(&undisturbed, &undisturbed, &clock, RELEASE).await;
     let after = left(&undisturbed);
@@ -119,16 +119,16 @@ async fn a_runtime_that_dies_in_the_middle_of_a_pass_gives_errors_and_the_next_p
         server.script([Rule::once(method, skip, Act::Hang)]);
         let dying = async {
             server.reached(method, skip + 1).await;
-            server.die().await;
+            server.kill().await;
         };
         let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, RELEASE), dying);
-        assert!(tells(&reports), "{method}");
+        assert!(has_error(&reports), "{method}");
         let now = left(&sim);
         assert!(after.is_subset(&now), "{method}: {:?}", &after - &now);
-        // Dead, it plans and performs nothing.
+        // While the runtime is down, a pass plans and performs nothing.
         let reports = collect(&through, &sim, &clock, RELEASE).await;
         assert!(
-            tells(&reports) && outcomes(&reports).all(|outcome| *outcome == Outcome::Done),
+            has_error(&reports) && outcomes(&reports).all(|outcome| *outcome == Outcome::Done),
             "{reports:?}"
         );
         server.clear();
@@ -140,7 +140,7 @@ async fn a_runtime_that_dies_in_the_middle_of_a_pass_gives_errors_and_the_next_p
 }
 
 #[tokio::test]
-async fn a_listing_that_is_half_or_too_long_plans_nothing() {
+async fn an_incomplete_or_too_long_listing_plans_nothing() {
     let (sim, clock) = busy();
     let first = sim.all_containers();
     let dead = first
@@ -175,11 +175,12 @@ async fn a_listing_that_is_half_or_too_long_plans_nothing() {
         "{:?}",
         reports.images.error()
     );
-    let gone = &before - &left(&sim);
+    let removed = &before - &left(&sim);
     assert!(
-        gone.iter()
-            .all(|gone| gone.starts_with("entry ") || gone.starts_with("link ")),
-        "{gone:?}"
+        removed
+            .iter()
+            .all(|removed| removed.starts_with("entry ") || removed.starts_with("link ")),
+        "{removed:?}"
     );
 
     sim.edit_container(&dead.id, |container| {
@@ -201,10 +202,11 @@ async fn a_listing_that_is_half_or_too_long_plans_nothing() {
     );
     assert_eq!(reports.containers.containers.actions, []);
     assert_eq!(reports.images.plan.actions, []);
-    let gone = &before - &left(&sim);
+    let removed = &before - &left(&sim);
     assert!(
-        gone.iter()
-            .all(|gone| gone.starts_with("entry ") || gone.starts_with("link ")),
-        "{gone:?}"
+        removed
+            .iter()
+            .all(|removed| removed.starts_with("entry ") || removed.starts_with("link ")),
+        "{removed:?}"
     );
 }

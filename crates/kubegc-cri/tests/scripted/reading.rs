@@ -82,7 +82,7 @@ async fn pins_and_runtime_handlers_are_read_and_one_id_under_two_handlers_is_two
         (&*image.reference, &*image.id, &*image.runtime_handler),
         ("sha256:aa", "sha256:web", "kata")
     );
-    // Of two handlers' images, the one that is meant goes.
+    // Of two images with one id, the one of the given handler is removed.
     runtime.remove_image("sha256:web", "runc").await.expect("removed");
     let left = runtime.images().await.expect("listed");
     assert_eq!(
@@ -94,7 +94,7 @@ async fn pins_and_runtime_handlers_are_read_and_one_id_under_two_handlers_is_two
 }
 
 #[tokio::test]
-async fn placeholders_are_no_names() {
+async fn placeholders_do_not_count_as_names() {
     let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     let images = vec![wire::Image {
         repo_tags: texts(&["<none>:<none>", "web:1", "web:<none>"]),
@@ -279,7 +279,7 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
 }
 
 #[tokio::test]
-async fn half_an_entry_makes_the_listing_an_error_that_names_it() {
+async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
     let half = |text: &str| Some(RuntimeError::refused(text));
     let whole = || container("whole");
     for (broken, expected) in [
@@ -419,11 +419,15 @@ async fn a_long_listing_is_read_and_one_beyond_the_limit_is_an_error() {
     let server = listing((0..600).map(wordy).collect(), Vec::new(), Vec::new());
     let runtime = server.connect().await;
     assert_eq!(
-        runtime.containers().await.expect("6 MB are no problem").len(),
+        runtime
+            .containers()
+            .await
+            .expect("6 MB are below the limit")
+            .len(),
         600
     );
     server.backend.tables().containers.extend((600..1_700).map(wordy));
-    let error = runtime.containers().await.expect_err("17 MB are too much");
+    let error = runtime.containers().await.expect_err("17 MB are above the limit");
     let RuntimeError::Refused { message } = &error else {
         panic!("{error:?}")
     };

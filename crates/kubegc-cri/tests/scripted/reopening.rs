@@ -1,4 +1,4 @@
-//! Connections that break: what a plan rests on was listed on one, and no other takes what the plan says.
+//! Broken connections: the writes of a plan are sent only on the connection of its listings.
 
 use kubegc_core::{Runtime, RuntimeError};
 use kubegc_node::driver::Outcome;
@@ -10,7 +10,7 @@ use crate::{
     world::{Through, busy, collect, left},
 };
 
-/// A runtime with one of each.
+/// A runtime with one container, one sandbox and one image.
 fn small() -> Server<Reported> {
     Server::start(Reported::new(Tables {
         containers: vec![container("c")],
@@ -21,8 +21,8 @@ fn small() -> Server<Reported> {
 }
 
 #[tokio::test]
-async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anything_is_written() {
-    // What a write rests on; each must be listed again, and with the last of them it may go.
+async fn after_a_broken_connection_writes_wait_for_new_listings() {
+    // The listings that a write depends on; the write is sent once all of them are repeated.
     for (method, rests_on) in [
         ("StopContainer", &["ListContainers"][..]),
         ("RemoveContainer", &["ListContainers"]),
@@ -48,7 +48,7 @@ async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anyt
         for listing in ["ListContainers", "ListPodSandbox", "ListImages"] {
             list(listing).await.expect("listed");
         }
-        server.die().await;
+        server.kill().await;
         server.clear();
         server.restart();
         server.take_calls();
@@ -56,9 +56,9 @@ async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anyt
             "rpc error: code = Unavailable desc = connection error: {}: the connection of the listing is closed, and another runtime may listen there now: list again",
             server.path().display()
         )));
-        // Until the broken connection is noticed the first call may find it lost, not gone.
+        // Until the broken connection is noticed the first call may find it lost, not closed.
         assert!(write().await.is_err(), "{method}");
-        // Nobody has opened another connection; then a call has that lists nothing; then one listing of two
+        // First there is no new connection; then a call without a listing opens one; then one listing of two
         // is not enough.
         assert_eq!(write().await, list_again, "{method}");
         runtime.status().await.expect_err("it says nothing");
@@ -78,20 +78,20 @@ async fn what_was_listed_before_the_connection_broke_is_listed_again_before_anyt
 }
 
 #[tokio::test]
-async fn what_was_never_listed_holds_nothing_up_and_reads_open_the_connection_by_themselves() {
+async fn missing_listings_do_not_block_writes_and_reads_open_the_connection() {
     let mut server = small();
     let runtime = server.connect().await;
-    server.die().await;
+    server.kill().await;
     server.clear();
     server.restart();
-    // The first connection is gone, and what writes opens no other.
+    // The first connection is closed, and a write opens no other.
     assert!(runtime.remove_image("i", "").await.is_err());
     assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
     assert_eq!(runtime.remove_image("i", "").await, Ok(()));
 }
 
 #[tokio::test]
-async fn nothing_of_a_plan_is_done_to_another_runtime_that_takes_the_socket_meanwhile() {
+async fn no_action_of_a_plan_is_sent_to_another_runtime_that_takes_over_the_socket() {
     for (method, skip) in [
         ("ContainerStatus", 0),
         ("RemoveContainer", 1),
@@ -111,17 +111,17 @@ async fn nothing_of_a_plan_is_done_to_another_runtime_that_takes_the_socket_mean
         // With the same containers, so that all that is planned could be done to it as well.
         let (other_sim, _) = busy();
         let mut other = Server::start(Simulated(other_sim.clone()));
-        other.die().await;
+        other.kill().await;
         let before = left(&other_sim);
         server.script([Rule::once(method, skip, Act::Hang)]);
         let taking = async {
             server.reached(method, skip + 1).await;
-            server.die().await;
+            server.kill().await;
             server.clear();
             other.listen_at(&server.path());
         };
         let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, "1.36.0"), taking);
-        // Whatever is written to it stands in a list that it was asked for first, in the same stage.
+        // It receives writes only for objects that it has listed before, in the same stage.
         let calls = other.take_methods();
         let position = |name: &str| calls.iter().position(|call| *call == name);
         for (write, listing) in [
@@ -146,10 +146,10 @@ async fn nothing_of_a_plan_is_done_to_another_runtime_that_takes_the_socket_mean
             "ListPodSandbox" | "StopPodSandbox" | "RemovePodSandbox" => "sandbox ",
             _ => "image ",
         };
-        let gone = &before - &left(&other_sim);
+        let removed = &before - &left(&other_sim);
         assert!(
-            gone.iter().all(|gone| !gone.starts_with(stage)),
-            "{method}: {gone:?}"
+            removed.iter().all(|object| !object.starts_with(stage)),
+            "{method}: {removed:?}"
         );
         let performed = reports
             .containers

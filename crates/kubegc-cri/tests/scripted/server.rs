@@ -1,4 +1,4 @@
-//! A runtime behind a real socket: a backend that responds, and a script of what goes wrong in front of it.
+//! A runtime behind a real socket: a backend that responds, and in front of it a script of faults.
 
 use std::{
     fmt::Debug,
@@ -24,7 +24,7 @@ use crate::{
     wire,
 };
 
-/// The server, as long as the script lets it.
+/// The responses of the runtime to calls without a fault.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync + 'static {
     async fn version(&self) -> Result<wire::VersionResponse, Status>;
@@ -42,36 +42,36 @@ pub(crate) trait Backend: Send + Sync + 'static {
     async fn remove_image(&self, image: wire::ImageSpec) -> Result<(), Status>;
 }
 
-/// What goes wrong with a call.
+/// The fault of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// It is answered with an error and not carried out.
+    /// The call fails with an error and is not carried out.
     Fail(Code, &'static str),
-    /// It is not carried out, and the connection is cut.
+    /// The call is not carried out, and the connection is cut.
     Cut,
-    /// It is carried out, and the connection is cut before the response.
+    /// The call is carried out, and the connection is cut before the response.
     CutAfter,
-    /// What it asks to be removed is removed by somebody else just before, so that it is not found.
+    /// Another client removes the object just before, so that it is not found.
     Vanish,
-    /// It is never answered.
+    /// The call never gets a response.
     Hang,
-    /// It is answered when the test says so.
+    /// The call gets its response when the test releases it.
     Hold(Arc<Notify>),
 }
 
-/// Calls of a method that go wrong. `method` may be `*`.
+/// A fault of some calls of a method. `method` may be `*`.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) method: &'static str,
-    /// How many that fit pass before.
+    /// The number of matching calls before the first fault.
     pub(crate) skip: usize,
-    /// How many go wrong then.
+    /// The number of faulty calls.
     pub(crate) times: usize,
     pub(crate) act: Act,
 }
 
 impl Rule {
-    /// All calls of a method go wrong.
+    /// A fault of all calls of a method.
     pub(crate) fn always(method: &'static str, act: Act) -> Self {
         let times = usize::MAX;
         Self {
@@ -82,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// The call after this many goes wrong, and no other.
+    /// A fault of the call after this many, and of no other.
     pub(crate) fn once(method: &'static str, skip: usize, act: Act) -> Self {
         Self {
             method,
@@ -103,12 +103,12 @@ pub(crate) struct Call {
     pub(crate) grpc_timeout: String,
 }
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Default)]
-struct Desk {
+struct Shared {
     rules: Mutex<Vec<Rule>>,
     calls: Mutex<Vec<Call>>,
-    /// A second handle of every connection, to cut it by.
+    /// A second handle of every connection, to cut it.
     connections: Mutex<Vec<StdStream>>,
     called: Notify,
 }
@@ -117,7 +117,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no test panics while it holds this")
 }
 
-impl Desk {
+impl Shared {
     fn cut(&self) {
         for connection in lock(&self.connections).drain(..) {
             // One that the client has closed cannot be shut down again.
@@ -125,8 +125,8 @@ impl Desk {
         }
     }
 
-    /// What goes wrong with this call.
-    fn turn(&self, method: &'static str) -> Option<Act> {
+    /// The fault of this call, if a rule matches it.
+    fn fault(&self, method: &'static str) -> Option<Act> {
         let mut rules = lock(&self.rules);
         let mut fitting = rules
             .iter_mut()
@@ -142,16 +142,16 @@ impl Desk {
     }
 }
 
-/// The handlers: the desk in front, the backend behind.
+/// The handlers: the script first, then the backend.
 struct Front<B> {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
     backend: Arc<B>,
 }
 
 impl<B> Clone for Front<B> {
     fn clone(&self) -> Self {
         Self {
-            desk: Arc::clone(&self.desk),
+            shared: Arc::clone(&self.shared),
             backend: Arc::clone(&self.backend),
         }
     }
@@ -165,15 +165,15 @@ impl<B> Front<B> {
         perform: impl Future<Output = Result<A, Status>>,
     ) -> Result<Response<A>, Status> {
         let timeout = request.metadata().get("grpc-timeout");
-        lock(&self.desk.calls).push(Call {
+        lock(&self.shared.calls).push(Call {
             method,
             request: format!("{:?}", request.get_ref()),
             grpc_timeout: timeout
                 .map_or("", |text| text.to_str().expect("ASCII"))
                 .to_owned(),
         });
-        self.desk.called.notify_waiters();
-        match self.desk.turn(method) {
+        self.shared.called.notify_waiters();
+        match self.shared.fault(method) {
             None => {}
             Some(Act::Fail(code, message)) => return Err(Status::new(code, message)),
             Some(Act::Hang) => return std::future::pending().await,
@@ -183,12 +183,12 @@ impl<B> Front<B> {
                 return Err(Status::not_found("an error occurred: not found"));
             }
             Some(Act::Cut) => {
-                self.desk.cut();
+                self.shared.cut();
                 return std::future::pending().await;
             }
             Some(Act::CutAfter) => {
                 let _lost = perform.await;
-                self.desk.cut();
+                self.shared.cut();
                 return std::future::pending().await;
             }
         }
@@ -279,7 +279,7 @@ impl<B: Backend> Server<B> {
     pub(crate) fn serving(serves: Serves, backend: B) -> Self {
         let backend = Arc::new(backend);
         let front = Front {
-            desk: Arc::default(),
+            shared: Arc::default(),
             backend: Arc::clone(&backend),
         };
         let mut server = Self {
@@ -298,7 +298,7 @@ impl<B: Backend> Server<B> {
         self.listen_at(&self.path());
     }
 
-    /// Listens, in place of whoever listened there before.
+    /// Listens on a path, in place of an earlier listener.
     pub(crate) fn listen_at(&mut self, path: &Path) {
         let listener = UnixListener::bind(path).expect("the path is free");
         let (front, serves) = (self.front.clone(), self.serves);
@@ -306,7 +306,7 @@ impl<B: Backend> Server<B> {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let stream = stream.into_std().expect("registered");
-                lock(&front.desk.connections).push(stream.try_clone().expect("handles are left"));
+                lock(&front.shared.connections).push(stream.try_clone().expect("handles are left"));
                 let stream = tokio::net::UnixStream::from_std(stream).expect("not blocking");
                 let runtime =
                     (serves != Serves::ImagesOnly).then(|| RuntimeServiceServer::new(front.clone()));
@@ -321,8 +321,8 @@ impl<B: Backend> Server<B> {
         self.listening = Some(accepting.abort_handle());
     }
 
-    /// Dies as a killed process does: connections break, and the socket stays behind.
-    pub(crate) async fn die(&mut self) {
+    /// Stops like a killed process: connections break, and the socket file remains.
+    pub(crate) async fn kill(&mut self) {
         if let Some(listening) = self.listening.take() {
             listening.abort();
             // Ends: an aborted task is finished when it is scheduled next.
@@ -330,7 +330,7 @@ impl<B: Backend> Server<B> {
                 tokio::task::yield_now().await;
             }
         }
-        self.front.desk.cut();
+        self.front.shared.cut();
     }
 
     /// Removes the socket that a dead runtime left, as its next start does.
@@ -359,13 +359,13 @@ impl<B: Backend> Server<B> {
         runtime
     }
 
-    /// What goes wrong from now on. Rules are looked at in order.
+    /// Sets the faults of the next calls. The first rule that matches a call counts.
     pub(crate) fn script(&self, rules: impl Into<Vec<Rule>>) {
-        *lock(&self.front.desk.rules) = rules.into();
+        *lock(&self.front.shared.rules) = rules.into();
     }
 
     pub(crate) fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut lock(&self.front.desk.calls))
+        std::mem::take(&mut lock(&self.front.shared.calls))
     }
 
     /// The methods called since the log was taken.
@@ -381,8 +381,8 @@ impl<B: Backend> Server<B> {
     /// Waits until a method was called this many times since the log was taken.
     pub(crate) async fn reached(&self, method: &str, times: usize) {
         loop {
-            let next = self.front.desk.called.notified();
-            let calls = lock(&self.front.desk.calls)
+            let next = self.front.shared.called.notified();
+            let calls = lock(&self.front.shared.calls)
                 .iter()
                 .filter(|call| call.method == method)
                 .count();
@@ -399,6 +399,6 @@ impl<B> Drop for Server<B> {
         if let Some(listening) = self.listening.take() {
             listening.abort();
         }
-        self.front.desk.cut();
+        self.front.shared.cut();
     }
 }

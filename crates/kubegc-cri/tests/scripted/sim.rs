@@ -1,4 +1,4 @@
-//! A backend that is a simulated node: what a client does to it is done, recorded and judged.
+//! A simulated node as a backend: it performs, records and checks the calls of a client.
 
 use kubegc_core::{Runtime, RuntimeError};
 use kubegc_sim::{SimNode, runtime::FileSystemRole};
@@ -6,7 +6,7 @@ use tonic::{Status, async_trait};
 
 use crate::{convert, server::Backend, tables::version, wire};
 
-/// The node, answering as a runtime.
+/// The node, with the responses of a runtime.
 pub(crate) struct Simulated(pub(crate) SimNode);
 
 fn failed(error: RuntimeError) -> Status {
@@ -55,7 +55,7 @@ impl Backend for Simulated {
         Ok(status.map(|status| convert::status(id, &status)))
     }
 
-    /// The folder is one that no machine has: what there is of the file system, the simulation knows.
+    /// The folder exists on no machine: the simulation holds the facts of the file system.
     async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
         let used = self.0.file_system(FileSystemRole::Images).used_bytes;
         Ok(wire::ImageFsInfoResponse {

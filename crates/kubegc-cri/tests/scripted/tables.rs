@@ -9,7 +9,7 @@ use tonic::{Status, async_trait};
 
 use crate::{server::Backend, wire};
 
-/// What is answered.
+/// The responses.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub(crate) version: wire::VersionResponse,
@@ -97,7 +97,7 @@ impl Reported {
         self.0.lock().expect("no test panics while it holds this")
     }
 
-    /// Removes the entries that fit; whether there were any, in the words of a runtime.
+    /// Removes the matching entries; a runtime's error if there are none.
     fn remove<T>(entries: &mut Vec<T>, fits: impl Fn(&T) -> bool) -> Result<(), Status> {
         let before = entries.len();
         entries.retain(|entry| !fits(entry));

@@ -1,5 +1,5 @@
-//! The adapter changes no decision: a node collected through the socket ends as its twin that was collected
-//! directly.
+//! The adapter changes no decision: a node collected through the socket ends in the state of its copy
+//! collected directly.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,10 +26,10 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_node_collected_through_the_socket_ends_as_its_twin() {
+async fn a_node_collected_through_the_socket_ends_like_its_copy() {
     for release in ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"] {
         let (sim, clock) = busy();
-        let twin = sim.fork(clock.clone());
+        let copy = sim.fork(clock.clone());
         let server = Server::start(Simulated(sim.clone()));
         let runtime = server.connect().await;
         let through = Through {
@@ -38,14 +38,14 @@ async fn a_node_collected_through_the_socket_ends_as_its_twin() {
         };
         for pass in 0..2 {
             let reports = collect(&through, &sim, &clock, release).await;
-            let direct = collect(&twin, &twin, &clock, release).await;
+            let direct = collect(&copy, &copy, &clock, release).await;
             assert_eq!(reports, direct, "{release}, pass {pass}");
-            assert_eq!(sim.take_calls(), twin.take_calls(), "{release}, pass {pass}");
+            assert_eq!(sim.take_calls(), copy.take_calls(), "{release}, pass {pass}");
         }
-        assert_eq!(left(&sim), left(&twin), "{release}");
-        assert_eq!(sim.violations(), twin.violations(), "{release}");
-        assert_eq!(sim.all_containers(), twin.all_containers(), "{release}");
-        assert_eq!(sim.all_images(), twin.all_images(), "{release}");
+        assert_eq!(left(&sim), left(&copy), "{release}");
+        assert_eq!(sim.violations(), copy.violations(), "{release}");
+        assert_eq!(sim.all_containers(), copy.all_containers(), "{release}");
+        assert_eq!(sim.all_images(), copy.all_images(), "{release}");
     }
 }
 
@@ -150,7 +150,7 @@ fn image() -> impl Strategy<Value = Image> {
     )
 }
 
-/// What a node has: the facts, each with an id of its own. Sandboxes may name their pods in doubt.
+/// The facts of a node, each with an id of its own. Sandboxes may name their pods ambiguously.
 fn facts() -> impl Strategy<Value = (Vec<Container>, Vec<Sandbox>, Vec<Image>)> {
     let id = |kind: &str, index: usize| Arc::from(format!("{kind}-{index}"));
     let containers = prop::collection::vec(container(), 0..5);
@@ -170,7 +170,7 @@ fn facts() -> impl Strategy<Value = (Vec<Container>, Vec<Sandbox>, Vec<Image>)> 
     })
 }
 
-/// What goes wrong with a message on its way.
+/// A flaw of a message.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
     None,
@@ -260,7 +260,7 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
     tables
 }
 
-/// Checks a property of what is read over the wire, over one connection.
+/// Checks a property of messages read over one connection.
 fn over_the_wire<S: Strategy>(
     strategy: &S,
     check: impl AsyncFn(&Server<Reported>, &kubegc_cri::CriRuntime, S::Value) -> Result<(), TestCaseError>,
@@ -286,12 +286,12 @@ fn over_the_wire<S: Strategy>(
 }
 
 #[test]
-fn facts_that_are_written_are_the_facts_that_are_read() {
+fn written_facts_are_read_unchanged() {
     over_the_wire(&facts(), async |server, runtime, facts| {
         let mut facts = facts;
         facts
             .1
-            .retain(|sandbox| !names_its_pod_in_doubt(&convert::sandbox(sandbox)));
+            .retain(|sandbox| !names_its_pod_ambiguously(&convert::sandbox(sandbox)));
         *server.backend.tables() = flawed(&facts, (Flaw::None, 0));
         let shared = |error| TestCaseError::fail(format!("{error}"));
         let containers = runtime.containers().await.map_err(shared)?;
@@ -314,7 +314,7 @@ fn facts_that_are_written_are_the_facts_that_are_read() {
 }
 
 /// Whether the metadata of a sandbox name no pod's uid, or another than its label.
-fn names_its_pod_in_doubt(sandbox: &wire::PodSandbox) -> bool {
+fn names_its_pod_ambiguously(sandbox: &wire::PodSandbox) -> bool {
     let Some(metadata) = &sandbox.metadata else {
         return false;
     };
@@ -336,7 +336,7 @@ fn agree<T: std::fmt::Debug + PartialEq, E: std::fmt::Debug, F: std::fmt::Debug>
 }
 
 #[test]
-fn what_crictl_prints_of_an_answer_reads_as_the_answer_itself() {
+fn the_output_of_crictl_is_read_like_the_response_itself() {
     let unset = prop_oneof![Just(Unset::LeftOut), Just(Unset::Null)];
     over_the_wire(
         &(facts(), flaw(), unset),
@@ -354,9 +354,9 @@ fn what_crictl_prints_of_an_answer_reads_as_the_answer_itself() {
             let dumped = reader
                 .finish()
                 .map_err(|error| TestCaseError::fail(format!("{error}")))?;
-            // A listing cannot be asked for again later, so of a dump the metadata are taken; live, nothing
+            // A dump cannot be listed again, so its reader takes the metadata; live, nothing
             // is decided on a contradiction.
-            let is_doubtful = tables.sandboxes.iter().any(names_its_pod_in_doubt);
+            let is_doubtful = tables.sandboxes.iter().any(names_its_pod_ambiguously);
             *server.backend.tables() = tables;
             agree(runtime.containers().await, dumped.inventory.containers)?;
             match runtime.sandboxes().await {

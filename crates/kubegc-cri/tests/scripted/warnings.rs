@@ -17,7 +17,7 @@ use tracing::{
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
-    /// Collects what this thread tells, until the guard is dropped.
+    /// Collects the warnings of this thread, until the guard is dropped.
     pub(crate) fn collect(&self) -> DefaultGuard {
         tracing::subscriber::set_default(self.clone())
     }

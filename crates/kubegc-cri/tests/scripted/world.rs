@@ -1,4 +1,4 @@
-//! A simulated node with something of everything, and collectors that go over it.
+//! A simulated node with objects in every state, and its collectors.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -81,8 +81,8 @@ pub(crate) fn busy() -> (SimNode, SimClock) {
     (node, clock)
 }
 
-/// Room is made where more than 40 % is used: with both unused images gone that is reached, with one of them
-/// it is not.
+/// Images are removed while more than 40 % is used: removing both unused images is enough, removing one of
+/// them is not.
 pub(crate) fn settings(release: &str) -> Settings {
     let spec = PolicySpec {
         image_gc_high_threshold_percent: 41,
@@ -121,8 +121,8 @@ pub(crate) async fn collect(
     }
 }
 
-/// The client to a simulated node: what there is of its file system is asked of the simulation, as no folder
-/// of this machine can tell.
+/// The client of a simulated node. The simulation reports the file system, because no folder
+/// of this machine is it.
 pub(crate) struct Through<'a> {
     pub(crate) runtime: &'a CriRuntime,
     pub(crate) sim: &'a SimNode,

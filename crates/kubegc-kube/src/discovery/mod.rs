@@ -60,7 +60,7 @@ async fn root(client: &Client, path: &str) -> Result<Root, StoreError> {
     let url = Url::path(path);
     let body = match send(client, HttpRequest::get(&url, AGGREGATED)).await {
         Ok(body) => body,
-        // Older servers know no such media type, and some refuse instead of passing it over.
+        // Older servers do not know this media type, and some refuse it instead of ignoring it.
         Err(StoreError::Refused { code: 406, .. } | StoreError::UnsupportedMediaType) => {
             send(client, HttpRequest::get(&url, JSON)).await?
         }

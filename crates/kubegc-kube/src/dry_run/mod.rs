@@ -84,11 +84,11 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     };
     let collector = driver::run(&store, clock, settings, end, note).await?;
     let Touched {
-        gone,
+        removed,
         terminating,
         not_followed,
     } = store.touched();
-    report.gone = gone;
+    report.removed = removed;
     report.terminating = terminating;
     report.not_followed = not_followed;
     report.complete = complete;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_at_rest_only_where_nothing_is_due_soon() {
+    fn a_run_is_at_rest_only_if_nothing_is_due_soon() {
         let now = Timestamp::from_secs(100);
         let at = |seconds| Some(Timestamp::from_secs(seconds));
         for (why, until, expected) in [

@@ -35,7 +35,7 @@ pub(crate) struct DryRun<S> {
 
 #[derive(Default)]
 struct Shared {
-    story: Mutex<Story>,
+    overlay: Mutex<Overlay>,
     changed: Notify,
 }
 
@@ -61,7 +61,7 @@ enum State {
 }
 
 #[derive(Default)]
-struct Story {
+struct Overlay {
     objects: BTreeMap<Key, Entry>,
     /// Events that watches have yet to deliver.
     pending: BTreeMap<Place, VecDeque<WatchItem>>,
@@ -71,7 +71,7 @@ struct Story {
 /// The outcomes of the objects that writes touched.
 #[derive(Default)]
 pub(super) struct Touched {
-    pub(super) gone: Vec<ObjectRef>,
+    pub(super) removed: Vec<ObjectRef>,
     pub(super) terminating: Vec<Terminating>,
     pub(super) not_followed: Vec<NotFollowed>,
 }
@@ -134,17 +134,17 @@ impl<S: ObjectStore> DryRun<S> {
         }
     }
 
-    fn story(&self) -> MutexGuard<'_, Story> {
-        self.shared.story()
+    fn overlay(&self) -> MutexGuard<'_, Overlay> {
+        self.shared.overlay()
     }
 
     /// The outcomes of the objects that writes touched, sorted.
     pub(super) fn touched(&self) -> Touched {
-        let story = self.story();
+        let overlay = self.overlay();
         let mut touched = Touched::default();
-        for entry in story.objects.values() {
+        for entry in overlay.objects.values() {
             match &entry.state {
-                State::Gone => touched.gone.push(entry.object.clone()),
+                State::Gone => touched.removed.push(entry.object.clone()),
                 State::Stays(meta) if meta.is_deleting() => touched.terminating.push(Terminating {
                     object: entry.object.clone(),
                     finalizers: meta.finalizers.clone(),
@@ -153,7 +153,7 @@ impl<S: ObjectStore> DryRun<S> {
                 State::Stays(_) => {}
             }
         }
-        touched.not_followed = story
+        touched.not_followed = overlay
             .not_followed
             .keys()
             .map(|(object, what)| NotFollowed {
@@ -166,7 +166,12 @@ impl<S: ObjectStore> DryRun<S> {
 
     /// The state that the writes so far would have led to: `None` if they did not touch the object.
     fn overlaid(&self, address: Address<'_>) -> Result<Option<ObjectMeta>, StoreError> {
-        match self.story().objects.get(&key(address)).map(|entry| &entry.state) {
+        match self
+            .overlay()
+            .objects
+            .get(&key(address))
+            .map(|entry| &entry.state)
+        {
             None => Ok(None),
             Some(State::Gone) => Err(StoreError::NotFound),
             Some(State::Stays(meta)) => Ok(Some(ObjectMeta::clone(meta))),
@@ -174,30 +179,34 @@ impl<S: ObjectStore> DryRun<S> {
     }
 
     /// Records the state in which a write would have left an object.
-    fn remember(&self, address: Address<'_>, meta: ObjectMeta, gone: bool) {
+    fn remember(&self, address: Address<'_>, meta: ObjectMeta, removed: bool) {
         let resource = address.resource;
         let object = object_ref(resource, &meta);
         {
-            let mut story = self.story();
-            if (gone || meta.is_deleting())
+            let mut overlay = self.overlay();
+            if (removed || meta.is_deleting())
                 && let Some(what) = followed_by_others(resource)
             {
-                story.not_followed.insert((object.clone(), what), ());
+                overlay.not_followed.insert((object.clone(), what), ());
             }
-            let (state, item) = if gone {
+            let (state, item) = if removed {
                 (State::Gone, WatchItem::Deleted(meta))
             } else {
                 (State::Stays(Box::new(meta.clone())), WatchItem::Applied(meta))
             };
-            story.pending.entry(place(resource)).or_default().push_back(item);
-            story.objects.insert(key(address), Entry { object, state });
+            overlay
+                .pending
+                .entry(place(resource))
+                .or_default()
+                .push_back(item);
+            overlay.objects.insert(key(address), Entry { object, state });
         }
         self.shared.changed.notify_waiters();
     }
 
     fn cannot_follow(&self, address: Address<'_>, meta: &ObjectMeta, what: &'static str) -> StoreError {
         let object = object_ref(address.resource, meta);
-        self.story().not_followed.insert((object, what), ());
+        self.overlay().not_followed.insert((object, what), ());
         UNFOLLOWED
     }
 
@@ -222,8 +231,8 @@ impl<S: ObjectStore> DryRun<S> {
             return Err(self.cannot_follow(address, &meta, "finalizers would be added to it"));
         }
         meta.finalizers = finalizers;
-        let gone = is_over(address.resource, &meta);
-        self.remember(address, meta.clone(), gone);
+        let removed = is_over(address.resource, &meta);
+        self.remember(address, meta.clone(), removed);
         Ok(meta)
     }
 
@@ -234,13 +243,13 @@ impl<S: ObjectStore> DryRun<S> {
 }
 
 impl Shared {
-    fn story(&self) -> MutexGuard<'_, Story> {
+    fn overlay(&self) -> MutexGuard<'_, Overlay> {
         // A panic while the lock is held leaves a complete state: each change is one insertion.
-        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+        self.overlay.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Story {
+impl Overlay {
     /// The watch event of a real change, seen through the overlay; `None` if the overlay covers it.
     fn see(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
         let (WatchItem::Applied(meta) | WatchItem::Deleted(meta)) = &item else {
@@ -331,16 +340,16 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
         let mut list = self.store.list(resource, namespace).await?;
-        let mut story = self.story();
+        let mut overlay = self.overlay();
         // The list has the events that the watch had yet to deliver.
-        story.pending.remove(&place(resource));
+        overlay.pending.remove(&place(resource));
         list.items.retain_mut(|meta| {
             let key = Key {
                 place: place(resource),
                 namespace: Arc::clone(&meta.namespace),
                 name: Arc::clone(&meta.name),
             };
-            match story.objects.get(&key) {
+            match overlay.objects.get(&key) {
                 Some(entry) if entry.object.uid != meta.uid => true,
                 Some(Entry {
                     state: State::Gone, ..
@@ -466,8 +475,8 @@ impl WatchStream for DryWatch {
             // Registered first: a change between the read and the registration would be missed.
             changed.as_mut().enable();
             let pending = {
-                let mut story = self.shared.story();
-                let queue = story.pending.get_mut(&place(&self.resource));
+                let mut overlay = self.shared.overlay();
+                let queue = overlay.pending.get_mut(&place(&self.resource));
                 queue.and_then(VecDeque::pop_front)
             };
             if let Some(item) = pending {
@@ -480,7 +489,7 @@ impl WatchStream for DryWatch {
             };
             match real {
                 Ok(item) => {
-                    let seen = self.shared.story().see(&self.resource, item);
+                    let seen = self.shared.overlay().see(&self.resource, item);
                     if let Some(item) = seen {
                         return Some(Ok(item));
                     }

@@ -17,19 +17,19 @@ pub struct Write {
     pub tries: u32,
 }
 
-/// An object that would be left in deletion.
+/// An object that would remain terminating.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terminating {
     /// The object.
     pub object: ObjectRef,
-    /// The finalizers that hold it.
+    /// Its finalizers.
     pub finalizers: Vec<Arc<str>>,
     /// Its grace period in seconds, if it waits for that.
     pub grace_period_seconds: Option<i64>,
 }
 
-/// Something that would go on in a way the dry run does not know.
+/// An object whose further changes the dry run does not know.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotFollowed {
@@ -54,8 +54,8 @@ pub struct DryRunReport {
     /// The writes, in their order.
     pub writes: Vec<Write>,
     /// The objects that would be removed, sorted by resource, namespace and name.
-    pub gone: Vec<ObjectRef>,
-    /// The objects that would be in deletion, sorted likewise.
+    pub removed: Vec<ObjectRef>,
+    /// The objects that would be terminating, sorted likewise.
     pub terminating: Vec<Terminating>,
     /// The writes that could not be followed, sorted.
     pub not_followed: Vec<NotFollowed>,
@@ -118,15 +118,17 @@ impl fmt::Display for DryRunReport {
                 writeln!(f, "    owner {}: {}", owner.reference, owner.state)?;
             }
         }
-        writeln!(f, "gone: {}", self.gone.len())?;
-        for object in &self.gone {
+        writeln!(f, "removed: {}", self.removed.len())?;
+        for object in &self.removed {
             writeln!(f, "  {}", object.short())?;
         }
-        writeln!(f, "left in deletion: {}", self.terminating.len())?;
+        writeln!(f, "terminating: {}", self.terminating.len())?;
         for left in &self.terminating {
             write!(f, "  {}", left.object.short())?;
             match left.grace_period_seconds {
-                _ if !left.finalizers.is_empty() => writeln!(f, ": held by {}", left.finalizers.join(", "))?,
+                _ if !left.finalizers.is_empty() => {
+                    writeln!(f, ": waiting for finalizers {}", left.finalizers.join(", "))?
+                }
                 Some(seconds) if seconds > 0 => writeln!(f, ": has {seconds} s to end")?,
                 _ => writeln!(f)?,
             }
@@ -149,7 +151,7 @@ impl fmt::Display for DryRunReport {
             }
         }
         if !self.complete {
-            writeln!(f, "ended before it came to rest: more may follow")?;
+            writeln!(f, "ended early: more writes may follow")?;
         }
         Ok(())
     }

@@ -159,16 +159,16 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
     if status.is_success() {
         return Ok(());
     }
-    let said: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let parsed: WireStatus = serde_json::from_slice(body).unwrap_or_default();
     let from_header = || {
         let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         text.trim().parse::<u64>().ok()
     };
-    let retry_after = from_header().or_else(|| said.details.as_ref()?.retry_after_seconds);
-    if status == StatusCode::GATEWAY_TIMEOUT && is_too_large_version(&said) {
+    let retry_after = from_header().or_else(|| parsed.details.as_ref()?.retry_after_seconds);
+    if status == StatusCode::GATEWAY_TIMEOUT && is_too_large_version(&parsed) {
         return Err(StoreError::Expired);
     }
-    let message = said
+    let message = parsed
         .message
         .filter(|message| !message.is_empty())
         .unwrap_or_else(|| {
@@ -191,14 +191,14 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
 /// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
 /// Releases before 1.19 give no reason but this text.
-fn is_too_large_version(said: &WireStatus) -> bool {
-    let causes = said
+fn is_too_large_version(parsed: &WireStatus) -> bool {
+    let causes = parsed
         .details
         .as_ref()
         .and_then(|details| details.causes.as_deref());
     let of_cause = |cause: &WireCause| cause.reason.as_deref() == Some("ResourceVersionTooLarge");
     causes.unwrap_or_default().iter().any(of_cause)
-        || said
+        || parsed
             .message
             .as_deref()
             .is_some_and(|message| message.contains("Too large resource version"))
@@ -207,10 +207,10 @@ fn is_too_large_version(said: &WireStatus) -> bool {
 /// Whether a 404 proves that this object does not exist. Proxies, and versions that are no longer served,
 /// respond with 404 as well.
 fn proves_absence(body: &[u8], name: &str) -> bool {
-    let said: WireStatus = serde_json::from_slice(body).unwrap_or_default();
-    let named = said.details.and_then(|details| details.name);
-    said.kind.as_deref() == Some("Status")
-        && said.reason.as_deref() == Some("NotFound")
+    let parsed: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let named = parsed.details.and_then(|details| details.name);
+    parsed.kind.as_deref() == Some("Status")
+        && parsed.reason.as_deref() == Some("NotFound")
         && named.as_deref() == Some(name)
 }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_code_has_its_class() {
-        let message = || "said".to_owned();
+        let message = || "parsed".to_owned();
         let refused = |code, seconds: Option<u64>| StoreError::Refused {
             code,
             message: message(),
@@ -278,11 +278,11 @@ mod tests {
             (429, Some("3"), None, refused(429, Some(3))),
             (429, None, Some(5), refused(429, Some(5))),
             (429, Some("soon"), None, refused(429, None)),
-            (408, None, None, unknown("said")),
-            (500, None, None, unknown("said")),
-            (503, Some("3"), None, unknown("said")),
-            (504, None, None, unknown("said")),
-            (302, None, None, unknown("said")),
+            (408, None, None, unknown("parsed")),
+            (500, None, None, unknown("parsed")),
+            (503, Some("3"), None, unknown("parsed")),
+            (504, None, None, unknown("parsed")),
+            (302, None, None, unknown("parsed")),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(text) = header {
@@ -291,10 +291,10 @@ mod tests {
             let body = match details {
                 Some(seconds) => {
                     format!(
-                        r#"{{"kind":"Status","message":"said","details":{{"retryAfterSeconds":{seconds}}}}}"#
+                        r#"{{"kind":"Status","message":"parsed","details":{{"retryAfterSeconds":{seconds}}}}}"#
                     )
                 }
-                None => r#"{"kind":"Status","message":"said"}"#.to_owned(),
+                None => r#"{"kind":"Status","message":"parsed"}"#.to_owned(),
             };
             let status = StatusCode::from_u16(code).expect("a code");
             assert_eq!(judge(status, &headers, body.as_bytes()), Err(expected), "{code}");

@@ -162,9 +162,9 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
 pub(crate) enum Line<T> {
     /// A change.
     Item(WatchItem<T>),
-    /// The server's refusal to go on.
+    /// The server's refusal to continue.
     Refusal(WireStatus),
-    /// A kind of event that is not known; it is passed over.
+    /// An event of an unknown type; it is ignored.
     Other,
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error() {
+    fn unreadable_documents_are_errors() {
         for body in [
             r#"{"metadata":{"name":"a","deletionTimestamp":"soon"}}"#,
             r#"{"metadata":{"uid":"u"}}"#,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_no_empty_list() {
+    fn a_document_that_is_no_list_is_no_empty_list() {
         let read = |body: &str| {
             let mut list = MetaList {
                 items: Vec::new(),

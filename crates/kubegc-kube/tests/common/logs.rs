@@ -28,7 +28,7 @@ impl Logs {
         self.0.lock().expect("one thread").clone()
     }
 
-    /// How many lines contain a text.
+    /// The number of lines that contain a text.
     pub(crate) fn count(&self, text: &str) -> usize {
         self.lines().iter().filter(|line| line.contains(text)).count()
     }

@@ -1,4 +1,4 @@
-//! A client over scripted answers, and what was asked through it.
+//! A client over scripted responses, which records its requests.
 
 pub(crate) mod logs;
 
@@ -18,9 +18,9 @@ use kubegc_kube::KubeStore;
 use serde_json::{Value, json};
 use tower_service::Service;
 
-/// One request as it was asked.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// Method, path and query.
     pub(crate) line: String,
     pub(crate) accept: String,
@@ -28,54 +28,56 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// One scripted answer.
+/// A scripted response.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct ScriptedResponse {
     pub(crate) code: u16,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) body: String,
 }
 
-pub(crate) fn said(code: u16, body: &Value) -> Said {
-    Said {
+pub(crate) fn respond(code: u16, body: &Value) -> ScriptedResponse {
+    ScriptedResponse {
         code,
         headers: Vec::new(),
         body: body.to_string(),
     }
 }
 
-pub(crate) fn status(code: u16) -> Said {
-    said(
+pub(crate) fn status(code: u16) -> ScriptedResponse {
+    respond(
         code,
-        &json!({"kind": "Status", "code": code, "message": format!("said {code}")}),
+        &json!({"kind": "Status", "code": code, "message": format!("code {code}")}),
     )
 }
 
-type Answer = dyn Fn(&Asked) -> Option<Said> + Send + Sync;
+type Handler = dyn Fn(&RecordedRequest) -> Option<ScriptedResponse> + Send + Sync;
 
-/// A service that answers as a function says; `None` is a connection that breaks.
+/// A service whose responses a function gives; `None` breaks the connection.
 #[derive(Clone)]
 pub(crate) struct Script {
-    answer: Arc<Answer>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    handler: Arc<Handler>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Script {
-    pub(crate) fn new(answer: impl Fn(&Asked) -> Option<Said> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        handler: impl Fn(&RecordedRequest) -> Option<ScriptedResponse> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            answer: Arc::new(answer),
-            asked: Arc::default(),
+            handler: Arc::new(handler),
+            requests: Arc::default(),
         }
     }
 
-    /// Answers one after the other; the last one for ever.
-    pub(crate) fn of(answers: Vec<Said>) -> Self {
+    /// Gives these responses in turn, and then the last one again and again.
+    pub(crate) fn of(responses: Vec<ScriptedResponse>) -> Self {
         let next = Mutex::new(0);
         Self::new(move |_| {
             let mut next = next.lock().expect("one thread");
-            let answer = answers.get(*next).or(answers.last()).cloned();
+            let response = responses.get(*next).or(responses.last()).cloned();
             *next += 1;
-            answer
+            response
         })
     }
 
@@ -87,12 +89,12 @@ impl Script {
         KubeStore::new(self.client(), KubernetesVersion::LATEST)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().expect("one thread").clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().expect("one thread").clone()
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.asked().into_iter().map(|asked| asked.line).collect()
+        self.requests().into_iter().map(|request| request.line).collect()
     }
 }
 
@@ -114,22 +116,23 @@ impl Service<Request<Body>> for Script {
                 let value = parts.headers.get(name);
                 value.map_or_else(String::new, |value| value.to_str().expect("text").to_owned())
             };
-            let asked = Asked {
+            let recorded = RecordedRequest {
                 line: format!("{} {}", parts.method, parts.uri),
                 accept: header("accept"),
                 content_type: header("content-type"),
                 body: String::from_utf8(body.to_vec()).expect("text"),
             };
-            script.asked.lock().expect("one thread").push(asked.clone());
-            let Some(said) = (script.answer)(&asked) else {
+            script.requests.lock().expect("one thread").push(recorded.clone());
+            let Some(scripted) = (script.handler)(&recorded) else {
                 return Err(std::io::Error::other("the connection broke"));
             };
-            let mut response = Response::builder().status(StatusCode::from_u16(said.code).expect("a code"));
-            for (name, value) in said.headers {
+            let mut response =
+                Response::builder().status(StatusCode::from_u16(scripted.code).expect("a code"));
+            for (name, value) in scripted.headers {
                 response = response.header(name, value);
             }
             Ok(response
-                .body(http_body_util::Full::new(Bytes::from(said.body)))
+                .body(http_body_util::Full::new(Bytes::from(scripted.body)))
                 .expect("valid"))
         }
         .boxed()

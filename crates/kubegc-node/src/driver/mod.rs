@@ -40,7 +40,7 @@ pub use survey::Survey;
 
 /// The environment of a node.
 #[derive(Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "what callers bring along")]
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 pub struct World<'a> {
     /// The container runtime.
     pub runtime: &'a dyn Runtime,

@@ -1,5 +1,5 @@
-//! Pod sources based on what runs: alone if there is no other source, or in addition to a source that can be
-//! outdated.
+//! Pod sources based on running containers and sandboxes: alone if there is no other source, or in addition
+//! to a source that can be outdated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,7 +72,7 @@ impl PodSource for ReadySandboxes {
             sources_ready: true,
             synced: true,
         };
-        add_what_runs(&mut pods, &*self.runtime).await?;
+        add_running_pods(&mut pods, &*self.runtime).await?;
         if pods.known.is_empty() {
             return Err(RuntimeError::refused(NOTHING_RUNS));
         }
@@ -111,12 +111,12 @@ impl<S: PodSource> WithRunning<S> {
 impl<S: PodSource> PodSource for WithRunning<S> {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let mut pods = self.source.pods().await?;
-        add_what_runs(&mut pods, &*self.runtime).await?;
+        add_running_pods(&mut pods, &*self.runtime).await?;
         Ok(pods)
     }
 }
 
-async fn add_what_runs(pods: &mut Pods, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
+async fn add_running_pods(pods: &mut Pods, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
     // A sandbox that is created between the two is ready in the second listing; a container that is created
     // then belongs to a ready one.
     let containers = runtime.containers().await?;

@@ -19,7 +19,7 @@ pub struct Observation {
 }
 
 /// The content of a file system.
-#[expect(clippy::exhaustive_enums, reason = "upstream tells these three apart")]
+#[expect(clippy::exhaustive_enums, reason = "upstream distinguishes these three")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
     /// The node's own files.

@@ -7,7 +7,7 @@ use kubegc_core::Timestamp;
 use super::{Signal, Threshold};
 
 /// The subject of an entry in a reclaim plan.
-#[expect(clippy::exhaustive_enums, reason = "a threshold, or what it watches")]
+#[expect(clippy::exhaustive_enums, reason = "a threshold, or its signal")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A threshold.
@@ -52,7 +52,7 @@ pub enum Reason {
 
     /// The available amount exceeds the capacity.
     AvailableAboveCapacity {
-        /// What is available.
+        /// The available amount.
         available: u64,
         /// The capacity.
         capacity: u64,

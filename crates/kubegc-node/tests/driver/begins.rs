@@ -44,16 +44,16 @@ fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
         .iter()
         .filter(|entry| entry.starts_with("shop_new"))
         .count();
-    let asked = operations(&busy.node);
-    let asked = asked
+    let listings = operations(&busy.node);
+    let listings = listings
         .iter()
         .filter(|operation| **operation == Operation::Pods)
         .count();
-    assert!(asked >= 9, "in each of three stages of three passes");
+    assert!(listings >= 9, "in each of three stages of three passes");
     assert_eq!(
         [sandboxes, containers, entries],
-        [asked; 3],
-        "one began whenever pods were asked for"
+        [listings; 3],
+        "a pod started after each list of pods"
     );
     assert_eq!(busy.node.violations(), []);
 }
@@ -61,7 +61,7 @@ fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
 /// A pod source that changes its response from some call on.
 struct Changing {
     node: SimNode,
-    asked: AtomicUsize,
+    listings: AtomicUsize,
     from: usize,
     then: fn(Pods) -> Result<Pods, RuntimeError>,
 }
@@ -70,7 +70,7 @@ struct Changing {
 impl PodSource for Changing {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let pods = self.node.pods().await?;
-        if self.asked.fetch_add(1, Ordering::Relaxed) < self.from {
+        if self.listings.fetch_add(1, Ordering::Relaxed) < self.from {
             Ok(pods)
         } else {
             (self.then)(pods)
@@ -86,7 +86,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
         Option<log::Reason>,
         &'static [&'static str],
     );
-    let gone = ["123", "shop_deleted_deleted", "shop_forgotten_forgotten"];
+    let deletable = ["123", "shop_deleted_deleted", "shop_forgotten_forgotten"];
     let cases: [Case; 4] = [
         ("nothing changed", Ok, None, &[]),
         (
@@ -120,12 +120,12 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
     ];
     for (name, then, stays, errors) in cases {
         // The stage is planned with the third response; each further one is about one directory.
-        for spared_from in 3..6 {
+        for kept_from in 3..6 {
             let busy = busy();
             let source = Changing {
                 node: busy.node.clone(),
-                asked: AtomicUsize::new(0),
-                from: spared_from,
+                listings: AtomicUsize::new(0),
+                from: kept_from,
                 then,
             };
             let world = World {
@@ -135,23 +135,24 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             let report = now(Node::new(world, settings("1.36.0")).collect_containers(Occasion::Periodic));
             assert_eq!(report.errors, errors, "{name}");
             let left = busy.node.all_log_entries();
-            let mut asked = 2;
+            let mut listings = 2;
             for done in &report.performed {
                 let NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) = &done.action else {
                     continue;
                 };
-                asked += 1;
-                let changed = asked >= spared_from && (gone.contains(&&**entry) || name != "they began");
+                listings += 1;
+                let changed =
+                    listings >= kept_from && (deletable.contains(&&**entry) || name != "they began");
                 let expected = match &stays {
                     Some(reason) if changed => Outcome::Stays(reason.clone()),
                     _ => Outcome::Done,
                 };
-                assert_eq!(done.outcome, expected, "{name} {spared_from}: {entry}");
+                assert_eq!(done.outcome, expected, "{name} {kept_from}: {entry}");
                 assert_eq!(left.contains(entry), expected != Outcome::Done, "{name}: {entry}");
             }
-            assert_eq!(asked, 7, "{name}: five directories were to go");
+            assert_eq!(listings, 7, "{name}: five directories were to go");
             assert_eq!(
-                source.asked.into_inner(),
+                source.listings.into_inner(),
                 8,
                 "once for each directory, and no more"
             );
@@ -159,7 +160,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
         let busy = busy();
         let source = Changing {
             node: busy.node.clone(),
-            asked: AtomicUsize::new(0),
+            listings: AtomicUsize::new(0),
             from: 3,
             then,
         };
@@ -172,7 +173,11 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             ..settings("1.36.0")
         };
         now(Node::new(world, dry).collect_containers(Occasion::Periodic));
-        assert_eq!(source.asked.into_inner(), 3, "{name}: a dry run asks no more");
+        assert_eq!(
+            source.listings.into_inner(),
+            3,
+            "{name}: a dry run lists pods no further"
+        );
     }
 }
 
@@ -180,10 +185,10 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
 pub(super) fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(usize)) -> (T, usize) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    for asked in 0.. {
-        work(asked);
+    for listings in 0.. {
+        work(listings);
         if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
-            return (result, asked);
+            return (result, listings);
         }
     }
     unreachable!("the pass ends before the numbers do");
@@ -209,21 +214,21 @@ fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
             };
             let node = Node::new(world, settings("1.36.0"));
             let mut pod = (Arc::from(""), Arc::from(""));
-            let (_, asked) = between(node.collect_containers(Occasion::Forced), |asked| {
-                if asked == start {
+            let (_, listings) = between(node.collect_containers(Occasion::Forced), |listings| {
+                if listings == start {
                     pod.0 = busy
                         .node
                         .run_sandbox(&crate::world::pod("new"))
                         .expect("there is room");
                 }
-                if asked == start + later {
+                if listings == start + later {
                     let spec = ContainerSpec::new("main", "web:1");
                     pod.1 = busy.node.create_container(&pod.0, &spec).expect("there is room");
                     busy.node.start_container(&pod.1).expect("it starts");
                 }
             });
-            longest = asked;
-            if start + later > asked {
+            longest = listings;
+            if start + later > listings {
                 continue;
             }
             let moment = format!("sandbox at {start}, container at {}", start + later);
@@ -281,21 +286,21 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
     };
     // The sandbox and the container, and the number of calls before the sandbox.
     let mut new = (Arc::from(""), Arc::from(""), usize::MAX);
-    let (report, asked) = between(driver.collect_containers(Occasion::Forced), |asked| {
-        if asked == start && matches!(how, Beginning::DirectoryFirst) {
+    let (report, listings) = between(driver.collect_containers(Occasion::Forced), |listings| {
+        if listings == start && matches!(how, Beginning::DirectoryFirst) {
             node.insert_log_entry(&entry, 1).expect("there is room");
         }
-        if asked == sandbox_at {
+        if listings == sandbox_at {
             new.2 = operations(node).len();
             new.0 = node.run_sandbox(&identity).expect("there is room");
         }
-        if asked == container_at {
+        if listings == container_at {
             new.1 = node.create_container(&new.0, &spec).expect("there is room");
             node.start_container(&new.1).expect("it starts");
         }
     });
-    if container_at > asked {
-        return (asked, None);
+    if container_at > listings {
+        return (listings, None);
     }
     let moment = format!("{how:?} at {start}, and {later} later");
     assert!(node.sandbox(&new.0).is_some(), "{moment}");
@@ -309,11 +314,11 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         let reported = calls[..removed]
             .iter()
             .rposition(|call| call.operation == Operation::Sandboxes)
-            .expect("pods are asked for before a directory goes");
+            .expect("pods are listed before a directory is removed");
         assert_eq!(reported + 1, removed, "{moment}: right before");
         assert!(
             new.2 > reported,
-            "{moment}: there was no sandbox when pods were asked for"
+            "{moment}: there was no sandbox when pods were listings for"
         );
     }
     if removed.is_none_or(|removed| new.2 > removed) {
@@ -322,20 +327,20 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
     let planned = report.performed.into_iter().find(|done| {
         matches!(&done.action, NodeAction::Log(log::Action::RemoveDirectory { entry: one, .. }) if *one == entry)
     });
-    (asked, planned.map(|done| done.outcome))
+    (listings, planned.map(|done| done.outcome))
 }
 
 #[test]
 fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
     for how in [Beginning::DirectoryFirst, Beginning::Anew] {
         let (mut start, mut longest) = (0, usize::MAX);
-        let (mut stayed, mut gone) = (0, 0);
+        let (mut stayed, mut removals) = (0, 0);
         while start <= longest {
             for later in (0..8).chain((8..64).step_by(5)) {
-                let (asked, outcome) = begin_during_a_pass(how, start, later);
-                longest = asked;
+                let (listings, outcome) = begin_during_a_pass(how, start, later);
+                longest = listings;
                 stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodExists)));
-                gone += usize::from(outcome == Some(Outcome::Done));
+                removals += usize::from(outcome == Some(Outcome::Done));
             }
             start += 1;
         }
@@ -344,8 +349,8 @@ fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_onl
             "{how:?}: the pass was cut in many places: {longest}"
         );
         assert!(
-            stayed > 0 && gone > 0,
-            "{how:?}: {stayed} stayed that were to go, and {gone} went"
+            stayed > 0 && removals > 0,
+            "{how:?}: {stayed} kept that could be removed, and {removals} removed"
         );
     }
 }

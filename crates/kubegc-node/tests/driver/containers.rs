@@ -10,7 +10,7 @@ fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
         let report = now(node.collect_containers(Occasion::Periodic));
         assert_eq!(report.error(), None, "{release}");
         let [oldest, older, newest] = &busy.dead[..] else {
-            panic!("three dead ones")
+            panic!("three dead containers")
         };
         let there = |id: &Arc<str>| busy.node.container(id).is_some();
         assert_eq!(
@@ -165,7 +165,7 @@ fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
     assert!(last(Operation::RemoveSandbox) < first(PodEntries));
     assert!(
         last(Operation::RemovePodEntry) < first(ContainerLinks),
-        "links dangle only once directories are gone"
+        "links dangle only after their directories are removed"
     );
     let all = operations(&busy.node);
     let pairs: Vec<_> = all
@@ -313,7 +313,7 @@ fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and
 }
 
 #[test]
-fn n2_17_n2_37_what_cannot_be_stopped_is_not_removed_and_the_pass_has_no_error() {
+fn n2_17_n2_37_a_container_or_sandbox_that_cannot_be_stopped_is_not_removed_and_the_pass_has_no_error() {
     let busy = busy();
     let rules = vec![
         Rule::always(Operation::StopContainer, refuse()),
@@ -401,7 +401,7 @@ fn without_a_log_directory_logs_are_left_alone() {
 }
 
 #[test]
-fn n2_47_what_a_status_makes_of_a_dangling_link() {
+fn n2_47_the_status_of_its_container_decides_on_a_dangling_link() {
     for (release, fault, stays) in [
         ("1.36.0", None, true),
         ("1.36.0", Some(refuse()), false),

@@ -44,7 +44,7 @@ fn n3_8_n3_9_sandbox_image_and_volumes_are_read_in_the_versions_that_use_them() 
 }
 
 #[test]
-fn n3_9_a_status_that_fails_or_says_nothing_fails_the_pass() {
+fn n3_9_a_failed_or_empty_status_fails_the_pass() {
     for fault in [refuse(), Fault::SayNothing, Fault::LoseAnswer] {
         let busy = busy();
         let rule = Rule {
@@ -108,7 +108,7 @@ fn n3_14_images_vanish_right_after_a_restart_up_to_1_28_only() {
         now(node.collect_images());
         assert!(
             busy.node.image(&busy.unused).is_none(),
-            "{release}: two minutes later it goes in any case"
+            "{release}: two minutes later it is removed in any case"
         );
     }
 }
@@ -204,7 +204,7 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         assert_ne!(
             report.verdict,
             eviction::Verdict::NoEviction,
-            "without a measurement pods go"
+            "without a measurement pods are evicted"
         );
         assert_eq!(busy.node.violations(), []);
     }

@@ -150,13 +150,13 @@ fn a_kept_image_is_not_removed_under_any_name() {
         let runtime = KeepImages::new(sim.clone(), kept);
         let result = now(runtime.remove_image(text, ""));
         assert_eq!(result.is_err(), refused, "{text:?}");
-        let asked = sim.changes();
+        let changes = sim.changes();
         if let Err(error) = result {
             let expected = format!("image {text} is kept by the reference {}", kept[0]);
             assert_eq!(error, RuntimeError::refused(expected));
-            assert_eq!(asked, [], "{text:?}");
+            assert_eq!(changes, [], "{text:?}");
         } else {
-            assert_eq!(asked.len(), 1, "{text:?}");
+            assert_eq!(changes.len(), 1, "{text:?}");
         }
         assert!(sim.image(PAUSE).is_some(), "{text:?}");
     }
@@ -329,7 +329,7 @@ fn all_else_passes_as_it_is() {
     let busy = busy();
     let runtime = KeepImages::new(busy.node.clone(), ["old:1"]);
     let (container, sandbox) = (&busy.dead[0], &busy.gone_sandboxes[0]);
-    let asked = async {
+    let query = async {
         runtime.containers().await?;
         runtime.sandboxes().await?;
         runtime.image_file_system().await?;
@@ -340,7 +340,7 @@ fn all_else_passes_as_it_is() {
         runtime.stop_sandbox(sandbox).await?;
         runtime.remove_sandbox(sandbox).await
     };
-    assert_eq!(now(asked), Ok(()));
+    assert_eq!(now(query), Ok(()));
     let calls = runtime.runtime().take_calls();
     let calls: Vec<_> = calls.iter().map(|call| (call.operation, &*call.target)).collect();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Runtimes that die, passes that are dropped, and the loops of a node.
+//! Runtimes that stop responding, passes that are dropped, and the loops of a node.
 
 use super::*;
 
@@ -110,7 +110,7 @@ fn a_pass_can_be_dropped_at_any_await_and_started_again() {
     assert!(dropped > 100, "{dropped} places to be dropped at");
 }
 
-/// Whether a future asked to be polled again.
+/// Whether a future has woken its task.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -142,7 +142,7 @@ fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'s
         while run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             // If it does not continue on its own, it waits for the time.
             if !woken.0.swap(false, Ordering::Relaxed) {
-                clock.set(clock.next_wake().expect("somebody waits"));
+                clock.set(clock.next_wake().expect("a loop waits"));
             }
         }
     }
@@ -165,7 +165,7 @@ fn n1_1_to_n1_3_the_loops_keep_upstreams_periods() {
     assert_eq!(times("images"), [0, 300, 600]);
     assert_eq!(times("detection"), [0, 300, 600]);
     assert_eq!(times("Killing"), [0]);
-    assert_eq!(busy.clock.next_wake(), None, "nobody waits any more");
+    assert_eq!(busy.clock.next_wake(), None, "no loop waits any more");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn n1_1_a_period_counts_from_the_end_of_the_last_run() {
         reports.iter().all(|(_, name)| *name != "images"),
         "n1_7: switched off"
     );
-    assert!(reports.contains(&(30, "detection")), "n1_8: detection goes on");
+    assert!(reports.contains(&(30, "detection")), "n1_8: detection continues");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn n1_11_to_n1_15_failures_are_worth_events() {
         },
     ];
     let runtime = faulty(&busy.node, rules);
-    // Images are listed by detection as well, right after. No room is made on this disk.
+    // Images are listed by detection as well, right after. This disk needs no removals.
     let roomy =
         Settings::from(&Policy::new(&PolicySpec::default(), version("1.36.0")).expect("a valid policy"));
     let mut node = Node::new(world(&runtime, &busy.clock), roomy);
@@ -232,7 +232,7 @@ fn n1_11_to_n1_15_failures_are_worth_events() {
 }
 
 #[test]
-fn stopping_before_the_start_still_runs_what_is_due_once_at_most() {
+fn a_stop_before_the_start_still_runs_due_loops_once_at_most() {
     let busy = busy();
     let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
     let mut reports = 0;

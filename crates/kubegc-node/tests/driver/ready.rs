@@ -1,4 +1,4 @@
-//! The pods that exist by what runs of them, and the objects that a pass keeps.
+//! The pods that exist according to their running objects, and the objects that a pass keeps.
 
 use std::collections::BTreeMap;
 
@@ -248,7 +248,7 @@ fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
     let empty = SimNode::new(busy.clock.clone(), NodeSettings::default());
     assert!(now(ready(&empty).pods()).is_err());
     let beside = WithRunning::new(busy.node.clone(), Arc::new(empty));
-    assert!(now(beside.pods()).is_ok(), "another source knows what it knows");
+    assert!(now(beside.pods()).is_ok(), "the other source responds as before");
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
                 drop(busy.node.take_calls());
                 let name = format!("new{}", busy.node.all_sandboxes().len());
                 let mut in_time = false;
-                let (reported, _) = between(source.pods(), |asked| {
-                    if asked != start {
+                let (reported, _) = between(source.pods(), |calls| {
+                    if calls != start {
                         return;
                     }
                     in_time = !operations(&busy.node).contains(&Operation::Sandboxes);
@@ -290,7 +290,7 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
 }
 
 #[test]
-fn where_a_listing_fails_nothing_is_known() {
+fn a_failed_listing_makes_the_pods_unknown() {
     for operation in [Operation::Sandboxes, Operation::Containers] {
         for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
             let busy = busy();
@@ -313,7 +313,7 @@ fn where_a_listing_fails_nothing_is_known() {
                 assert_eq!(errors.len(), 3, "{operation:?} {fault:?}");
             }
             let left: BTreeSet<_> = busy.node.all_log_entries().into_iter().collect();
-            assert!(left.contains("123"), "no log directory goes");
+            assert!(left.contains("123"), "no log directory is removed");
             assert!(
                 busy.gone_sandboxes
                     .iter()
@@ -362,7 +362,7 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
     let entry: Arc<str> = "shop_deleted_deleted".into();
     assert!(
         !logs.contains(&entry),
-        "what is gone and does not run goes all the same"
+        "objects of deleted pods that do not run are removed all the same"
     );
 }
 
@@ -396,7 +396,7 @@ fn ended_pods_are_removed_and_running_ones_are_kept() {
 
 /// An operation on one of a few pods.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum PodOperation {
     Start,
     Restart,
     Exit,
@@ -407,8 +407,8 @@ enum Happening {
     Forgotten,
 }
 
-fn happening() -> impl Strategy<Value = (Happening, usize)> {
-    use Happening::{BecomesDoubtful, Create, Exit, Forgotten, Restart, SandboxAnew, SandboxEnds, Start};
+fn happening() -> impl Strategy<Value = (PodOperation, usize)> {
+    use PodOperation::{BecomesDoubtful, Create, Exit, Forgotten, Restart, SandboxAnew, SandboxEnds, Start};
     let kinds = [
         Start,
         Restart,
@@ -423,7 +423,7 @@ fn happening() -> impl Strategy<Value = (Happening, usize)> {
     (proptest::sample::select(kinds.to_vec()), 0..4_usize)
 }
 
-fn happen(node: &SimNode, what: Happening, number: usize) {
+fn happen(node: &SimNode, what: PodOperation, number: usize) {
     let name = format!("p{number}");
     let uid = Uid::new(&name);
     let container = node.all_containers().into_iter().rfind(|one| one.pod.uid == uid);
@@ -437,25 +437,25 @@ fn happen(node: &SimNode, what: Happening, number: usize) {
     };
     // An operation that does not fit the state of the pod is skipped.
     match (what, container, sandbox) {
-        (Happening::Start, _, None) => {
+        (PodOperation::Start, _, None) => {
             let pod = PodSpec {
                 uid: Some(uid.clone()),
                 ..PodSpec::new("shop", &name).container(spec)
             };
             node.run_pod(&pod).expect("it runs");
         }
-        (Happening::Restart, Some(container), _) => drop(node.restart_container(&container.id)),
-        (Happening::Exit, Some(container), _) => drop(node.exit_container(&container.id)),
-        (Happening::SandboxEnds, _, Some(sandbox)) => drop(node.end_sandbox(&sandbox.id)),
-        (Happening::SandboxAnew, _, Some(sandbox)) => {
+        (PodOperation::Restart, Some(container), _) => drop(node.restart_container(&container.id)),
+        (PodOperation::Exit, Some(container), _) => drop(node.exit_container(&container.id)),
+        (PodOperation::SandboxEnds, _, Some(sandbox)) => drop(node.end_sandbox(&sandbox.id)),
+        (PodOperation::SandboxAnew, _, Some(sandbox)) => {
             drop(node.end_sandbox(&sandbox.id));
             drop(node.run_sandbox(&sandbox.pod));
         }
-        (Happening::Create, _, Some(sandbox)) => drop(node.create_container(&sandbox.id, &spec)),
-        (Happening::BecomesDoubtful, Some(container), _) => {
+        (PodOperation::Create, _, Some(sandbox)) => drop(node.create_container(&sandbox.id, &spec)),
+        (PodOperation::BecomesDoubtful, Some(container), _) => {
             drop(node.set_container_state(&container.id, ContainerState::Unknown));
         }
-        (Happening::Forgotten, ..) => node.forget_pod(&uid),
+        (PodOperation::Forgotten, ..) => node.forget_pod(&uid),
         _ => {}
     }
 }

@@ -23,7 +23,7 @@ fn distinct(volumes: Listing<Vec<Arc<str>>>) -> Listing<BTreeSet<Arc<str>>> {
 }
 
 #[test]
-fn a_survey_is_what_the_node_has() {
+fn a_survey_contains_all_objects_of_the_node() {
     let busy = busy();
     let Survey {
         inventory,
@@ -91,7 +91,7 @@ fn each_version_reads_only_the_facts_that_it_uses() {
         assert_eq!(
             inventory.images_watched_since,
             Timestamp::from_nanos(i64::MAX),
-            "{release}: nobody watched"
+            "{release}: use was not watched"
         );
     }
 }

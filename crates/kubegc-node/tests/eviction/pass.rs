@@ -204,7 +204,7 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
 }
 
 #[test]
-fn n4_11_a_pass_asks_again_for_what_was_not_answered() {
+fn n4_11_a_pass_repeats_a_step_without_a_response() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
     let measured = || Some(Response::Measured(Ok((Observations::default(), at(1)))));

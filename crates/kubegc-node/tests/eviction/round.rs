@@ -260,7 +260,7 @@ fn n4_19_thresholds_on_writable_layers_are_copies_since_1_31() {
 }
 
 #[test]
-fn n4_20_where_upstreams_order_is_chance_a_finding_says_so() {
+fn n4_20_a_random_order_of_upstream_is_a_finding() {
     let (node, layers) = (Signal::NodeFsAvailable, Signal::ContainerFsAvailable);
     let thresholds = hard(&[(node.as_str(), "10%")]).on(36);
     for (observed, chance) in [(&[(node, 0), (layers, 0)][..], true), (&[(node, 0)], false)] {

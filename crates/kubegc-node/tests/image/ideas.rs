@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn ideas_36_to_45_50_51_and_53_images() {
     for version in crate::world::RELEASES {
-        for (idea, high, low, available, images, goes, fails) in [
+        for (idea, high, low, available, images, expected, fails) in [
             (36, 90, 80, 600, &[("a", 450, None)][..], &[][..], false),
             (37, 90, 80, 50, &[("a", 450, None)], &["a"], false),
             (38, 90, 80, 50, &[("a", 50, None)], &["a"], true),
@@ -38,7 +38,7 @@ fn ideas_36_to_45_50_51_and_53_images() {
                 .collect();
             node.image_file_system = Ok(file_system(1_000, available));
             let plan = policy(thresholds(high, low), release(version)).plan(&node, at(900));
-            assert_eq!(removed(&plan), goes, "idea {idea} on {version}");
+            assert_eq!(removed(&plan), expected, "idea {idea} on {version}");
             assert_eq!(plan.summary.error.is_some(), fails, "idea {idea} on {version}");
         }
         // 43: of equally unused ones the one detected first.
@@ -55,14 +55,15 @@ fn ideas_36_to_45_50_51_and_53_images() {
         // 45: too young by a nanosecond, and not.
         let mut node = full(&[("a", 450)]);
         node.image_records = [record("a", Some(780), None)].into_iter().collect();
-        for (now, goes) in [(899_999_999_999, 0), (900_000_000_000, 1)] {
+        for (now, expected) in [(899_999_999_999, 0), (900_000_000_000, 1)] {
             let plan = newest().plan(&node, Timestamp::from_nanos(now));
-            assert_eq!(plan.actions.len(), goes, "idea 45");
-            assert_eq!(plan.next_at, (goes == 0).then(|| at(900)));
+            assert_eq!(plan.actions.len(), expected, "idea 45");
+            assert_eq!(plan.next_at, (expected == 0).then(|| at(900)));
         }
     }
-    // 51: with a high threshold of 100 and a maximum age, room is still made where usage computes to 100.
-    for (available, goes) in [(9, 1), (10, 0)] {
+    // 51: with a high threshold of 100 and a maximum age, images are still removed if the computed usage is
+    // 100.
+    for (available, expected) in [(9, 1), (10, 0)] {
         let mut node = full(&[("a", 450)]);
         node.image_records = [record("a", Some(0), Some(890))].into_iter().collect();
         node.image_file_system = Ok(file_system(1_000, available));
@@ -71,12 +72,12 @@ fn ideas_36_to_45_50_51_and_53_images() {
             ..thresholds(100, 80)
         };
         let plan = policy(thresholds, release("1.36.0")).plan(&node, at(900));
-        assert_eq!(plan.actions.len(), goes, "idea 51");
+        assert_eq!(plan.actions.len(), expected, "idea 51");
     }
 }
 
 #[test]
-fn next_at_says_when_time_alone_changes_a_plan() {
+fn next_at_is_when_time_alone_changes_a_plan() {
     let nano = |at: Timestamp| Timestamp::from_nanos(at.as_nanos() + 1);
     for (name, task, age_max, since, detected, used, available, next) in [
         (
@@ -150,7 +151,7 @@ fn next_at_says_when_time_alone_changes_a_plan() {
             Some(nano(at(1_700))),
         ),
         (
-            "goes for room, by age later",
+            "removed to free space; by age later",
             Task::Collect,
             1_000,
             0,
@@ -160,7 +161,7 @@ fn next_at_says_when_time_alone_changes_a_plan() {
             Some(nano(at(1_500))),
         ),
         (
-            "went by age",
+            "removed by age",
             Task::Collect,
             100,
             0,

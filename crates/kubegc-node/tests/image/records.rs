@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn n3_1_n3_10_records_hold_what_was_listed_and_when_it_was_used() {
+fn n3_1_n3_10_records_contain_the_listed_facts_and_the_times_of_use() {
     let mut node = Inventory {
         images: listed([
             Image {
@@ -177,7 +177,7 @@ fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
             let measures = broken.image_file_system.is_err() && task != Task::Collect;
             let plan = newest().to(task).plan(&broken, at(900));
             if measures {
-                assert_eq!(error(&plan), "", "{task:?} looks at no disk");
+                assert_eq!(error(&plan), "", "{task:?} measures no disk");
                 continue;
             }
             assert_eq!(error(&plan), text, "{task:?}");
@@ -322,7 +322,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             ..empty()
         }
     };
-    for (first, second, goes) in [(true, false, 1), (false, true, 0)] {
+    for (first, second, expected) in [(true, false, 1), (false, true, 0)] {
         let node = twice(first, second);
         let plan = newest().to(Task::DeleteUnused).plan(&node, at(900));
         let records = newest().to(Task::Detect).plan(&node, at(900)).summary.records;
@@ -338,7 +338,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             release("1.36.0"),
         );
         let forced = young.expect("valid").to(Task::DeleteUnused).plan(&node, at(900));
-        assert_eq!(forced.actions.len(), goes, "idea 48");
+        assert_eq!(forced.actions.len(), expected, "idea 48");
         assert_eq!(
             plan.findings
                 .iter()
@@ -394,7 +394,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
             again.get("b").and_then(|record| record.first_detected),
             Some(at(1_010))
         );
-        // New images of a collection get its time, whoever runs first.
+        // New images of a collection get its time, whether collection or detection runs first.
         node.image_records = Records::default();
         let plan = policy.plan(&node, at(1_020));
         let first = plan

@@ -1,11 +1,11 @@
-//! Rules N3.38 to N3.50: removal by age, to make room, and by force.
+//! Rules N3.38 to N3.50: removal by age, to free space, and by force.
 
 use super::*;
 
 #[test]
 fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
     let nano = |seconds: i64, more: i64| Timestamp::from_nanos(seconds * 1_000_000_000 + more);
-    for (name, version, age_max, since, used, now, goes) in [
+    for (name, version, age_max, since, used, now, expected) in [
         ("off", "1.36.0", 0, 0, None, nano(9_000, 0), false),
         ("idea 50: just started", "1.36.0", 60, 0, None, nano(60, 0), false),
         (
@@ -59,17 +59,20 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
             ..Thresholds::default()
         };
         let plan = policy(thresholds, release(version)).plan(&node, now);
-        assert_eq!(plan.actions.len(), usize::from(goes), "{name}");
-        assert_eq!(plan.summary.freed_by_age_bytes, if goes { 7 } else { 0 });
+        assert_eq!(plan.actions.len(), usize::from(expected), "{name}");
+        assert_eq!(plan.summary.freed_by_age_bytes, if expected { 7 } else { 0 });
         assert_eq!(
             (plan.summary.freed_bytes, plan.summary.hook),
             (None, None),
             "n3_37: {name}"
         );
-        if goes {
+        if expected {
             let Action::Remove { reason, .. } = &plan.actions[0];
             assert_eq!(reason.as_str(), "age");
-            assert!(plan.summary.records.is_empty(), "n3_45: the record goes too");
+            assert!(
+                plan.summary.records.is_empty(),
+                "n3_45: the record is removed too"
+            );
         }
     }
 }
@@ -89,7 +92,7 @@ fn n3_40_all_old_images_are_tried_before_the_error_is_returned_and_the_disk_is_n
         error(&plan),
         "wanted to free images older than 168h0m0s, encountered errors in image deletion: [a is busy, c is busy]"
     );
-    assert_eq!(removed(&plan), ["a", "b", "c"], "actions are what was tried");
+    assert_eq!(removed(&plan), ["a", "b", "c"], "failed removals are actions too");
     assert_eq!(
         reason(&plan, "a"),
         Some(&Reason::RemovalFailed("a is busy".into()))
@@ -179,7 +182,7 @@ fn n3_41_n3_42_the_skips_and_the_stop() {
     ]
     .into_iter()
     .collect();
-    for (bytes, goes) in [
+    for (bytes, expected) in [
         (i64::MIN, &["first"][..]),
         (0, &["first"]),
         (30, &["first"]),
@@ -188,20 +191,20 @@ fn n3_41_n3_42_the_skips_and_the_stop() {
         (1_000, &["first", "second", "third"]),
     ] {
         let (_, plan) = pass(newest(), Task::Free { bytes }, &node, at(900), &[]);
-        assert_eq!(removed(&plan), goes, "{bytes}");
+        assert_eq!(removed(&plan), expected, "{bytes}");
         assert_eq!(error(&plan), "", "n3_47: less than wanted is no error here");
-        assert_eq!(plan.summary.freed_bytes, Some(30 * goes.len() as i64));
+        assert_eq!(plan.summary.freed_bytes, Some(30 * expected.len() as i64));
         let young = Reason::TooYoung {
             age: seconds(119),
             age_min: seconds(120),
         };
         // Never used ones come first: by their detection, so the young one second.
         let waits = Reason::EnoughFreed {
-            freed_bytes: 30 * goes.len() as i64,
+            freed_bytes: 30 * expected.len() as i64,
         };
         assert_eq!(
             reason(&plan, "young"),
-            Some(if goes.len() == 1 { &waits } else { &young })
+            Some(if expected.len() == 1 { &waits } else { &young })
         );
         if bytes > 90 {
             assert_eq!(reason(&plan, "used"), Some(&Reason::UsedSince));
@@ -303,7 +306,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
     assert_eq!(error(&plan), "");
     let Action::Remove { reason: why, .. } = &plan.actions[0];
     assert_eq!(why.to_string(), "all unused images are removed");
-    assert_eq!(plan.summary.usage_percent, None, "no threshold is looked at");
+    assert_eq!(plan.summary.usage_percent, None, "no threshold is checked");
     assert_eq!(reason(&plan, "b"), Some(&Reason::InUse));
     assert_eq!(reason(&plan, "c"), Some(&Reason::Pinned));
     assert!(matches!(reason(&plan, "new"), Some(Reason::TooYoung { .. })));

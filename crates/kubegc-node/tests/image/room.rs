@@ -15,7 +15,7 @@ fn n3_18_least_recently_used_first_then_first_detected_then_by_key() {
     ]
     .into_iter()
     .collect();
-    for (order, goes) in [
+    for (order, expected) in [
         (Order::Total, ["e", "d", "c", "f", "b", "a"]),
         (Order::Listing, ["e", "d", "f", "c", "b", "a"]),
     ] {
@@ -23,14 +23,18 @@ fn n3_18_least_recently_used_first_then_first_detected_then_by_key() {
             let forced = policy(Thresholds::default(), release(version))
                 .ordered(order)
                 .to(Task::DeleteUnused);
-            assert_eq!(removed(&forced.plan(&node, at(900))), goes, "{order:?} {version}");
+            assert_eq!(
+                removed(&forced.plan(&node, at(900))),
+                expected,
+                "{order:?} {version}"
+            );
         }
     }
 }
 
 #[test]
-fn n3_19_a_record_that_names_no_image_is_skipped_with_an_odd_event_under_the_gate() {
-    for (on, id, handler, events, goes) in [
+fn n3_19_a_record_that_names_no_image_is_skipped_with_an_event_under_the_gate() {
+    for (on, id, handler, events, removals) in [
         (true, "", "kata", 1, 0),
         (true, "", "", 1, 0),
         (true, ",x", "", 1, 0),
@@ -67,18 +71,18 @@ fn n3_19_a_record_that_names_no_image_is_skipped_with_an_odd_event_under_the_gat
             events
         ];
         assert_eq!(plan.summary.events, expected, "{on} {id:?}");
-        assert_eq!(plan.actions.len(), goes, "{on} {id:?}");
+        assert_eq!(plan.actions.len(), removals, "{on} {id:?}");
         let is_found = plan
             .findings
             .iter()
             .any(|finding| finding.reason == Reason::InvalidId);
         assert_eq!(is_found, id != "a", "reported in either case");
-        assert_eq!(reason(&plan, id), (goes == 0).then_some(&Reason::InvalidId));
+        assert_eq!(reason(&plan, id), (removals == 0).then_some(&Reason::InvalidId));
     }
 }
 
 #[test]
-fn n3_30_capacities_that_say_nothing() {
+fn n3_30_unusable_capacities() {
     for (disk, text, reasons) in [
         (
             FileSystem::default(),
@@ -195,11 +199,11 @@ fn n3_31_wrapped_products_are_a_finding_and_free_nothing_unless_wrapping_is_set(
         image_file_system: Ok(file_system(128 * pebibyte, 100 * pebibyte)),
         ..full(&[("a", 900)])
     };
-    for (arithmetic, goes) in [(Arithmetic::Checked, 0), (Arithmetic::Upstream, 1)] {
+    for (arithmetic, removals) in [(Arithmetic::Checked, 0), (Arithmetic::Upstream, 1)] {
         let plan = newest().computing(arithmetic).plan(&node, at(900));
         // 100 PiB * 100 wraps: the node seems more than full.
         assert_eq!(plan.summary.usage_percent, Some(149), "{arithmetic:?}");
-        assert_eq!(plan.actions.len(), goes);
+        assert_eq!(plan.actions.len(), removals);
         assert_eq!(plan.findings[0].reason, Reason::ArithmeticOverflow);
         if arithmetic == Arithmetic::Checked {
             assert_eq!(reason(&plan, "a"), Some(&Reason::ArithmeticOverflow));

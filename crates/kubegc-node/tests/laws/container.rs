@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
+    fn a_plan_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
         let plan = case.plan();
         prop_assert_eq!(ids(&plan.actions), naive(&case));
@@ -260,7 +260,7 @@ proptest! {
             Some(max) => {
                 let share = (max / left.len()).max(1);
                 let shared: usize = left.iter().map(|size| *size.min(&share)).sum();
-                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is what is asked for");
+                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is required");
                 // N2.25: at most the limit, less one whole share and one container of each other unit.
                 let over = max.saturating_sub(shared);
                 prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
@@ -278,10 +278,10 @@ proptest! {
             if action.reason().as_str() == "PodEnded" {
                 continue;
             }
-            let goes = action.container();
-            let unit = |other: &&Arc<Container>| other.pod.uid == goes.pod.uid && other.name == goes.name;
+            let removed = action.container();
+            let unit = |other: &&Arc<Container>| other.pod.uid == removed.pod.uid && other.name == removed.name;
             let older = case.containers().iter().filter(unit).filter(|other| {
-                other.state != ContainerState::Running && other.created_at < goes.created_at && stays(other)
+                other.state != ContainerState::Running && other.created_at < removed.created_at && stays(other)
             });
             prop_assert_eq!(older.count(), 0);
         }
@@ -308,7 +308,7 @@ proptest! {
         if case.order == Order::Total {
             for action in &again.actions {
                 let at = open.iter().position(|id| **id == action.container().id);
-                prop_assert!(at.is_some(), "{} goes besides", action.container().id);
+                prop_assert!(at.is_some(), "{} is removed in addition", action.container().id);
                 open.drain(..=at.unwrap_or_default());
             }
         }

@@ -362,14 +362,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
+    fn a_plan_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
         let (actions, error) = naive(&case, false);
         prop_assert_eq!(reported(&case, &case.plan()), (actions, error.to_owned()));
     }
 
     #[test]
-    fn a_pass_with_failures_is_what_a_naive_restatement_says(mut case in a_case()) {
+    fn a_pass_with_failures_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
         let plan = case.pass(true);
         let (tried, error) = naive(&case, true);
@@ -379,12 +379,12 @@ proptest! {
                 (&kept.object, &kept.reason), (Subject::Image(kept), Reason::RemovalFailed(_)) if kept.id == image.id));
             prop_assert_eq!(failed, case.fails(image));
             let key = case.key(&image.id, &image.runtime_handler);
-            prop_assert_eq!(plan.summary.records.get(&key).is_some(), failed, "records of removed images go");
+            prop_assert_eq!(plan.summary.records.get(&key).is_some(), failed, "records of removed images are removed");
         }
     }
 
     #[test]
-    fn a_pass_in_which_all_succeeds_is_the_plan(case in a_case()) {
+    fn a_pass_without_failures_equals_the_plan(case in a_case()) {
         prop_assert_eq!(case.pass(false), case.plan());
     }
 
@@ -457,7 +457,7 @@ proptest! {
         if !enough {
             let left = plan.kept.iter().all(|kept| matches!(
                 kept.reason, Reason::InUse | Reason::Pinned | Reason::TooYoung { .. } | Reason::UsedSince | Reason::InvalidId));
-            prop_assert!(left, "all that may go went");
+            prop_assert!(left, "all removable images were removed");
         }
         if case.task == Task::Collect {
             let insufficient = matches!(plan.summary.error, Some(Error::Insufficient { .. }));
@@ -490,7 +490,7 @@ proptest! {
     }
 
     #[test]
-    fn records_say_what_was_seen(case in a_case()) {
+    fn records_follow_the_listings(case in a_case()) {
         let plan = case.plan();
         let (before, after) = (&case.node.image_records, &plan.summary.records);
         let unlisted = case.minor() < 29 && case.task == Task::Collect && plan.summary.to_free_bytes.is_none();
@@ -509,7 +509,7 @@ proptest! {
                 prop_assert_eq!(old.first_detected, record.first_detected);
                 prop_assert_eq!(&old.runtime_handler, &record.runtime_handler);
                 let in_future = old.last_used > Some(at(NOW));
-                prop_assert!(record.last_used >= old.last_used || in_future, "use never goes back");
+                prop_assert!(record.last_used >= old.last_used || in_future, "the last use never moves back");
             } else {
                 // Records of the caller were detected before, so new ones are dated in every version.
                 prop_assert_eq!(record.first_detected, Some(at(NOW)));

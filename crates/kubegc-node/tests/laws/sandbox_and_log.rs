@@ -87,7 +87,7 @@ impl Case {
         let stays = |sandbox: &Sandbox| {
             removed
                 .iter()
-                .all(|Action::Remove { sandbox: goes, .. }| goes.id != sandbox.id)
+                .all(|Action::Remove { sandbox: removed, .. }| removed.id != sandbox.id)
         };
         let mut case = self.clone();
         let all = case.node.sandboxes.iter().flatten();
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
-    fn a_sandbox_plan_is_what_a_naive_restatement_says(mut case in a_case()) {
+    fn a_sandbox_plan_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
         let plan = case.sandboxes();
         prop_assert_eq!(ids(&plan.actions), naive(&case));
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn sandboxes_do_not_ask_for_sources_or_the_time(mut case in a_case()) {
+    fn sandbox_plans_depend_on_neither_sources_nor_time(mut case in a_case()) {
         let plan = case.sandboxes();
         prop_assert_eq!(plan.next_at, None);
         if case.release != "1.20.2" {

@@ -9,7 +9,7 @@ use kubegc_core::Timestamp;
 
 use crate::graph::NodeId;
 
-/// One timer, named by what happens when it expires.
+/// A timer, named by the effect of its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Timer {
     /// Discovery runs again.

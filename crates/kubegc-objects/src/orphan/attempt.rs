@@ -171,7 +171,7 @@ impl Attempt {
         Step::Wait
     }
 
-    /// Processes the response to one request. The next call of [`next`](Self::next) returns what follows.
+    /// Processes the response to one request. The next call of [`next`](Self::next) returns the next step.
     pub fn handle_response(&mut self, context: &mut Context<'_>, lane: Lane, response: Response) {
         if lane == OWNER {
             match self.finalize(context, Some(response)) {

@@ -52,15 +52,15 @@ pub(crate) fn starts_in_time(world: &World) {
 }
 
 /// A call in the trace: when it was pulled, and when and with which response it ended.
-struct Asked<'a> {
+struct TracedCall<'a> {
     at: usize,
     request: &'a Request,
     answered: Option<(usize, &'a Response)>,
 }
 
 /// The calls of each collector of the trace, in the order in which they were pulled.
-fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
-    let mut lives: Vec<Vec<Asked<'_>>> = Vec::new();
+fn lives(world: &World) -> Vec<Vec<TracedCall<'_>>> {
+    let mut lives: Vec<Vec<TracedCall<'_>>> = Vec::new();
     let mut positions: BTreeMap<CallId, usize> = BTreeMap::new();
     for (at, (_, seen)) in world.trace.iter().enumerate() {
         match seen {
@@ -71,7 +71,7 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
             Seen::Pulled(call) => {
                 let calls = lives.last_mut().expect("a trace starts with a collector");
                 positions.insert(call.id, calls.len());
-                calls.push(Asked {
+                calls.push(TracedCall {
                     at,
                     request: &call.request,
                     answered: None,
@@ -87,7 +87,7 @@ fn lives(world: &World) -> Vec<Vec<Asked<'_>>> {
     lives
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TracedCall<'a> {
     /// The result of a read, if its response arrived before that position of the trace.
     fn found(&self, before: usize) -> Option<(usize, Option<&'a ObjectMeta>)> {
         match self.answered {
@@ -102,9 +102,8 @@ impl<'a> Asked<'a> {
 /// preconditions. Returns the number of deletes.
 ///
 /// If two nodes have one identity (G-3), the trace does not show which of the reads belongs to which: one of
-/// them must fit. Where two nodes have one identity (G-3), which of the reads began the processing does not
-/// show: one of them must have.
-pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
+/// them must match.
+pub(crate) fn deletes_follow_reads(world: &World) -> usize {
     let mut deletes = 0;
     for calls in lives(world) {
         for (position, delete) in calls.iter().enumerate() {
@@ -112,7 +111,9 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
                 deletes += 1;
                 let earlier = &calls[..position];
                 assert_eq!(wire.uid.as_ref(), Some(&delete.request.target.uid));
-                let rests = earlier.iter().any(|read| rests_on(world, earlier, read, delete));
+                let rests = earlier
+                    .iter()
+                    .any(|read| may_follow_from(world, earlier, read, delete));
                 assert!(
                     rests,
                     "deleted without a read or a lookup of its owners: {:?}",
@@ -128,7 +129,12 @@ pub(crate) fn deletes_rest_on_reads(world: &World) -> usize {
 }
 
 /// Returns whether this read starts an attempt that could have led to the delete.
-fn rests_on(world: &World, earlier: &[Asked<'_>], read: &Asked<'_>, delete: &Asked<'_>) -> bool {
+fn may_follow_from(
+    world: &World,
+    earlier: &[TracedCall<'_>],
+    read: &TracedCall<'_>,
+    delete: &TracedCall<'_>,
+) -> bool {
     if read.request.reason != Reason::VerifyItem || read.request.target != delete.request.target {
         return false;
     }
@@ -143,17 +149,23 @@ fn rests_on(world: &World, earlier: &[Asked<'_>], read: &Asked<'_>, delete: &Ask
             .eq(&live.owner_references)
         && owners
             .iter()
-            .all(|owner| looked_at(world, earlier, owner, begun, delete.at))
+            .all(|owner| was_looked_up(world, earlier, owner, begun, delete.at))
 }
 
 /// Returns whether an owner was looked up between two positions of the trace, or was found absent before.
-fn looked_at(world: &World, earlier: &[Asked<'_>], owner: &Resolved, begun: usize, before: usize) -> bool {
+fn was_looked_up(
+    world: &World,
+    earlier: &[TracedCall<'_>],
+    owner: &Resolved,
+    begun: usize,
+    before: usize,
+) -> bool {
     let reference = &owner.reference;
     let names = |target: &ObjectRef| target.uid == reference.uid;
     if owner.state == OwnerState::RememberedAbsent {
-        let gone = |live: Option<&ObjectMeta>| live.is_none_or(|live| live.uid != reference.uid);
-        let read = |call: &Asked<'_>| {
-            names(&call.request.target) && call.found(before).is_some_and(|(_, live)| gone(live))
+        let is_absent = |live: Option<&ObjectMeta>| live.is_none_or(|live| live.uid != reference.uid);
+        let read = |call: &TracedCall<'_>| {
+            names(&call.request.target) && call.found(before).is_some_and(|(_, live)| is_absent(live))
         };
         let reported = |(_, seen): &(Timestamp, Seen)| match seen {
             Seen::Reported(_, WatchEvent::Delete(meta)) => meta.uid == reference.uid,
@@ -196,8 +208,8 @@ fn relisted(world: &World, before: usize) -> bool {
 fn sends_version_as_allowed(
     semantics: &Semantics,
     sent: bool,
-    earlier: &[Asked<'_>],
-    delete: &Asked<'_>,
+    earlier: &[TracedCall<'_>],
+    delete: &TracedCall<'_>,
 ) -> bool {
     if !semantics.expect_resource_version || sent {
         return sent == semantics.expect_resource_version;
@@ -307,7 +319,7 @@ pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
             if !rewrites {
                 continue;
             }
-            let same = |call: &&Asked<'_>| call.request.target == delete.request.target;
+            let same = |call: &&TracedCall<'_>| call.request.target == delete.request.target;
             let uncertain = calls[..position].iter().rev().filter(same).find(|call| {
                 let own = matches!(call.request.operation, Operation::Delete { .. })
                     || matches!(call.request.reason, Reason::BreakCycle(_));

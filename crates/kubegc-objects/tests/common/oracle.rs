@@ -65,7 +65,7 @@ fn delete(objects: &[Object], there: &mut BTreeMap<usize, bool>, at: usize) {
     }
 }
 
-/// The same view of a server.
+/// The same for the objects of a server.
 pub(crate) fn remains(objects: &[Object], live: impl Fn(Kind, &ObjectMeta) -> Option<ObjectMeta>) -> Remains {
     let remnant = |object: &Object| {
         let meta = live(object.kind, &object.meta)?;

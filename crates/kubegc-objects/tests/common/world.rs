@@ -99,7 +99,7 @@ impl World {
     /// Runs discovery on the server and passes the result to the collector.
     pub(crate) fn discover(&mut self) {
         let catalog = Arc::new(self.server.discover());
-        self.tell(Input::Catalog {
+        self.handle(Input::Catalog {
             catalog,
             failed: Vec::new(),
         });
@@ -182,7 +182,7 @@ impl World {
 
     pub(crate) fn watched(&mut self, monitor: MonitorId, event: WatchEvent) {
         self.note(Seen::Reported(monitor, event.clone()));
-        self.tell(Input::Watch { monitor, event });
+        self.handle(Input::Watch { monitor, event });
     }
 
     /// Executes a pulled call. Its response is delivered separately.
@@ -201,14 +201,14 @@ impl World {
 
     pub(crate) fn hand_in(&mut self, call: CallId, response: Response) {
         self.note(Seen::Answered(call, response.clone()));
-        self.tell(Input::Response { call, response });
+        self.handle(Input::Response { call, response });
     }
 
     pub(crate) fn tick(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         self.server.set_now(self.now);
         self.note(Seen::Ticked);
-        self.tell(Input::Tick);
+        self.handle(Input::Tick);
     }
 
     /// Stops the collector and starts a new one. Calls that were not executed are dropped.
@@ -221,7 +221,7 @@ impl World {
         self.note(Seen::Began);
     }
 
-    fn tell(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) {
         self.waiting = None;
         self.collector
             .handle(self.now, input)

@@ -103,7 +103,7 @@ impl Cluster {
     }
 }
 
-/// The metadata of an object at the end of a simulation; `None` if it is not there.
+/// The metadata of an object at the end of a simulation; `None` if it no longer exists.
 fn state<'s>(object: ObjectView<'_>, simulation: &'s Simulation) -> Option<&'s ObjectMeta> {
     let server = &simulation.server;
     let found = server.object(object.kind_id()?, object.namespace(), object.name())?;

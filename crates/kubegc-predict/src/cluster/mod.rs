@@ -71,7 +71,7 @@ pub struct Cluster {
     pub(crate) indexes: Indexes,
     pub(crate) assumptions: Arc<Assumptions>,
     pending: OnceLock<Forecast>,
-    pub(crate) gone_anyway: OnceLock<HashSet<u32, FixedState>>,
+    pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
     /// The controllers of this version, with the storage that is assumed.
     pub(crate) controllers: Vec<Arc<dyn Controller>>,
     /// A server of this version without objects, to be cloned.
@@ -103,7 +103,7 @@ impl Cluster {
             indexes: Indexes::default(),
             assumptions: Arc::new(assumptions),
             pending: OnceLock::new(),
-            gone_anyway: OnceLock::new(),
+            removed_anyway: OnceLock::new(),
             controllers: Vec::new(),
             empty_server,
             aggregated_apis,

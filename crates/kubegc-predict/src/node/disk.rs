@@ -22,7 +22,7 @@ pub enum Due {
     NoGrowth,
 }
 
-/// The image file system and what becomes of it.
+/// The image file system and its future usage.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
@@ -30,7 +30,7 @@ pub struct Disk {
     pub file_system: FileSystem,
     /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
-    /// From what usage on images go.
+    /// The usage above which images are removed.
     pub high_percent: i32,
     /// The time at which that is reached.
     pub collection: Due,

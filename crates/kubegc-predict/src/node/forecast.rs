@@ -188,9 +188,9 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
 
 /// Removes the containers of a plan.
 fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
-    let gone: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
+    let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
     if let Ok(containers) = &mut world.containers {
-        containers.retain(|container| !gone.contains(&container.id));
+        containers.retain(|container| !removed.contains(&container.id));
     }
 }
 
@@ -258,7 +258,7 @@ fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
             behavior::REPORTS_DISK_USAGE,
         ),
         (
-            "the check after reclaiming asks for the minimum reclaim",
+            "the check after reclaiming requires the minimum reclaim",
             behavior::RECHECK_ENFORCES_MINIMUM_RECLAIM,
         ),
     ];

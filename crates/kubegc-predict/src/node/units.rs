@@ -85,7 +85,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
 /// Maximum width of a text.
 const COLUMNS: usize = 120;
 
-/// A text after some mark, broken between words so that it fits; what follows the first line is indented as
+/// A text after some mark, broken between words so that it fits; the further lines are indented as
 /// the mark is long. A word longer than a line stays whole.
 pub(crate) fn wrapped(mark: &str, text: &str) -> String {
     let indent = mark.chars().count();

@@ -7,7 +7,7 @@ use kubegc_node::{Inventory, Policy, image};
 
 use super::{NodeForecast, NodeFrame, node_forecast};
 
-/// Two forecasts of one node under two policies, and what differs.
+/// Two forecasts of one node under two policies, and their differences.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhatIf {

@@ -107,7 +107,7 @@ impl Recreated<'_> {
             .iter()
             .map(|controller| Name::from(*controller))
             .collect();
-        let gone = counted(self.kinds.iter().copied()).join(", ");
+        let deleted = counted(self.kinds.iter().copied()).join(", ");
         let are = match (is_certain, self.kinds.len()) {
             (true, 1) => "is",
             (true, _) => "are",
@@ -115,6 +115,6 @@ impl Recreated<'_> {
         };
         let which = if names.len() == 1 { "which is" } else { "which are" };
         let names = names_of_kind(&names, names_max);
-        format!("{gone} {are} created again by {names}, {which} kept")
+        format!("{deleted} {are} created again by {names}, {which} kept")
     }
 }

@@ -41,11 +41,11 @@ impl Text<'_> {
             return Ok(());
         };
         let subjects = rest.iter().flat_map(|event| event.subjects());
-        let gone = subjects.filter(|subject| matches!(subject.end, End::Removed(_)));
-        let gone = counted(gone.map(|subject| &*subject.object.kind));
+        let removed = subjects.filter(|subject| matches!(subject.end, End::Removed(_)));
+        let removed = counted(removed.map(|subject| &*subject.object.kind));
         let before = format!("and from {} to {}: ", moment(first.at), moment(last.at));
         writeln!(self.out)?;
-        self.items("  ", &before, &gone)
+        self.items("  ", &before, &removed)
     }
 
     /// Writes the events of one instant. Events with the same actor and reason are grouped.
@@ -196,7 +196,7 @@ impl End {
     /// Time until the object is removed, if not at once.
     fn since(self, at: Timestamp) -> Option<Duration> {
         match self {
-            Self::Removed(gone) => Some(gone.since(at)).filter(|length| length.as_secs() > 0),
+            Self::Removed(removed) => Some(removed.since(at)).filter(|length| length.as_secs() > 0),
             Self::Terminating | Self::Changed => None,
         }
     }

@@ -1,5 +1,5 @@
-//! Running the drivers on the simulated server over the horizon removes what the forecast says, at the
-//! instants that it says.
+//! The drivers on the simulated server remove the objects of the forecast, at the forecast
+//! times.
 
 use std::{
     future::Future,
@@ -27,7 +27,7 @@ use crate::fixture::{DAY, Fixture, NODES, VERSION, ask, at, at_most, condition, 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
 
-/// Storage is deleted when that is asked for.
+/// A volume plugin that deletes storage on request.
 struct Plugins;
 
 #[async_trait]
@@ -57,20 +57,20 @@ pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
 
 pub(crate) type Removal = (Timestamp, String);
 
-/// What the forecast says.
+/// The removals of the forecast.
 pub(crate) fn foreseen(fixture: &Fixture) -> Vec<Removal> {
     let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
     frame.controllers = controllers();
     let forecast = ask(&fixture.cluster(), &frame);
     let mut removals: Vec<Removal> = forecast
         .removals()
-        .map(|gone| (gone.at, gone.object.short()))
+        .map(|removed| (removed.at, removed.object.short()))
         .collect();
     removals.sort();
     removals
 }
 
-/// What the drivers and the control plane do.
+/// The removals of the drivers and the control plane.
 fn simulated(fixture: &Fixture) -> Vec<Removal> {
     let clock = SimClock::new(noon());
     let until = noon().saturating_add(HORIZON);
@@ -131,7 +131,7 @@ fn simulated(fixture: &Fixture) -> Vec<Removal> {
     panic!("it never came to rest");
 }
 
-/// What may stand in a cluster, with the numbers that decide.
+/// A part of a generated cluster, with the numbers that decide.
 #[derive(Clone, Debug)]
 pub(crate) enum Thing {
     Job {
@@ -309,7 +309,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
             created,
             terminating,
         } => {
-            let node = ["n1", "n2", "gone", ""][*node];
+            let node = ["n1", "n2", "missing", ""][*node];
             fixture.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
             let mut metadata = json!({ "creationTimestamp": at(*created) });
             if *terminating {
@@ -368,7 +368,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 json!({ "namespace": "shop", "name": name("claim"), "uid": uid }),
             );
             for index in 0..*users {
-                let mut user = pod(if index == 0 { "gone" } else { "" }, phase);
+                let mut user = pod(if index == 0 { "missing" } else { "" }, phase);
                 user["spec"]["volumes"] =
                     json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name("claim") } }]);
                 fixture.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
@@ -382,7 +382,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
     }
 }
 
-/// A stateful set with claims and pods, the last of which may be more than it wants.
+/// A StatefulSet with claims and pods, of which the last may exceed its replicas.
 fn place_set(fixture: &mut Fixture, name: &str, thing: &Thing) {
     let Thing::Set {
         deleting,
@@ -451,7 +451,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn drivers_remove_what_the_forecast_says_when_it_says(things in prop::collection::vec(thing(), 0..8)) {
+    fn drivers_remove_the_objects_of_the_forecast_at_its_times(things in prop::collection::vec(thing(), 0..8)) {
         let fixture = fixture(&things);
         prop_assert_eq!(foreseen(&fixture), simulated(&fixture));
     }

@@ -116,7 +116,7 @@ fn three_pods(others: usize) -> Forecast {
 }
 
 #[test]
-fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_first() {
+fn l1_4_pods_above_a_threshold_are_undetermined_if_others_may_be_deleted_first() {
     assert!(matches!(
         fate(&three_pods(0), "first"),
         Some(Fate::Deleted { .. })
@@ -135,7 +135,7 @@ fn l1_4_what_is_chosen_by_a_count_is_in_doubt_where_others_that_count_may_go_fir
 }
 
 #[test]
-fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
+fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
     let mut fixture = Fixture::default();
     for (at, name) in ["first", "second"].into_iter().enumerate() {
         let set = owned_by("apps/v1", "Deployment", &format!("unseen-{name}"));
@@ -154,7 +154,7 @@ fn l1_4_so_it_is_where_the_unknown_owners_are_those_of_their_owners() {
 }
 
 #[test]
-fn dependents_of_a_node_without_a_cloud_answer_are_undetermined() {
+fn dependents_of_a_node_without_a_cloud_response_are_undetermined() {
     let mut fixture = Fixture::default();
     let unready = json!({
         "spec": { "providerID": "cloud://1" },
@@ -251,7 +251,7 @@ fn the_volume_of_an_undetermined_claim_is_undetermined() {
     }
 }
 
-/// A set that is being deleted and held, with two claims and a third that is not its own.
+/// A terminating StatefulSet with a finalizer, two claims of it, and a third that is not its own.
 fn set_with_claims(spec: &Value) -> Fixture {
     let mut fixture = Fixture::default();
     let deleting = json!({
@@ -287,7 +287,7 @@ fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
     };
     assert_eq!(words(&forecast), [Some("kept"); 3]);
     assert!(forecast.undetermined.is_empty(), "{:?}", forecast.undetermined);
-    // Nothing goes with a set that stays.
+    // A StatefulSet that stays keeps its claims.
     fixture.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
     let forecast = ask(&fixture.cluster(), &frame());
@@ -329,7 +329,7 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
     }
 }
 
-/// A set that is being deleted in the foreground, with one pod on a node about which the cloud was not asked
+/// A set that is being deleted in the foreground, with one pod on a node unknown to the cloud provider
 /// and another on one that is ready.
 fn set_on_a_silent_node() -> Fixture {
     let mut fixture = set_with_claims(&json!({
@@ -357,14 +357,14 @@ fn set_on_a_silent_node() -> Fixture {
 }
 
 #[test]
-fn doubt_does_not_reach_what_fares_the_same_anyway() {
+fn objects_with_one_fate_in_every_case_are_determined() {
     let forecast = ask(&set_on_a_silent_node().cluster(), &frame());
     let words = |names: &[&str]| -> Vec<Option<&str>> {
         let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
         fates.collect()
     };
     assert_eq!(words(&["silent", "db-0", "db"]), [Some("undetermined"); 3]);
-    // Retained, whatever becomes of the set, and ended by a kubelet, whatever becomes of the other pod.
+    // The claims are retained in any case, and a kubelet ends the pod in any case.
     assert_eq!(
         words(&["data-db-0", "data-db-1", "db-1"]),
         [Some("kept"), Some("kept"), Some("deleted")]

@@ -1,5 +1,5 @@
-//! Objects for the tests, as an API server would show them, and the two things that are made of them: a dump,
-//! and a running server.
+//! Objects for the tests, as an API server would show them, as a dump
+//! and as a running server.
 
 use kubegc_controllers::Cloud;
 use kubegc_core::{KubernetesVersion, Timestamp};
@@ -48,19 +48,19 @@ impl Fixture {
         self.objects.push(object);
     }
 
-    /// Says more of the object that was added last.
+    /// Changes the object that was added last.
     pub(crate) fn change_last(&mut self, rest: Value) {
         if let Some(last) = self.objects.last_mut() {
             merge(last, rest);
         }
     }
 
-    /// Everything that was read is there; nothing else is.
+    /// The cluster of these objects, all kinds complete.
     pub(crate) fn cluster(&self) -> Cluster {
         self.cluster_with_all(&["all"])
     }
 
-    /// Of these kinds, nothing else is there.
+    /// The same where only these kinds are complete.
     pub(crate) fn cluster_with_all(&self, kinds: &[&str]) -> Cluster {
         self.cluster_of(VERSION, kinds)
     }
@@ -146,11 +146,11 @@ fn merge(into: &mut Value, from: Value) {
 
 /// The assumption that the instances of these nodes do not exist.
 pub(crate) fn without_instances(nodes: &[&str]) -> Assumptions {
-    let gone = Instance {
+    let missing = Instance {
         exists: Cloud::No,
         ..Instance::default()
     };
-    let cloud = nodes.iter().map(|node| ((*node).into(), gone.clone()));
+    let cloud = nodes.iter().map(|node| ((*node).into(), missing.clone()));
     Assumptions {
         cloud: cloud.collect(),
         ..Assumptions::default()

@@ -12,13 +12,13 @@ fn forecast(fixture: &Fixture) -> Forecast {
     ask(&fixture.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
 }
 
-/// What goes, with the seconds after noon and who does it.
-fn gone(forecast: &Forecast) -> Vec<(String, u64, String)> {
+/// The removed objects, with the seconds after noon and the actor.
+fn removed(forecast: &Forecast) -> Vec<(String, u64, String)> {
     let collected = forecast.removals();
     collected
-        .map(|gone| {
-            let seconds = gone.at.since(noon()).as_secs();
-            (gone.object.short(), seconds, gone.step.actor.to_string())
+        .map(|removed| {
+            let seconds = removed.at.since(noon()).as_secs();
+            (removed.object.short(), seconds, removed.step.actor.to_string())
         })
         .collect()
 }
@@ -54,7 +54,7 @@ fn an_expired_job_is_deleted_with_its_pods() {
     pod(&mut fixture, "report-1", "a", "Succeeded", owned);
     let forecast = forecast(&fixture);
     assert_eq!(
-        gone(&forecast),
+        removed(&forecast),
         [
             row("pod/report-1 -n shop", 500, "garbage collector"),
             row("job/report -n shop", 500, "garbage collector"),
@@ -65,7 +65,7 @@ fn an_expired_job_is_deleted_with_its_pods() {
     assert_eq!(
         format!("{}", first.at.as_secs()),
         "500",
-        "the deletion is asked for at the very instant"
+        "the request is sent at that very time"
     );
     assert!(forecast.undetermined.is_empty(), "{:?}", forecast.undetermined);
 }
@@ -131,7 +131,7 @@ fn a_chain_through_all_mechanisms() {
         }),
     );
     let forecast = forecast(&fixture);
-    let names: Vec<String> = gone(&forecast)
+    let names: Vec<String> = removed(&forecast)
         .into_iter()
         .map(|(name, at, _)| format!("{name} {at}"))
         .collect();
@@ -154,7 +154,7 @@ fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
     node(&mut fixture, "a");
     pod(&mut fixture, "on-a", "a", "Running", json!({}));
     pod(&mut fixture, "on-b", "b", "Running", json!({}));
-    assert_eq!(gone(&forecast(&fixture)), [row("pod/on-b -n shop", 40, PODS)]);
+    assert_eq!(removed(&forecast(&fixture)), [row("pod/on-b -n shop", 40, PODS)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn histories_are_pruned_at_once() {
         fixture.add("batch/v1", "Job", "shop", name, job);
     }
     let rows = ["job/n1 -n shop", "job/n2 -n shop"].map(|name| row(name, 0, "cronjob-controller"));
-    assert_eq!(gone(&forecast(&fixture)), rows);
+    assert_eq!(removed(&forecast(&fixture)), rows);
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn certificates_wait_for_the_hourly_look() {
         "denied",
         denied,
     );
-    // Denied a minute ago: its hour is over 59 minutes from now, and the look of the first hour finds it.
+    // Denied a minute ago: its hour ends in 59 minutes, and the sync of the first hour finds it.
     assert_eq!(
-        gone(&forecast(&fixture)),
+        removed(&forecast(&fixture)),
         [row(
             "certificatesigningrequest/denied",
             3_600,
@@ -224,7 +224,7 @@ fn the_content_of_a_terminating_namespace_is_deleted() {
         (fate("settings"), fate("shop")),
         (Some("deleted"), Some("deleted"))
     );
-    let names: Vec<String> = gone(&forecast(&fixture))
+    let names: Vec<String> = removed(&forecast(&fixture))
         .into_iter()
         .map(|(name, ..)| name)
         .collect();
@@ -232,9 +232,9 @@ fn the_content_of_a_terminating_namespace_is_deleted() {
 }
 
 #[test]
-fn what_was_not_read_is_undecided_and_stays() {
+fn unread_objects_are_undetermined_and_stay() {
     let mut fixture = Fixture::default();
-    // Metadata only: nobody knows whether it has finished.
+    // Metadata only: it is unknown whether it has finished.
     fixture.add("batch/v1", "Job", "shop", "bare", json!({}));
     pod(&mut fixture, "lost", "b", "Running", json!({}));
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
@@ -275,7 +275,7 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
     reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
     let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
-    // It goes in every world: for its age, or because its owner is not there.
+    // It is removed in every case: for its age, or because its owner does not exist.
     assert_eq!(forecast.removals().count(), 1);
     let fate = &forecast.fates[0].fate;
     assert!(
@@ -285,7 +285,7 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
 }
 
 #[test]
-fn only_what_is_asked_for_runs() {
+fn only_the_selected_controllers_run() {
     let mut fixture = Fixture::default();
     finished_job(&mut fixture, "report", -100, 0);
     let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[PODS]);
@@ -295,7 +295,7 @@ fn only_what_is_asked_for_runs() {
 }
 
 #[test]
-fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
+fn an_object_with_finalizers_is_deleted_once_not_in_every_sync() {
     let mut fixture = Fixture::default();
     pod(
         &mut fixture,
@@ -305,12 +305,12 @@ fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
         json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
     );
     let forecast = forecast(&fixture);
-    let asked = forecast
+    let requested = forecast
         .timeline
         .iter()
         .filter(|step| step.actor == Actor::Controller(PODS));
     // The mark, and the deletion.
-    assert_eq!(asked.count(), 2, "{:#?}", forecast.timeline);
+    assert_eq!(requested.count(), 2, "{:#?}", forecast.timeline);
     let fate = &forecast.fates[0].fate;
     assert!(
         matches!(fate, Fate::Terminating { waits_for } if waits_for[0].finalizer() == Some("example.com/hold")),
@@ -319,7 +319,7 @@ fn what_finalizers_hold_is_deleted_once_not_in_every_pass() {
 }
 
 #[test]
-fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
+fn a_claim_that_its_stateful_set_owns_stays_with_it() {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     fixture.add(
@@ -339,7 +339,7 @@ fn a_claim_that_is_given_to_its_stateful_set_stays_with_it() {
         json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": {} });
     fixture.add("v1", "PersistentVolumeClaim", "shop", "data-db-0", claim);
     let forecast = forecast(&fixture);
-    assert_eq!(gone(&forecast), []);
+    assert_eq!(removed(&forecast), []);
     let steps: Vec<_> = forecast.timeline.iter().map(|step| step.actor).collect();
     assert_eq!(steps, [Actor::Controller("statefulset-controller")]);
     let mut fates = forecast.fates.iter();

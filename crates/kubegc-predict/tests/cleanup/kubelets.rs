@@ -42,20 +42,24 @@ fn fixture() -> Fixture {
 fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     let cluster = fixture().cluster();
     let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
-    // Nobody deletes nodes.
+    // No client deletes nodes.
     frame = frame.without(NODES);
     let forecast = ask(&cluster, &frame);
-    let mut gone: Vec<_> = forecast
+    let mut removed: Vec<_> = forecast
         .removals()
-        .map(|gone| {
-            let seconds = gone.at.since(noon()).as_secs();
-            (gone.object.name.to_string(), seconds, gone.step.actor.to_string())
+        .map(|removed| {
+            let seconds = removed.at.since(noon()).as_secs();
+            (
+                removed.object.name.to_string(),
+                seconds,
+                removed.step.actor.to_string(),
+            )
         })
         .collect();
-    gone.sort();
+    removed.sort();
     let row = |pod: &str, seconds, actor: &str| (pod.to_owned(), seconds, actor.to_owned());
     assert_eq!(
-        gone,
+        removed,
         [
             row("lost", 40, "pod-garbage-collector-controller"),
             row("nowhere", 0, "pod-garbage-collector-controller"),
@@ -73,11 +77,11 @@ fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
     assert_eq!(&*held[0].object.name, "silent");
 }
 
-/// What is changed of which object, and what is not known then.
+/// The changed object, the change, and the fact that it makes unknown.
 type Row = (&'static str, fn(&mut Value), Option<&'static str>);
 
 #[test]
-fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
+fn the_end_of_a_pod_is_unknown_if_its_kubelet_is() {
     let node = |object: &mut Value| object["spec"]["nodeName"] = "ready".into();
     let rows: [Row; 7] = [
         ("Node ready", |_| {}, None),
@@ -133,14 +137,14 @@ fn where_it_is_not_known_who_ends_a_pod_nothing_is_said_of_its_end() {
         let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
         frame = frame.without(NODES).without(NODE_TAINTS);
         let forecast = ask(&fixture.cluster(), &frame);
-        let mut gone: Vec<&str> = forecast.removals().map(|gone| &*gone.object.name).collect();
-        gone.sort_unstable();
+        let mut removed: Vec<&str> = forecast.removals().map(|removed| &*removed.object.name).collect();
+        removed.sort_unstable();
         let Some(unknown) = unknown else {
-            assert_eq!(gone, ["report", "web"], "{name}");
+            assert_eq!(removed, ["report", "web"], "{name}");
             continue;
         };
         // The job waits for its pod.
-        assert_eq!(gone, [""; 0], "{unknown}");
+        assert_eq!(removed, [""; 0], "{unknown}");
         let why = format!("when pod/web -n shop ends: {unknown}");
         let fates = &forecast.fates;
         assert_eq!(fates.len(), 2);

@@ -1,5 +1,5 @@
-//! Cleanup forecasts: what they say of single mechanisms and of all together, and that running the drivers
-//! comes to the same.
+//! Clean-up forecasts of single controllers and of all together; running the drivers
+//! has the same results.
 
 mod agreement;
 mod doubts;

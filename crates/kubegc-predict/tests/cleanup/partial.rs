@@ -13,7 +13,7 @@ use crate::{
     fixture::{DAY, Fixture, VERSION, ask, noon},
 };
 
-/// All that a mechanism looks at, by kind and by the name under which it is declared to be dumped in full.
+/// All kinds that a controller reads, with the name that declares each complete.
 const KINDS: [(&str, &str); 12] = [
     ("Pod", "pods"),
     ("Node", "nodes"),
@@ -29,7 +29,7 @@ const KINDS: [(&str, &str); 12] = [
     ("ConfigMap", "configmaps"),
 ];
 
-/// What the dump has of one object.
+/// The part of an object that the dump lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     Nothing,
@@ -62,7 +62,8 @@ fn dumped(fixture: &Fixture, losses: &[Loss]) -> (Fixture, Vec<&'static str>) {
         };
         match loss {
             Loss::Nothing => {}
-            // An object that waits for a dependent that is not in the dump has a finding (`UnseenDependents`).
+            // An object that waits for a dependent that is not in the dump has a finding
+            // (`UnseenDependents`).
             Loss::Everything if object["metadata"].get("ownerReferences").is_some() => {}
             Loss::Status => remove(&mut object, "status"),
             Loss::Spec => remove(&mut object, "spec"),
@@ -91,10 +92,10 @@ fn name(object: &Value) -> String {
 /// The objects that are deleted for certain.
 fn certain(forecast: &Forecast) -> BTreeSet<String> {
     let collected = forecast.removals();
-    collected.map(|gone| gone.object.short()).collect()
+    collected.map(|removed| removed.object.short()).collect()
 }
 
-/// What may go, although nobody can tell.
+/// The objects that may be deleted.
 fn open(forecast: &Forecast) -> BTreeSet<String> {
     let fates = forecast.fates.iter();
     let undecided = fates.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
@@ -113,10 +114,10 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_in_doubt_of_the_whole(things in prop::collection::vec(thing(), 0..7)) {
+    fn of_a_complete_dump_nothing_is_undetermined(things in prop::collection::vec(thing(), 0..7)) {
         let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
         frame.controllers = controllers();
-        // Which plugin a volume has that names no provisioner is known nowhere.
+        // The plugin of a volume without a provisioner is never known.
         let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
         let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
         let forecast = ask(&fixture(&things).cluster(), &frame);
@@ -124,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_claimed_of_a_part_holds_for_the_whole(
+    fn a_determined_outcome_of_a_partial_dump_holds_for_the_complete_one(
         things in prop::collection::vec(thing(), 0..7),
         losses in prop::collection::vec(loss(), 1..24),
     ) {
@@ -145,8 +146,8 @@ proptest! {
             if may_be_of_set && name.contains("/data-set-") {
                 continue;
             }
-            let is_told = certain.contains(&name) || open.contains(&name);
-            prop_assert!(is_told || !happens.contains_key(&name), "{} goes at {:?}", name, happens[&name]);
+            let is_reported = certain.contains(&name) || open.contains(&name);
+            prop_assert!(is_reported || !happens.contains_key(&name), "{} is removed at {:?}", name, happens[&name]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a forecast reads, as text and as JSON: one small cluster word by word, and what holds for every
+//! Reports of a forecast as text and as JSON: one small cluster word by word, and laws for every
 //! cluster.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -100,7 +100,7 @@ fn base64(text: &str) -> String {
     text.as_bytes().chunks(3).map(group).collect()
 }
 
-/// One of nearly everything.
+/// A cluster with nearly every kind.
 fn small_town() -> Fixture {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a", true);
@@ -186,7 +186,7 @@ fn missing_data_is_named() {
 }
 
 #[test]
-fn a_forecast_without_changes_says_so() {
+fn a_forecast_without_changes_reports_none() {
     let text = forecast(&Fixture::default()).to_text(Detail::default());
     assert!(
         text.starts_with("2026-05-01 12:00:00 UTC to 2026-05-01 18:00:00 UTC (6h): nothing changes\n"),
@@ -275,7 +275,7 @@ fn json_has_stable_names() {
     assert_eq!(with, ["import-1", "import-2"]);
 }
 
-/// Something that goes, or does not.
+/// An object that is removed, or is not.
 #[derive(Clone, Debug)]
 pub(crate) enum Thing {
     Job {
@@ -318,7 +318,7 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
     ]
 }
 
-/// Every name is unlike any part of another.
+/// No name is a part of another.
 pub(crate) fn fixture(things: &[Thing]) -> Fixture {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a", true);
@@ -447,7 +447,7 @@ pub(crate) fn events_of(text: &str) -> &str {
 fn collected(forecast: &Forecast) -> Vec<(String, Timestamp)> {
     let mut collected: Vec<_> = forecast
         .removals()
-        .map(|gone| (gone.object.short(), gone.at))
+        .map(|removed| (removed.object.short(), removed.at))
         .collect();
     collected.sort();
     collected
@@ -456,7 +456,7 @@ fn collected(forecast: &Forecast) -> Vec<(String, Timestamp)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The timeline of the text names every object that goes, once, within 120 columns.
+    /// The timeline of the text names every removed object once, within 120 columns.
     #[test]
     fn texts_name_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
         let forecast = forecast(&fixture(&things));
@@ -473,7 +473,7 @@ proptest! {
         prop_assert_eq!(all > 0, first.contains(" deleted"));
     }
 
-    /// The events of the JSON hold every object that goes, once, at its time, and are in order.
+    /// The events of the JSON contain every removed object once, at its time, and are in order.
     #[test]
     fn json_has_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
         let forecast = forecast(&fixture(&things));
@@ -482,15 +482,15 @@ proptest! {
         let subjects = events.iter().flat_map(|event| {
             std::iter::once(event).chain(event["with"].as_array().unwrap())
         });
-        let mut gone: Vec<(String, Timestamp)> = subjects
+        let mut removed: Vec<(String, Timestamp)> = subjects
             .filter(|subject| subject["end"] == "removed")
             .map(|subject| {
                 let object: ObjectRef = serde_json::from_value(subject["object"].clone()).unwrap();
                 (object.short(), Timestamp::parse(subject["removedAt"].as_str().unwrap()).unwrap())
             })
             .collect();
-        gone.sort();
-        prop_assert_eq!(gone, collected(&forecast));
+        removed.sort();
+        prop_assert_eq!(removed, collected(&forecast));
         let times: Vec<Timestamp> = events
             .iter()
             .map(|event| Timestamp::parse(event["at"].as_str().unwrap()).unwrap())
@@ -498,7 +498,7 @@ proptest! {
         prop_assert!(times.is_sorted());
         let counted: u64 = value["removals"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
         prop_assert_eq!(counted, forecast.removals().count() as u64);
-        // Only what happens by itself stands first, and nothing that follows is later than where it stands.
+        // Only events without a cause come first, and no caused event is later than its place in the list.
         for event in events {
             let begins = event["at"].as_str().unwrap();
             for follower in event["with"].as_array().unwrap() {

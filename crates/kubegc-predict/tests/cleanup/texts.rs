@@ -68,7 +68,7 @@ fn deleted(seconds: i64, grace: i64) -> Value {
 
 #[test]
 fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
-    // Whether the third pod goes for its owner decides whether there are too many.
+    // Whether the third pod is deleted with its owner decides whether there are too many.
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "ReplicaSet", "web", true) } });
@@ -134,7 +134,7 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
 fn names_cannot_forge_lines() {
     let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
     let mut fixture = Fixture::default();
-    job(&mut fixture, &format!("goes-{odd}"), json!({}));
+    job(&mut fixture, &format!("ended-{odd}"), json!({}));
     job(
         &mut fixture,
         &format!("open-{odd}"),
@@ -159,7 +159,7 @@ fn names_cannot_forge_lines() {
     let cluster = incomplete(&fixture, &["all"], assumptions);
     let text = text(&ask(&cluster, &frame()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
-    for name in ["goes", "open", "held", "owned", "role", "other", "node"] {
+    for name in ["ended", "open", "held", "owned", "role", "other", "node"] {
         let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
         assert_text(&text, &[&name], &[]);
     }
@@ -280,7 +280,7 @@ fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     let text = text(&forecast);
     assert_text(
         &text,
-        &["  - the cloud provider was asked about these nodes: a, typo\n"],
+        &["  - the cloud provider was queried about these nodes: a, typo\n"],
         &[],
     );
 }
@@ -314,7 +314,7 @@ fn a_claim_is_in_use_where_that_is_known() {
     without = without.without("persistentvolumeclaim-protection-controller");
     let without = text(&ask(&fixture.cluster(), &without));
     assert_text(&without, &["it does not run"], &["uses it"]);
-    // What mounts a pod has cannot be read.
+    // The pod's volumes cannot be read.
     fixture.objects.pop();
     pod(
         &mut fixture,
@@ -372,9 +372,9 @@ proptest! {
 
     /// Whichever fates are undecided: those objects are not counted, and not listed among what is certain.
     #[test]
-    fn what_is_undecided_is_nowhere_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
+    fn undetermined_objects_are_never_listed_as_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
         let mut forecast = forecast(&fixture(&things));
-        let before: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
+        let before: BTreeSet<String> = forecast.removals().map(|removed| removed.object.short()).collect();
         let mut undecided = BTreeSet::new();
         for (at, fate) in forecast.fates.iter_mut().enumerate() {
             if chosen >> (at % 64) & 1 == 1 {
@@ -382,7 +382,7 @@ proptest! {
                 undecided.insert(fate.object.short());
             }
         }
-        let collected: BTreeSet<String> = forecast.removals().map(|gone| gone.object.short()).collect();
+        let collected: BTreeSet<String> = forecast.removals().map(|removed| removed.object.short()).collect();
         prop_assert_eq!(&collected, &(&before - &undecided));
         let value = forecast.to_json();
         let counted: u64 = value["removals"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
@@ -391,16 +391,16 @@ proptest! {
         for (name, certain, _) in &subjects {
             prop_assert_eq!(*certain, !undecided.contains(name), "{}", name);
         }
-        let gone: Vec<&String> = subjects.iter().filter(|(.., end)| end == "removed").map(|(name, ..)| name).collect();
-        prop_assert_eq!(gone.len(), before.len());
-        prop_assert_eq!(gone.into_iter().cloned().collect::<BTreeSet<_>>(), before);
+        let removed: Vec<&String> = subjects.iter().filter(|(.., end)| end == "removed").map(|(name, ..)| name).collect();
+        prop_assert_eq!(removed.len(), before.len());
+        prop_assert_eq!(removed.into_iter().cloned().collect::<BTreeSet<_>>(), before);
         let text = text(&forecast);
         let timeline = events_of(&text);
         for name in &undecided {
             let name = bare_name(name);
             let timeline = without_namespaces(timeline);
             let words = timeline.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-            // The namespace of what goes with it is named all the same.
+            // The namespace of objects removed with it is named all the same.
             let place = format!("{name}/");
             prop_assert!(timeline.contains(&place) || !words.into_iter().any(|word| word == name), "{} in\n{}", name, text);
         }

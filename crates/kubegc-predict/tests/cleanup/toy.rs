@@ -1,4 +1,4 @@
-//! A controller of one's own takes one file and one registration, and is then part of a forecast.
+//! A custom controller is one file and one registration, and is then part of a forecast.
 
 use std::time::Duration;
 
@@ -58,22 +58,22 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
             json!({ "metadata": { "creationTimestamp": at(0) } }),
         );
     }
-    let gone = |frame: &Question| -> Vec<(String, u64, String)> {
+    let removed = |frame: &Question| -> Vec<(String, u64, String)> {
         let forecast = ask(&fixture.cluster(), &frame.clone().at(noon()));
         let collected = forecast.removals();
         collected
-            .map(|gone| {
-                let seconds = gone.at.since(noon()).as_secs();
-                (gone.object.short(), seconds, gone.step.actor.to_string())
+            .map(|removed| {
+                let seconds = removed.at.since(noon()).as_secs();
+                (removed.object.short(), seconds, removed.step.actor.to_string())
             })
             .collect()
     };
     let frame = Question::new(VERSION).up_to(DAY);
-    assert_eq!(gone(&frame), []);
+    assert_eq!(removed(&frame), []);
     let expected = (
         "configmap/scratch -n shop".to_owned(),
         7_200,
         "scratch-controller".to_owned(),
     );
-    assert_eq!(gone(&frame.with(Scratch)), [expected]);
+    assert_eq!(removed(&frame.with(Scratch)), [expected]);
 }

@@ -103,7 +103,7 @@ fn two_dumps() {
 
 /// Restored objects have new uids, and references to the old ones: the collector deletes every dependent.
 #[test]
-fn a_restore_loses_dependents_and_what_is_terminating() {
+fn a_restore_loses_dependents_and_terminating_objects() {
     let version = KubernetesVersion::LATEST;
     let restored = snapshot(version, DUMP).restored();
     let names: Vec<String> = restored

@@ -119,7 +119,7 @@ fn wrong_references_have_a_problem_and_an_outcome() {
 }
 
 #[test]
-fn repairs_keep_what_is_right() {
+fn repairs_keep_correct_references() {
     let diagnosis = references("1.34");
     let command = |name: &str| {
         let mut found = diagnosis

@@ -1,4 +1,4 @@
-//! Each kind of question, on a cluster written for it, with the answer as a person reads it.
+//! Each kind of question, on a cluster written for it, with the report as text.
 
 use kubegc_core::{DeleteOptions, Preconditions, PropagationPolicy, deletion::Propagation};
 use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Finding, Intent, KindName, PredictError, Target};
@@ -623,7 +623,7 @@ fn a_deleted_pod_of_a_kept_controller_may_be_created_again() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_deleted() {
+fn a_missing_object_cannot_be_deleted() {
     let cluster = common::complete(&web());
     let ask = |name: &str| {
         cluster
@@ -711,7 +711,7 @@ fn orphans_are_adopted_and_the_younger_pods_are_deleted() {
         words(&common::complete(&twins(just, long))),
         "a-0 deleted, a-1 deleted, b-0 kept, b-1 kept, a deleted, b kept"
     );
-    // Where `b` may have more pods, or its selector was not read, it is not known what it adopts and deletes.
+    // Where `b` may have more pods, or its selector was not read, its adoptions and deletions are unknown.
     let complete = ["replicasets", "nodes", "customresourcedefinitions"];
     let partial = common::list(&twins(long, just));
     let partial = common::read(&[partial], &complete, Assumptions::default());

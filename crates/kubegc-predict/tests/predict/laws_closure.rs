@@ -1,4 +1,4 @@
-//! The steady state after background deletes: the closure, the simulation and a naive fixpoint say the same.
+//! The steady state after background deletes: the closure, the simulation and a naive fixpoint agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,33 +13,33 @@ const SHAPE: Shape = Shape {
     deletions: false,
 };
 
-/// What each object has come to.
+/// The end state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    gone: bool,
+    removed: bool,
     held: bool,
     /// References that are left.
     owners: BTreeSet<usize>,
 }
 
-/// The rules restated: whoever has owners and no owner left goes, or is held by its finalizers; whoever keeps
-/// some is released from the rest.
+/// The rules restated: an object with references and no owner left is removed, or terminating with
+/// finalizers; one that keeps some owners loses the other references.
 fn fixpoint(objects: &[Object], states: &mut [State]) {
     loop {
         let before = states.to_vec();
         for (number, object) in objects.iter().enumerate() {
-            // A cluster-scoped object with a namespaced owner is never decided about.
+            // The collector never decides on a cluster-scoped object with a namespaced owner.
             let never = |owner: &usize| object.namespace.is_empty() && !objects[*owner].namespace.is_empty();
-            if states[number].gone || states[number].held || states[number].owners.iter().any(never) {
+            if states[number].removed || states[number].held || states[number].owners.iter().any(never) {
                 continue;
             }
-            let stands = |owner: &usize| {
+            let remains = |owner: &usize| {
                 let at = object.owners.iter().find(|reference| reference.to == *owner);
                 let found = at.is_some_and(|reference| !reference.dangling);
                 let namespace = objects[*owner].namespace;
-                found && !states[*owner].gone && (namespace.is_empty() || namespace == object.namespace)
+                found && !states[*owner].removed && (namespace.is_empty() || namespace == object.namespace)
             };
-            let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(stands).collect();
+            let left: BTreeSet<usize> = states[number].owners.iter().copied().filter(remains).collect();
             if states[number].owners.is_empty() {
                 continue;
             }
@@ -56,8 +56,8 @@ fn fixpoint(objects: &[Object], states: &mut [State]) {
 }
 
 fn end(state: &mut State, object: &Object) {
-    state.gone = object.finalizers.is_empty();
-    state.held = !state.gone;
+    state.removed = object.finalizers.is_empty();
+    state.held = !state.removed;
 }
 
 proptest! {
@@ -73,14 +73,14 @@ proptest! {
         let mut states: Vec<State> = objects
             .iter()
             .map(|object| State {
-                gone: false,
+                removed: false,
                 held: false,
                 owners: object.owners.iter().map(|owner| owner.to).collect(),
             })
             .collect();
         fixpoint(&objects, &mut states);
         let pending = states.clone();
-        let roots: Vec<usize> = roots.into_iter().filter(|&root| !pending[root].gone).collect();
+        let roots: Vec<usize> = roots.into_iter().filter(|&root| !pending[root].removed).collect();
         // All roots at once, as a client that does not wait for the collector.
         for &root in &roots {
             end(&mut states[root], &objects[root]);
@@ -90,11 +90,11 @@ proptest! {
         let numbers = |word: fn(&State, &State) -> bool| -> BTreeSet<usize> {
             (0..objects.len()).filter(|&at| word(&pending[at], &states[at])).collect()
         };
-        let gone = numbers(|before, after| after.gone && !before.gone);
+        let removed = numbers(|before, after| after.removed && !before.removed);
         let held = numbers(|before, after| after.held && !before.held);
-        let released = numbers(|before, after| !after.gone && !after.held && after.owners != before.owners);
+        let released = numbers(|before, after| !after.removed && !after.held && after.owners != before.owners);
 
-        // What was held before stays so, deleted once more or not.
+        // A terminating object stays so, whether it is deleted again or not.
         let newly_held = |set: BTreeSet<usize>| -> BTreeSet<usize> {
             set.into_iter().filter(|&at| !pending[at].held).collect()
         };
@@ -106,12 +106,12 @@ proptest! {
             let names = positions.iter().filter_map(|&at| cluster.snapshot().object(at as usize));
             names.filter_map(|object| number(&object.meta.name)).collect()
         };
-        prop_assert_eq!(of_positions(&closure.gone), gone.clone(), "closure: gone");
+        prop_assert_eq!(of_positions(&closure.removed), removed.clone(), "closure: removed");
         prop_assert_eq!(newly_held(of_positions(&closure.held)), held.clone(), "closure: held");
         prop_assert_eq!(of_positions(&closure.released), released.clone(), "closure: released");
         prop_assert!(closure.undecided.is_empty() && closure.to_simulate.is_empty());
 
-        // A forecast has what happens anyway to the objects in reach, too.
+        // A forecast includes pending deletions of the objects in reach.
         let forecast = cluster.predict(&intents).expect("the roots are there");
         let fates = forecast.fates.iter();
         let fates: BTreeMap<usize, &Fate> =
@@ -121,7 +121,7 @@ proptest! {
                 prop_assert_eq!(state, &pending[at], "object {} is not in the forecast", at);
                 continue;
             };
-            let expected = if state.gone {
+            let expected = if state.removed {
                 "deleted"
             } else if state.held {
                 "terminating"

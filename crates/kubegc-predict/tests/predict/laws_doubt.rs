@@ -40,9 +40,9 @@ proptest! {
         no_definition in prop::bool::weighted(0.2),
     ) {
         let root = root.index(objects.len());
-        // An owner that releases its dependents while these are looked at because of another owner, or
-        // because they are not in its namespace: which comes first is a matter of timing, not of what is
-        // known.
+        // An owner orphans its dependents while the collector processes them because of another owner, or
+        // because they are not in its namespace: the order depends on timing, not on missing
+        // data.
         let orphans = |number: usize| {
             objects[number].finalizers.contains(&"orphan") || (number == root && policy == PropagationPolicy::Orphan)
         };
@@ -52,8 +52,8 @@ proptest! {
         let is_race = objects.iter().any(|object| {
             object.owners.iter().any(|owner| orphans(owner.to) && (object.owners.len() > 1 || is_elsewhere(&objects[owner.to], object)))
         });
-        // So it is whether the collector, newly started, looks at a dependent that does not block an owner
-        // found waiting.
+        // Timing also decides whether a restarted collector processes a dependent that does not block an
+        // owner found waiting.
         let waits = |number: usize| {
             objects[number].is_deleting && objects[number].finalizers.contains(&"foregroundDeletion")
         };
@@ -82,7 +82,7 @@ proptest! {
         let intents = [common::delete(&objects, root, policy)];
         let some = partial.predict(&intents).expect("the root is there");
         let all = full.predict(&intents);
-        // What is pending anyway may take the root itself.
+        // A pending deletion may remove the root itself.
         let all = all.expect("the root is there");
         for number in (0..objects.len()).filter(|&number| is_kept(number)) {
             let uid = common::uid(number);
@@ -128,7 +128,7 @@ fn ancestors(objects: &[common::Object], number: usize) -> BTreeSet<usize> {
     found
 }
 
-/// The law above is worth something only if the generated clusters decide and leave open enough.
+/// The law above means something only if enough fates are determined, and enough are not.
 #[test]
 fn generated_dumps_have_fates_of_every_sort() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -139,7 +139,7 @@ fn generated_dumps_have_fates_of_every_sort() {
             .new_tree(&mut runner)
             .expect("the strategy gives values")
             .current();
-        // Of the kinds that are not complete only every other object is there.
+        // Of incomplete kinds the dump has only every second object.
         let complete = |item: &Value| {
             let kind = item["kind"].as_str().unwrap_or_default();
             ["ConfigMap", "Pod", "ReplicaSet", "CustomResourceDefinition"].contains(&kind)

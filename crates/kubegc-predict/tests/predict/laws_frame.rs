@@ -1,4 +1,4 @@
-//! Laws of what is pending, and of the order of a dump.
+//! Laws of pending deletions, and of the order of a dump.
 
 use kubegc_core::ObjectMeta;
 use kubegc_predict::{Assumptions, Cluster, Finding, Question};
@@ -12,7 +12,7 @@ const SHAPE: Shape = Shape {
     deletions: true,
 };
 
-/// The items as they are once what is pending has happened.
+/// The items after all pending deletions.
 fn afterwards(items: &[Value], cluster: &Cluster) -> Vec<Value> {
     let after = |item: &Value| -> Option<Value> {
         let uid = item["metadata"]["uid"].as_str();
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn without_deletes_a_forecast_has_what_is_pending(objects in common::clusters(SHAPE)) {
+    fn without_deletes_a_forecast_has_the_pending_deletions(objects in common::clusters(SHAPE)) {
         let cluster = common::complete(&common::items(&objects));
         let forecast = cluster.predict(&[]).expect("there is nothing to resolve");
         prop_assert_eq!(forecast.to_json(), cluster.pending().to_json());
@@ -76,7 +76,7 @@ proptest! {
     fn once_it_has_happened_nothing_is_pending(objects in common::clusters(SHAPE)) {
         let items = common::items(&objects);
         let before = common::complete(&items);
-        // The collector looks at such an object once, and again only after a restart.
+        // The collector processes such an object once, and again only after a restart.
         let is_ignored = |finding: &Finding| matches!(finding, Finding::NamespacedOwnerOfClusterScoped { .. });
         prop_assume!(!before.pending().findings.iter().any(is_ignored));
         let items = afterwards(&items, &before);
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// What a repeated look must find the same.
+/// The facts that a repeated forecast must not change.
 fn stable(meta: &ObjectMeta) -> (bool, Vec<String>, usize) {
     let finalizers = meta.finalizers.iter().map(ToString::to_string).collect();
     (meta.is_deleting(), finalizers, meta.owner_references.len())

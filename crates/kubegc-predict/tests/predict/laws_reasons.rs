@@ -1,4 +1,4 @@
-//! Explanations suffice: what they cite is enough to come to the same verdict again.
+//! Explanations are sufficient: the cited facts alone lead to the same verdict.
 
 use kubegc_core::PropagationPolicy;
 use kubegc_objects::{
@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape {
     deletions: true,
 };
 
-/// The facts about owners that stand right below a statement.
+/// The facts about owners directly below a statement.
 fn cited(statements: &[Statement], at: usize) -> Vec<Resolved> {
     let depth = statements[at].depth;
     let below = statements[at + 1..]
@@ -39,7 +39,7 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
     let Why::Collector(reason) = &step.why else {
         return Err("not the collector's".to_owned());
     };
-    // Whether it had dependents is the part of the reason that its name tells.
+    // The name of the reason shows whether it had dependents.
     let has_dependents = matches!(reason, Reason::OwnerWaits(_) | Reason::BreakCycle(_));
     let verdict = decide(&fate.before().meta(), owners, has_dependents);
     let fits = match (reason, step.act) {
@@ -89,7 +89,7 @@ fn explained(forecast: &Forecast) -> Result<usize, String> {
     for fate in &forecast.fates {
         let explanation = forecast.explain(&fate.object);
         let statements = &explanation.statements;
-        let first = statements.first().ok_or("nothing is said")?;
+        let first = statements.first().ok_or("the explanation is empty")?;
         if first.fact
             != (Fact::Fate {
                 object: (*fate.object).clone(),
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The law above is worth something only if the collector decides in the generated clusters.
+/// The law above means something only if the collector decides in the generated clusters.
 #[test]
 fn generated_clusters_have_decisions_to_explain() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};

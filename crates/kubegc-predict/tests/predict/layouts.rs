@@ -38,7 +38,7 @@ fn list(api_version: &str, kind: &str, mut items: Vec<Value>) -> String {
 }
 
 /// The files of a must-gather: a Deployment with an old and a new ReplicaSet, a finished Job, a claim that is
-/// being deleted, and a ConfigMap of an owner that is gone.
+/// being deleted, and a ConfigMap whose owner no longer exists.
 fn files() -> Vec<(&'static str, String)> {
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}});
     let selector = json!({"matchLabels": {"app": "web"}});
@@ -139,7 +139,7 @@ fn determined(forecast: &Forecast) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn the_lists_of_a_must_gather_determine_what_controllers_do() {
+fn the_lists_of_a_must_gather_determine_the_actions_of_controllers() {
     let files = files();
     let about = |cluster: &Cluster, name: &str| {
         let undetermined = cluster.pending().undetermined.iter();
@@ -156,7 +156,7 @@ fn the_lists_of_a_must_gather_determine_what_controllers_do() {
     }
     let text = whole.pending().to_text(kubegc_predict::Detail::default());
     assert!(text.contains("persistentvolumeclaim/data -n shop"), "{text}");
-    // Without the list of the ReplicaSets it is not known how many there are, and so on.
+    // Without the list of the ReplicaSets their number is unknown, for example.
     for (missing, name) in [("replicasets", "web"), ("pods", "data")] {
         let partial = cluster(files.iter().filter(|(path, _)| !path.contains(missing)));
         assert_eq!(about(&partial, name), 1, "{missing}");

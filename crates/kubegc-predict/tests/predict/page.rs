@@ -156,7 +156,7 @@ fn a_browser_shows_the_page_and_runs_nothing_of_it() {
     let Some(browser) = browser() else {
         let notice = "no browser: the page was not opened. Install Chromium, or name one by KUBEGC_BROWSER";
         assert!(environment("CI").as_deref() != Some("true"), "{notice}");
-        #[expect(clippy::print_stderr, reason = "whoever runs the tests must see it")]
+        #[expect(clippy::print_stderr, reason = "the user who runs the tests must see it")]
         {
             eprintln!("SKIPPED: {notice}");
         }
@@ -191,7 +191,7 @@ fn a_browser_shows_the_page_and_runs_nothing_of_it() {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one way to hand an argument to a test"
+    reason = "the only way to pass an argument to a test"
 )]
 fn environment(name: &str) -> Option<String> {
     env::var(name).ok()

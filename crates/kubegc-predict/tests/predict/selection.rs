@@ -152,7 +152,7 @@ fn objects_are_selected_as_with_kubectl() {
 }
 
 #[test]
-fn errors_say_what_to_change() {
+fn errors_name_the_change_to_make() {
     for (line, expected) in [
         (
             "deploy/chekout -n shop",
@@ -249,7 +249,7 @@ metadata: {namespace: shop, name: checkout}
     );
 }
 
-/// Up to 1.15 two groups serve Deployments; the one that the dump has objects of is meant.
+/// Up to 1.15 two groups serve Deployments; the group with objects in the dump is chosen.
 #[test]
 fn a_type_of_two_groups_means_the_one_in_the_dump() {
     let version: KubernetesVersion = "1.15".parse().expect("a version");

@@ -156,7 +156,7 @@ fn a_namespace_with_unread_kinds_is_never_all_deleted() {
         text.contains("kubectl get ") && text.contains("-n shop -o json"),
         "{text}"
     );
-    // All is known with every kind.
+    // With every kind dumped, nothing is undetermined.
     let cluster = common::read(&items, &["all"], Assumptions::default());
     assert_eq!(
         word(
@@ -232,7 +232,7 @@ fn the_controllers_of_kubernetes_remove_their_finalizers() {
     let forecast = delete(&cluster, "shop/Job/report", BACKGROUND);
     assert_eq!(word(&forecast, "Job", "report"), "deleted");
     assert_eq!(word(&forecast, "Pod", "report-1"), "deleted");
-    // What keeps a claim is said by its controller.
+    // The claim's controller gives the reason why it stays.
     let forecast = delete(&cluster, "shop/PersistentVolumeClaim/used", BACKGROUND);
     let wait = waits(&forecast, "PersistentVolumeClaim", "used")[0].to_string();
     let expected = "finalizer kubernetes.io/pvc-protection, which persistentvolumeclaim-protection-controller removes \
@@ -247,7 +247,7 @@ fn the_controllers_of_kubernetes_remove_their_finalizers() {
     );
 }
 
-/// Point 4: what is pending and what a day brings are one forecast with two periods.
+/// Point 4: pending deletions and those of a day are one forecast with two horizons.
 #[test]
 fn pending_work_and_a_forecast_with_a_horizon_agree() {
     let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
@@ -315,7 +315,7 @@ fn endpoints_tokens_and_pods_of_a_node_follow() {
     );
 }
 
-/// Point 7: a dump that contradicts what is declared of it.
+/// Point 7: a dump that contradicts its declaration.
 #[test]
 fn kinds_that_are_declared_complete_and_missing_are_found() {
     let of_job = |name: &str| pod(name, owned("batch/v1", "Job", "report"));
@@ -402,7 +402,7 @@ fn two_kinds_of_one_name_are_distinguished() {
 
 /// Point 8: the explanation of a namespace reads like its conditions.
 #[test]
-fn a_terminating_namespace_names_what_remains() {
+fn a_terminating_namespace_names_its_remaining_content() {
     let shop = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } });
     let held = |name: &str| {
         let finalizers = json!({ "metadata": { "finalizers": ["example.com/hold"] } });

@@ -1,4 +1,4 @@
-//! The worlds that a dump with gaps allows, and what is said where they differ.
+//! The possible clusters of an incomplete dump, and the reports where their outcomes differ.
 
 use kubegc_core::PropagationPolicy;
 use kubegc_predict::{Assumptions, Cluster, Fate, Finding, Forecast, Missing};
@@ -46,7 +46,7 @@ fn missing(fate: &Fate) -> Vec<String> {
 }
 
 #[test]
-fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
+fn an_unlisted_owner_makes_the_fate_undetermined_and_names_the_list_to_dump() {
     let root = owner("v1", "ConfigMap", "root");
     for (kind, expected) in [
         (
@@ -61,16 +61,16 @@ fn an_unlisted_owner_leaves_the_fate_open_and_names_what_to_dump() {
             owner("example.org/v1", "Gadget", "g"),
             "what example.org/v1/Gadget is: add the output of `kubectl api-resources`",
         ),
-        // The group has a definition in the dump, and may have others that are not there.
+        // The group has a definition in the dump, and may have others that are missing from it.
         (
             owner("example.com/v1", "Gadget", "g"),
             "what example.com/v1/Gadget is: add the output of `kubectl api-resources`",
         ),
         // A built-in group has no kinds but the known ones, and a defined kind no versions but its
-        // definition's: nothing is decided, for ever.
+        // definition's: nothing is ever decided.
         (owner("apps/v1", "Gadget", "g"), "kept"),
         (owner("example.com/v7", "Widget", "w"), "kept"),
-        // Declared complete, and not there.
+        // Declared complete, and the object does not exist.
         (owner("v1", "ConfigMap", "gone"), "deleted"),
     ] {
         let items = [
@@ -124,7 +124,7 @@ fn two_owners_that_claim_one_name_are_both_unknown() {
 }
 
 #[test]
-fn what_depends_on_an_object_that_could_not_be_read_is_undecided() {
+fn outcomes_that_depend_on_an_unreadable_object_are_undetermined() {
     let mut flawed = config_map("flawed", json!([owner("v1", "ConfigMap", "root")]));
     flawed["metadata"]["finalizers"] = json!(7);
     let items = [
@@ -155,7 +155,7 @@ fn undumped_kinds_may_block_a_deletion() {
         panic!("{:?}", forecast.findings)
     };
     assert!(kinds.iter().any(|kind| kind == "secrets") && !kinds.iter().any(|kind| kind == "configmaps"));
-    // The collector ignores events, so no event can hold up anything.
+    // The collector ignores Events, so no Event can block a deletion.
     assert!(!kinds.iter().any(|kind| kind.starts_with("events")), "{kinds:?}");
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Outcome {
     /// The body of the response.
     pub(super) body: ResponseBody,
     /// Whether the object is removed.
-    pub(super) gone: bool,
+    pub(super) is_removed: bool,
 }
 
 /// Whether the deletion is graceful, and its grace period.
@@ -108,7 +108,7 @@ impl ApiServer {
             Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
-        let accepted = !outcome.gone
+        let accepted = !outcome.is_removed
             && matches!(outcome.body, ResponseBody::Object(_))
             && options.propagation == Some(Propagation::OrphanDependents(false));
         let response = Response {
@@ -116,7 +116,7 @@ impl ApiServer {
             body: outcome.body,
             warnings: Vec::new(),
         };
-        Ok((response, outcome.gone))
+        Ok((response, outcome.is_removed))
     }
 
     /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
@@ -176,7 +176,10 @@ impl ApiServer {
             };
             if stays {
                 let body = ResponseBody::Object(last);
-                return Ok(Outcome { body, gone: false });
+                return Ok(Outcome {
+                    body,
+                    is_removed: false,
+                });
             }
             if let Some(version) = &mut expected_version
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
@@ -189,7 +192,10 @@ impl ApiServer {
             }
             if options.dry_run {
                 let body = ResponseBody::Object(last);
-                return Ok(Outcome { body, gone: true });
+                return Ok(Outcome {
+                    body,
+                    is_removed: true,
+                });
             }
         }
         if let Some(version) = expected_version
@@ -333,7 +339,7 @@ impl ApiServer {
         self.commit(kind, object, EventType::Modified)
     }
 
-    pub(super) fn outcome(&self, kind: KindId, object: Arc<StoredObject>, gone: bool) -> Outcome {
+    pub(super) fn outcome(&self, kind: KindId, object: Arc<StoredObject>, is_removed: bool) -> Outcome {
         let resource = self.resource(kind);
         let body = if resource.delete_returns_object {
             ResponseBody::Object(object)
@@ -344,7 +350,7 @@ impl ApiServer {
             }
             ResponseBody::Status(status)
         };
-        Outcome { body, gone }
+        Outcome { body, is_removed }
     }
 }
 

@@ -105,13 +105,13 @@ pub(super) fn delete(
         };
         return Ok(Outcome {
             body: ResponseBody::Object(object),
-            gone: false,
+            is_removed: false,
         });
     }
     if !spec_finalizers(&existing).is_empty() {
         return Ok(Outcome {
             body: ResponseBody::Object(existing),
-            gone: false,
+            is_removed: false,
         });
     }
     let mut grace = options.grace_period_seconds;

@@ -39,7 +39,7 @@ impl ApiServer {
         }
     }
 
-    /// Removes an object, and what the server itself removes with it.
+    /// Removes an object, and the objects that the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit_deletion(kind, object);
         self.forget_webhooks(kind, &object.meta);

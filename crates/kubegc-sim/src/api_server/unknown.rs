@@ -1,4 +1,4 @@
-//! Fields of a sent object that its kind does not have: what strict validation refuses.
+//! Fields of a sent object that its kind does not have, which strict validation refuses.
 
 use kubegc_core::KindId;
 use serde_json::Value;

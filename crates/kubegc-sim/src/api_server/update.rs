@@ -231,7 +231,7 @@ impl ApiServer {
         } else if !self.is_validated_first(kind, part) {
             self.check_version(kind, &new, existing)?;
         }
-        let sent = self.tracks_what_is_sent();
+        let sent = self.tracks_sent_fields();
         let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
         let early = matches!(author, Author::Writer)
             .then(|| tracked(&new))

@@ -44,7 +44,7 @@ impl Runtime for SimNode {
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
         self.call(Request::new(Operation::ImageFileSystem, ""), |world| {
             let mut reported = world.disks.file_system(FileSystemRole::Images);
-            if !world.settings.tells_capacity {
+            if !world.settings.reports_capacity {
                 reported.capacity_bytes = None;
                 reported.available_bytes = None;
             }

@@ -103,8 +103,8 @@ pub(super) fn harms(world: &World, request: Request<'_>) -> Vec<Harm> {
         Operation::RemoveImage => image(world, request, &mut harms),
         Operation::RemovePodEntry => {
             let state = world.pods.known.get(&Uid::new(entry_uid(target)));
-            let gone = |state: &PodState| state.evicted || (state.deleted && state.terminated);
-            if state.is_some_and(|state| !gone(state)) && world.logs.has_entry(target) {
+            let has_ended = |state: &PodState| state.evicted || (state.deleted && state.terminated);
+            if state.is_some_and(|state| !has_ended(state)) && world.logs.has_entry(target) {
                 harms.push(Harm::LivingPodLogsRemoved);
             }
         }

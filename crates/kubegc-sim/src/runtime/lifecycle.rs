@@ -224,7 +224,7 @@ impl World {
         if let Some(key) = &image {
             facts.image = ContainerImage {
                 reference: Arc::clone(&key.id),
-                id: if self.settings.tells_image_ids {
+                id: if self.settings.reports_image_ids {
                     Arc::clone(&key.id)
                 } else {
                     Arc::default()

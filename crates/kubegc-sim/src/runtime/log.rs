@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn n2_43_entries_belong_to_what_follows_the_last_underscore() {
+    fn n2_43_an_entry_belongs_to_the_uid_after_its_last_underscore() {
         for (entry, uid) in [("abc", "abc"), ("a_b_", ""), ("_", ""), ("a_b_c_d", "d")] {
             assert_eq!(entry_uid(entry), uid, "{entry}");
         }

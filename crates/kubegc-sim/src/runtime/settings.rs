@@ -61,9 +61,9 @@ pub struct NodeSettings {
     pub frees_after: Duration,
     /// Whether the image file system has its capacity and its free bytes, which are not part of CRI. Default:
     /// true.
-    pub tells_capacity: bool,
+    pub reports_capacity: bool,
     /// Whether containers are listed with `image_id`, as CRI has it since 1.30. Default: true.
-    pub tells_image_ids: bool,
+    pub reports_image_ids: bool,
     /// The seed of ids and of the order of listings. Default: 0.
     pub seed: u64,
 }
@@ -75,8 +75,8 @@ impl Default for NodeSettings {
             layout: Layout::Shared,
             listing_order: ListingOrder::Shuffled,
             frees_after: Duration::ZERO,
-            tells_capacity: true,
-            tells_image_ids: true,
+            reports_capacity: true,
+            reports_image_ids: true,
             seed: 0,
         }
     }

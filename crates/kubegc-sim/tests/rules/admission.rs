@@ -140,7 +140,7 @@ fn selectors_mean_the_object_and_its_namespace() {
         match_labels: [("tier".into(), "db".into())].into(),
         ..LabelSelector::default()
     };
-    // Labels of what is selected, and whether the request is refused.
+    // Labels of the selected objects, and whether the request is refused.
     for (selector, of_db, of_web, of_none) in [
         (LabelSelector::default(), true, true, true),
         (db, true, false, false),
@@ -213,7 +213,7 @@ fn the_service_and_the_configuration_decide_how_long() {
     assert_eq!(created.code, 201, "it is reachable");
     assert_eq!(world.delete("Service", "hook", &policy("Background")).code, 200);
     assert_eq!(world.delete("ConfigMap", "b", &policy("Background")).code, 500);
-    // Requests about configurations meet no webhook.
+    // No webhook is called for requests about webhook configurations.
     let catalog = world.server.catalog();
     let kind = catalog
         .mapping("admissionregistration.k8s.io/v1", KIND)

@@ -1,4 +1,4 @@
-//! Server-side apply: what it creates, changes, takes out and refuses.
+//! Server-side apply: created, changed and removed fields, and refusals.
 
 use kubegc_sim::Response;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn conflicts(response: &Response) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_first_apply_creates_and_says_who_owns_what() {
+fn a_first_apply_creates_the_object_and_records_its_manager() {
     let mut world = world_of("1.30.0");
     let config = json!({
         "metadata": {"name": "a", "labels": {"app": "web"}, "finalizers": ["x.dev/a"], "annotations": {"n": "1"}},
@@ -64,7 +64,7 @@ fn s_26_an_equal_configuration_writes_nothing() {
     }
     assert_eq!(world.get("ConfigMap", "a"), stored);
     assert_eq!(world.server.revision(), revision);
-    // A second owner of the same values is news, and the first one's time is not.
+    // A second owner of the same values is a change; a new time of the first owner alone is not.
     ok(&world.apply("ConfigMap", "two", config));
     let times: Vec<Value> = world.get("ConfigMap", "a")["metadata"]["managedFields"]
         .as_array()
@@ -128,7 +128,7 @@ fn force_takes_the_fields_from_their_owners() {
             ("two Apply".to_owned(), json!({"f:data": {"f:k": {}}})),
         ]
     );
-    // The one that lost the field conflicts from now on.
+    // The manager that lost the field gets a conflict from now on.
     let response = world.apply("ConfigMap", "one", data(&json!({"k": "1", "l": "1"})));
     assert_eq!(conflicts(&response), [(".data.k", "conflict with \"two\"")]);
 }
@@ -145,7 +145,7 @@ fn omitted_fields_are_removed_unless_another_manager_owns_them() {
     assert_eq!(
         world.managers("Secret", "a").len(),
         2,
-        "an empty map is a field that somebody owns"
+        "an empty map is an owned field"
     );
     ok(&world.apply("Secret", "one", json!({"metadata": {"name": "a"}})));
     ok(&world.apply("Secret", "two", json!({"metadata": {"name": "a"}})));
@@ -154,12 +154,12 @@ fn omitted_fields_are_removed_unless_another_manager_owns_them() {
     assert_eq!(
         stored["metadata"].get("managedFields"),
         None,
-        "who owns nothing is forgotten"
+        "a manager without fields is removed"
     );
 }
 
 #[test]
-fn null_takes_out_a_value_and_leaves_what_is_merged() {
+fn null_removes_a_value_and_keeps_the_merged_ones() {
     let mut world = world();
     let config = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
     ok(&world.apply(
@@ -366,7 +366,7 @@ fn s_16_applies_obey_the_rules_of_deletion() {
 }
 
 #[test]
-fn an_object_that_another_holds_does_not_go_with_the_last_finalizer_of_one() {
+fn an_object_with_finalizers_of_two_managers_stays_when_one_removes_its_last() {
     let mut world = world();
     let finalizer = |name: &str| json!({"metadata": {"name": "a", "finalizers": [name]}});
     ok(&world.apply("ConfigMap", "one", finalizer("x.dev/a")));
@@ -375,7 +375,7 @@ fn an_object_that_another_holds_does_not_go_with_the_last_finalizer_of_one() {
     ok(&world.delete("ConfigMap", "a", &expecting(None, None)));
     ok(&world.apply("ConfigMap", "one", json!({"metadata": {"name": "a"}})));
     assert_eq!(world.finalizers("ConfigMap", "a"), ["x.dev/b"]);
-    // The one that was left keeps what it holds when it applies it again.
+    // The finalizer that is left stays when its manager applies it again.
     ok(&world.apply("ConfigMap", "two", finalizer("x.dev/b")));
     assert_eq!(world.finalizers("ConfigMap", "a"), ["x.dev/b"]);
 }
@@ -390,7 +390,7 @@ fn an_object_and_its_status_have_owners_of_their_own() {
     assert_eq!(
         world.get("Deployment", "a").get("status"),
         None,
-        "status is written apart"
+        "status is written separately"
     );
     let response = world.apply_to(
         "Deployment",

@@ -1,10 +1,10 @@
-//! How applied configurations merge: lists by their keys, sets, and what is one piece.
+//! Merging of applied configurations: lists by their keys, sets, and atomic lists.
 
 use serde_json::{Value, json};
 
 use crate::world::{message, served, world, world_of};
 
-/// What two managers apply one after the other, and what comes of it under `path`; conflicts are the paths.
+/// The configurations that two managers apply in turn, and the result under `path`; conflicts are the paths.
 struct Case {
     kind: &'static str,
     first: Value,
@@ -34,7 +34,7 @@ fn at(path: &str, value: Value) -> Value {
 }
 
 #[test]
-fn built_in_lists_merge_by_what_tells_their_items_apart() {
+fn built_in_lists_merge_by_the_keys_of_their_items() {
     let containers = "spec.template.spec.containers";
     for Case {
         kind,
@@ -66,7 +66,7 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
             json!([{"name": "a", "ports": [{"containerPort": 80, "protocol": "UDP"},
                 {"containerPort": 80, "name": "http", "protocol": "TCP"}]}]),
         ),
-        // The applied order counts; what only the object has stays where it stands before what follows it.
+        // The applied order counts; items that only the object has keep their place before their successors.
         case(
             "Pod",
             "spec.containers",
@@ -149,7 +149,7 @@ fn built_in_lists_merge_by_what_tells_their_items_apart() {
                 assert_eq!(response.code, 200, "{}", message(&response));
                 let stored = world.get(kind, "a");
                 assert_eq!(stored.pointer(&pointer), Some(&expected), "{first} + {second}");
-                // What each applied goes with it, and nothing else.
+                // The items of a manager are removed with it, and nothing else.
                 world.apply(kind, "two", json!({"metadata": {"name": "a"}}));
                 world.apply(kind, "one", json!({"metadata": {"name": "a"}}));
                 let stored = world.get(kind, "a");
@@ -192,7 +192,7 @@ fn fields_added_to_an_item_of_another_manager_are_removed_alone() {
 }
 
 #[test]
-fn a_definition_says_how_its_lists_and_objects_merge() {
+fn the_schema_of_a_definition_determines_how_lists_and_objects_merge() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id", "zone"],

@@ -14,7 +14,7 @@ type Config = BTreeMap<usize, bool>;
 
 const LEAVES: usize = 10;
 
-/// The leaves of one half only, where two managers are to have nothing in common.
+/// The leaves of one half, for two managers that have nothing in common.
 fn config(leaves: std::ops::Range<usize>) -> impl Strategy<Value = Config> {
     prop::collection::btree_map(leaves, any::<bool>(), 0..6)
 }
@@ -78,7 +78,7 @@ fn settled(world: &World, kind: &str) -> Value {
 }
 
 /// Whether each leaf of a configuration has its value in the object.
-fn stands(world: &World, kind: &str, config: &Config) -> Result<(), String> {
+fn check_applied(world: &World, kind: &str, config: &Config) -> Result<(), String> {
     let (stored, wanted) = (world.get(kind, "a"), object(config));
     for path in ["/metadata/labels", "/data", "/spec/deep"] {
         for (key, value) in wanted
@@ -154,7 +154,7 @@ proptest! {
         kind in prop::sample::select(&KINDS[..]),
         one in config(0..LEAVES), later in config(0..LEAVES), other in config(0..LEAVES),
     ) {
-        // The same values in all, so that nobody is in conflict.
+        // The values are equal in all, so that there is no conflict.
         let same = |config: &Config| config.keys().map(|&leaf| (leaf, true)).collect::<Config>();
         let (one, later, other) = (same(&one), same(&later), same(&other));
         let mut world = world();
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn force_makes_the_applied_values_stand(
+    fn force_sets_the_applied_values(
         kind in prop::sample::select(&KINDS[..]), history in prop::collection::vec((0_usize..3, config(0..LEAVES)), 0..6),
         last in config(0..LEAVES),
     ) {
@@ -182,14 +182,14 @@ proptest! {
             let manager = ["one", "two", "three"][*manager];
             let response = world.apply(kind, manager, object(config));
             if response.is_success() {
-                let problem = stands(&world, kind, config);
+                let problem = check_applied(&world, kind, config);
                 prop_assert!(problem.is_ok(), "{:?}", problem);
             } else {
                 prop_assert_eq!(response.code, 409);
             }
         }
         prop_assert!(world.force(kind, "one", object(&last)).is_success());
-        let problem = stands(&world, kind, &last);
+        let problem = check_applied(&world, kind, &last);
         prop_assert!(problem.is_ok(), "{:?}", problem);
     }
 
@@ -211,7 +211,7 @@ proptest! {
             let stored = world.get(kind, "a");
             let now = world.finalizers(kind, "a");
             prop_assert!(now.iter().all(|finalizer| held.contains(finalizer)));
-            prop_assert!(stored.is_null() || !now.is_empty(), "gone with the last one");
+            prop_assert!(stored.is_null() || !now.is_empty(), "removed with the last one");
             held = now;
         }
     }
@@ -236,7 +236,7 @@ proptest! {
     }
 }
 
-/// Odd JSON made of the words that applies look at.
+/// Odd JSON made of the words that an apply reads.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -277,9 +277,9 @@ enum Write {
         force: bool,
         config: Config,
     },
-    /// A merge patch that sets what a configuration says.
+    /// A merge patch that sets the values of a configuration.
     Set { writer: &'static str, config: Config },
-    /// A merge patch that takes out what a configuration names.
+    /// A merge patch that removes the fields of a configuration.
     Unset { writer: &'static str, config: Config },
 }
 
@@ -297,7 +297,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Fields that are owned and not there: where they are, empty for none.
+/// The paths of owned fields that do not exist; empty for none.
 fn missing(fields: &Value, object: &Value, path: &str) -> String {
     let entries = fields.as_object().into_iter().flatten();
     entries
@@ -372,7 +372,7 @@ proptest! {
             for (manager, fields) in world.managers(kind, "a") {
                 prop_assert_ne!(&fields, &json!({}), "{} has nothing", manager);
                 let missing = missing(&fields, &stored, "");
-                // An empty map or list may be owned, and is not shown where it holds metadata.
+                // An empty map or list may be owned, and metadata does not show it.
                 let missing: Vec<&str> = missing
                     .split_whitespace()
                     .filter(|path| !matches!(*path, "/f:metadata/f:labels" | "/f:metadata/f:finalizers" | "/f:metadata/f:ownerReferences"))

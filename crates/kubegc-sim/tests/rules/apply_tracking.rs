@@ -66,7 +66,7 @@ fn a_write_takes_the_fields_that_it_changes() {
         let mut world = applied();
         assert_eq!(world.patch("Deployment", "a", MERGE, &patch).code, 200);
         assert_eq!(world.managers("Deployment", "a"), expected, "{patch}");
-        // The same again is no write.
+        // An equal update writes nothing.
         let revision = world.server.revision();
         world.patch("Deployment", "a", MERGE, &patch);
         assert_eq!(world.server.revision(), revision);
@@ -137,7 +137,7 @@ fn clients_can_edit_the_managed_fields() {
             assert_eq!(response.code, 200);
             assert_eq!(names(&world), expected, "{list}");
         }
-        // Nobody edits it through a subresource.
+        // No manager edits it through a subresource.
         let mut world = applied();
         let kind = world.kind("Deployment");
         let body = json!({"metadata": {"managedFields": list}}).to_string();

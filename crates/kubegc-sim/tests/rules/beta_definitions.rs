@@ -99,7 +99,7 @@ fn a_beta_definition_is_stored_as_a_stable_one() {
         "https://x.dev/convert"
     );
     assert_eq!(beta["conversion"].get("webhook"), None);
-    // A patch of the beta version sees and changes its fields.
+    // A patch of the beta version reads and changes its fields.
     let kind = definitions(&server, "v1beta1");
     let patch =
         br#"[{"op": "replace", "path": "/spec/additionalPrinterColumns/0/JSONPath", "value": ".spec.x"}]"#;

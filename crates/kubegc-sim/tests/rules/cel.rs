@@ -59,7 +59,7 @@ fn update(server: &mut ApiServer, spec: &Value) -> Response {
     server.update_json(kind, "ns", "a", object)
 }
 
-/// The causes of a refusal; none where the request was carried out.
+/// The causes of a refusal; none if the request succeeded.
 fn causes(response: &Response) -> Vec<String> {
     let status = response.status().filter(|_| !response.is_success());
     let causes = status.map_or(&[][..], |status| status.causes());
@@ -542,7 +542,7 @@ fn functions_belong_to_releases() {
 }
 
 #[test]
-fn transition_rules_are_refused_where_items_have_no_former_values() {
+fn transition_rules_are_refused_for_items_without_old_values() {
     let spec = json!({"type": "object", "properties": {"list": {
         "type": "array",
         "items": {"type": "integer", "x-kubernetes-validations": rules(&["self >= oldSelf"])},

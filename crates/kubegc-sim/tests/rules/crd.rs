@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: the kinds they bring, and the clean-up (S-38).
+//! CustomResourceDefinitions: the kinds that they define, and the clean-up (S-38).
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn s_38_the_instances_go_first_and_their_own_finalizers_decide() {
     }
     let mut cleaner = CrdCleaner::default();
     assert_eq!(cleaner.step(&mut world.server), CrdStep::Idle);
-    // Not even this policy spares the instances.
+    // Even this policy deletes the instances.
     let response = world.delete(CRD, NAME, &policy("Orphan"));
     assert!(response.object().unwrap().meta.is_deleting());
     let refused = world
@@ -245,7 +245,7 @@ fn s_38_a_definition_whose_names_were_taken_is_removed_without_its_instances() {
 
 /// `REST.Delete` of `customresourcedefinition/etcd.go`: no policy matters to the first DELETE.
 #[test]
-fn the_first_delete_adds_the_cleanup_finalizer_whatever_the_options() {
+fn the_first_delete_adds_the_cleanup_finalizer_with_any_options() {
     for version in ["1.13.0", "1.20.2", "1.36.0"] {
         for (options, code) in [
             (DeleteOptionsSpec::default(), 200),
@@ -424,7 +424,7 @@ fn an_api_service_is_deleted_with_the_last_definition_of_its_group_and_version()
         service["spec"],
         json!({"group": "x.dev", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100})
     );
-    // A terminating definition is one still.
+    // A terminating definition still counts.
     world.delete(CRD, NAME, &policy("Background"));
     assert_eq!(registration.step(&mut world.server), RegistrationStep::Idle);
     assert_eq!(settle(&mut world, &mut registration), [deleted("v2.x.dev")]);
@@ -464,7 +464,7 @@ fn a_deleted_api_service_is_created_again_and_a_changed_one_restored() {
     };
     assert_eq!(settle(&mut world, &mut registration), [updated]);
     assert_eq!(api_service(&world, "v1.x.dev")["spec"], again["spec"]);
-    // Held by a finalizer, it is deleted once.
+    // While a finalizer remains, it is deleted once.
     let held = json!({"metadata": {"finalizers": ["x.dev/hold"]}});
     world.patch("APIService", "v1.x.dev", MERGE, &held);
     world.delete(CRD, NAME, &policy("Background"));
@@ -491,7 +491,7 @@ fn api_services_that_others_manage_are_ignored() {
 }
 
 #[test]
-fn what_disagreed_in_a_loaded_state_is_ignored_until_it_agrees() {
+fn a_contradiction_of_a_loaded_state_is_ignored_until_it_is_resolved() {
     let mut world = cluster();
     world.create(CRD, definition("x.dev", "widgets", &["v1"]));
     let stray = json!({"metadata": {
@@ -500,7 +500,7 @@ fn what_disagreed_in_a_loaded_state_is_ignored_until_it_agrees() {
     world.create("APIService", stray.clone());
     let mut registration = CrdRegistration::resumed(&world.server);
     assert_eq!(settle(&mut world, &mut registration), []);
-    // Agreement: the definition is gone as its APIService is, and the other way round.
+    // Agreement: a definition and its APIService both exist, or neither does.
     world.delete(CRD, NAME, &policy("Background"));
     world.delete("APIService", "v1.y.dev", &policy("Background"));
     assert_eq!(settle(&mut world, &mut registration), []);

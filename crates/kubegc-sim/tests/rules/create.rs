@@ -1,11 +1,11 @@
-//! Creation: what is filled in, what is refused, what is dropped.
+//! Creation: defaulted, refused and dropped fields.
 
 use serde_json::{Value, json};
 
 use crate::world::{message, owner, policy, world, world_of};
 
 #[test]
-fn s_28_the_server_fills_in_what_is_its_own() {
+fn s_28_the_server_sets_its_own_fields() {
     let mut world = world();
     let response = world.create(
         "Child",
@@ -252,7 +252,7 @@ fn a_generated_name_that_is_taken_is_drawn_again_from_1_31_on() {
         let generated = || json!({"metadata": {"generateName": "a-"}});
         let name = |response: &kubegc_sim::Response| response.object().map(|object| object.meta.name.clone());
         let drawn = name(&world.clone().create("ConfigMap", generated())).unwrap();
-        // The same draw, foreseen: the name is taken by an object whose creation draws nothing.
+        // The same random name, predicted: an object whose creation draws no name already has it.
         world.put("ConfigMap", &drawn, &[]);
         let twin = world.clone();
         let response = world.create("ConfigMap", generated());

@@ -1,4 +1,4 @@
-//! DELETE: options, preconditions, the collector's finalizers, and what is answered.
+//! DELETE: options, preconditions, the collector's finalizers, and responses.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use kubegc_sim::Settings;
@@ -85,7 +85,7 @@ fn s_5_preconditions_are_checked_uid_first_and_name_the_kind() {
     }
 }
 
-/// What the object has left after a DELETE with each kind of options; `None` where it is gone.
+/// The object's finalizers after a DELETE with each kind of options; `None` where it is removed.
 #[test]
 fn s_8_to_s_10_policy_field_stored_finalizer_and_default_decide_in_this_order() {
     type Row<'a> = (&'a str, &'a [&'a str], [Option<&'a [&'a str]>; 6]);
@@ -153,7 +153,7 @@ fn s_8_to_s_10_policy_field_stored_finalizer_and_default_decide_in_this_order() 
                 Some(expected) => {
                     assert_eq!(world.finalizers(kind, "a"), expected, "{at}");
                     assert!(response.object().unwrap().meta.is_deleting(), "{at}");
-                    // S-17: only an explicit `orphanDependents: false` is answered "accepted".
+                    // S-17: only an explicit `orphanDependents: false` gets the response "accepted".
                     let accepted = options.orphan_dependents == Some(false);
                     assert_eq!(response.code, if accepted { 202 } else { 200 }, "{at}");
                 }
@@ -177,7 +177,7 @@ fn s_7_without_a_collector_finalizers_are_left_alone() {
 }
 
 #[test]
-fn s_9_the_others_keep_their_order_and_an_equal_set_stays_as_it_is() {
+fn s_9_the_other_finalizers_keep_their_order_and_an_equal_set_does_not_change() {
     let mut world = world();
     world.put("ConfigMap", "a", &["x.dev/a", FOREGROUND, "x.dev/b", "x.dev/a"]);
     world.delete("ConfigMap", "a", &policy("Orphan"));
@@ -244,7 +244,7 @@ fn s_15_marking_bumps_the_generation_once_and_keeps_an_earlier_date() {
 }
 
 #[test]
-fn s_17_kinds_differ_in_what_a_finished_deletion_responses() {
+fn s_17_the_response_to_a_finished_deletion_depends_on_the_kind() {
     for (kind, with_object) in [
         ("ConfigMap", false),
         ("Secret", false),

@@ -1,4 +1,4 @@
-//! DELETE of pods: they end gracefully, and what a second request may still change.
+//! DELETE of pods: graceful termination, and the effects of a second request.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use serde_json::json;

@@ -84,7 +84,7 @@ fn a_refused_call_is_not_carried_out_and_a_lost_response_was() {
     };
     let left = || now(store.list(&secrets, None)).unwrap().items.len();
     assert!(matches!(delete("a"), Err(StoreError::Unknown { .. })));
-    assert_eq!(left(), 1, "carried out all the same");
+    assert_eq!(left(), 1, "performed in spite of the error");
     // The first rule did not reach the second: its count begins here.
     assert_eq!(delete("a"), Err(StoreError::NotFound));
     assert_eq!(delete("b"), Err(StoreError::UnsupportedMediaType));

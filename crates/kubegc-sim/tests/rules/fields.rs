@@ -1,5 +1,4 @@
-//! Field selectors: which fields a kind has, what their values are, and what lists and deletions make of
-//! them.
+//! Field selectors: the fields of each kind, their values, and selection by lists and deletions.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use kubegc_sim::{FieldSelector, Filter, Manifest};
@@ -263,7 +262,7 @@ fn a_definition_names_the_fields_of_its_kind() {
 }
 
 #[test]
-fn events_tell_what_was_before() {
+fn watch_events_compare_with_the_old_object() {
     let mut world = world();
     let start = world.server.revision();
     world.put_json(

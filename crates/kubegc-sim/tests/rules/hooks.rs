@@ -1,4 +1,4 @@
-//! Admission webhooks of stored configurations, answered by functions.
+//! Admission webhooks of stored configurations; functions respond to them.
 
 use std::sync::{Arc, Mutex};
 
@@ -109,7 +109,7 @@ fn a_validating_webhook_refuses_writes_and_deletions() {
 }
 
 #[test]
-fn a_mutating_webhook_changes_what_is_validated_and_stored() {
+fn a_mutating_webhook_changes_the_object_before_validation() {
     let mut server = server();
     configure(
         &mut server,
@@ -267,7 +267,7 @@ fn a_request_has_all_fields_of_an_admission_review() {
 }
 
 #[test]
-fn a_mutating_webhook_is_called_again_if_it_asks_for_it_and_another_one_changed_the_object() {
+fn a_mutating_webhook_with_reinvocation_is_called_again_if_another_one_changed_the_object() {
     for (policy, expected) in [("IfNeeded", 2), ("Never", 1)] {
         let mut server = server();
         let webhooks = [
@@ -309,7 +309,7 @@ fn a_mutating_webhook_is_called_again_if_it_asks_for_it_and_another_one_changed_
 }
 
 #[test]
-fn a_webhook_that_changes_what_cannot_be_changed_fails() {
+fn a_webhook_that_changes_an_immutable_field_fails() {
     let mut server = server();
     configure_all(
         &mut server,
@@ -449,7 +449,7 @@ fn match_conditions_select_requests() {
             "{expression}"
         );
     }
-    // One that is false counts more than one that fails.
+    // A false condition takes precedence over a failing one.
     let mixed = json!([
         {"name": "a", "expression": "object.data.missing == 'x'"},
         {"name": "b", "expression": "false"},

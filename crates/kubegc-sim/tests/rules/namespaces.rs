@@ -64,7 +64,7 @@ fn s_35_the_collectors_finalizers_on_a_namespace_follow_rules_of_their_own() {
         assert_eq!(
             world.get("Namespace", "n").is_null(),
             expected.is_empty(),
-            "metadata finalizers hold a namespace too: {at}"
+            "metadata finalizers keep a namespace too: {at}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! PATCH: which formats are taken, and what each means for metadata.
+//! PATCH: the accepted formats, and their effects on metadata.
 
 use kubegc_core::{Catalog, KubernetesVersion};
 use kubegc_sim::ApiServer;

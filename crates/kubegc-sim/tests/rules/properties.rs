@@ -87,7 +87,7 @@ fn send(world: &mut World, kind: &str, name: &str, request: &Request) -> Respons
 
 proptest! {
     #[test]
-    fn a_request_makes_revisions_exactly_where_it_makes_events(requests in requests()) {
+    fn a_request_adds_a_revision_exactly_if_it_adds_an_event(requests in requests()) {
         let mut world = world();
         for (kind, name, request) in &requests {
             let before = world.server.revision();
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn the_events_tell_the_whole_state(requests in requests()) {
+    fn the_events_determine_the_whole_state(requests in requests()) {
         let mut world = world();
         let start = world.server.revision();
         for (kind, name, request) in &requests {
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_stored_is_never_a_deleting_object_without_reason_to_stay(requests in requests()) {
+    fn no_terminating_object_is_stored_without_a_reason_to_stay(requests in requests()) {
         let mut world = world();
         for (kind, name, request) in &requests {
             send(&mut world, kind, name, request);
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn s_9_the_same_deletion_twice_is_the_deletion_once(
+    fn s_9_a_repeated_deletion_changes_nothing(
         kind in prop::sample::select(&KINDS[..]), finalizers in finalizers(), options in options(),
     ) {
         let mut world = world();
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clone_that_is_sent_the_same_requests_is_the_same_world(requests in requests(), split in 0_usize..40) {
+    fn a_clone_with_the_same_requests_has_the_same_state(requests in requests(), split in 0_usize..40) {
         let mut one = world();
         let split = split.min(requests.len());
         for (kind, name, request) in &requests[..split] {
@@ -170,9 +170,9 @@ proptest! {
         }
     }
 
-    /// Simple patches are decided without building JSON values; the long way must come to the same.
+    /// Simple patches are decided without building JSON values; the general path must give the same result.
     #[test]
-    fn the_short_way_through_a_patch_leads_where_the_long_way_does(
+    fn the_fast_path_of_a_patch_equals_the_general_one(
         before in requests(), request in request(), kind in prop::sample::select(&KINDS[..]),
     ) {
         let mut short = world();
@@ -193,7 +193,7 @@ proptest! {
         };
         let mut long = short.clone();
         let response = short.patch(kind, "a", format, &patch);
-        // A field that changes nothing, and that the short way does not know.
+        // A field that changes nothing, and that the fast path does not know.
         patch["metadata"]["labels"] = json!({});
         let expected = long.patch(kind, "a", format, &patch);
         prop_assert_eq!(response, expected);

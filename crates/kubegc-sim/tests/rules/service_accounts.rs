@@ -113,9 +113,9 @@ fn a_pod_may_have_its_own_account_or_no_token() {
     assert_eq!(server.create_json(accounts, "ns", account).code, 201);
     let own = pod(&mut server, "a", json!({"serviceAccountName": "builder"}));
     assert_eq!(spec(&own).get("volumes"), None);
-    let asks = json!({"serviceAccountName": "builder", "automountServiceAccountToken": true});
+    let requested = json!({"serviceAccountName": "builder", "automountServiceAccountToken": true});
     assert_eq!(
-        spec(&pod(&mut server, "b", asks))["volumes"]
+        spec(&pod(&mut server, "b", requested))["volumes"]
             .as_array()
             .unwrap()
             .len(),

@@ -51,7 +51,7 @@ fn up_to_1_22_a_held_service_loses_its_endpoints_from_1_23_on_when_it_is_removed
             );
             assert_eq!(left(&world), (true, keeps), "{version}");
             if !keeps {
-                // The endpoints controller creates them anew, and no later removal takes them.
+                // The endpoints controller creates them again, and no later removal deletes them.
                 world.put("Endpoints", "web", &[]);
             }
             let free = json!({"metadata": {"finalizers": null}});

@@ -60,7 +60,7 @@ fn address<'a>(resource: &'a ApiResource, name: &'a str) -> Address<'a> {
 }
 
 #[test]
-fn refusals_fall_into_the_classes_that_a_collector_tells_apart() {
+fn refusals_map_to_the_error_classes_of_a_collector() {
     let store = shared();
     let (children, secrets) = (resource("test.dev/v1", "Child"), resource("v1", "Secret"));
     let unserved = ApiResource::new("nowhere.dev/v1", "Odd", "odds", kubegc_core::Scope::Cluster);
@@ -87,7 +87,7 @@ fn refusals_fall_into_the_classes_that_a_collector_tells_apart() {
 }
 
 #[test]
-fn responses_to_deletions_say_whether_the_object_was_removed() {
+fn responses_to_deletions_show_whether_the_object_was_removed() {
     let store = shared();
     let accounts = resource("v1", "ServiceAccount");
     insert(&store, &accounts, "a", &[]);
@@ -209,7 +209,7 @@ fn time_comes_from_the_clock() {
     assert_eq!(clock.now(), Timestamp::from_nanos(107_900_000_000));
     let Ok(Deleted::Terminating(meta)) = now(store.delete(address(&secrets, "a"), &DeleteOptions::default()))
     else {
-        panic!("held by its finalizer");
+        panic!("its finalizer keeps it");
     };
     assert_eq!(meta.creation_timestamp, Some(Timestamp::from_secs(100)));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Subresources: which a kind has, what each shows and what it writes.
+//! Subresources: those of each kind, and the fields that each reads and writes.
 
 use kubegc_sim::Response;
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ fn shown_scale(world: &World, kind: kubegc_core::KindId) -> Value {
 }
 
 #[test]
-fn a_definition_says_where_the_scale_is() {
+fn a_definition_has_the_paths_of_the_scale() {
     let mut world = world();
     let definition = json!({
         "metadata": {"name": "things.test.dev"},
@@ -435,7 +435,7 @@ fn a_budget_without_room_stops_an_eviction() {
     let response = evict(&mut world, &json!({"metadata": {"name": "a"}}));
     assert_eq!(response.code, 500);
     assert!(message(&response).contains("more than one PodDisruptionBudget"));
-    // A pod that does not run needs nobody's leave.
+    // Eviction of a pod that does not run needs no disruption budget.
     let pods = world.kind("Pod");
     world.server.patch_subresource(
         pods,
@@ -530,7 +530,7 @@ fn a_part_that_is_written_leaves_the_others_alone() {
         assert_eq!(response.code, 200, "{}", message(&response));
         let mut after = world.get(kind, "a");
         assert_eq!(after.pointer(path), Some(&expected));
-        // With that put back, all is as it was.
+        // After this field is restored, the objects are equal.
         let mut steps = path.rsplitn(2, '/');
         let (last, parent) = (steps.next().unwrap(), steps.next().unwrap());
         let fields = |object: &mut Value| {

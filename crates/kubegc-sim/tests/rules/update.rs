@@ -1,4 +1,4 @@
-//! Writes to objects that exist: what they may change, and when they delete.
+//! Writes to existing objects: mutable fields, and removal of terminating objects.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
             world.put(kind, "a", &["x.dev/a", "x.dev/b"]);
             let patch = json!({"metadata": {"finalizers": finalizers}});
             let response = world.clone().patch(kind, "a", MERGE, &patch);
-            assert_eq!(response.code, 200, "free until it is deleted");
+            assert_eq!(response.code, 200, "finalizers may change until it is deleted");
             world.delete(kind, "a", &policy("Background"));
             let response = world.patch(kind, "a", MERGE, &patch);
             match &problem {
@@ -96,13 +96,13 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
                     assert_eq!(
                         causes.len(),
                         2,
-                        "found by the generic and by the kind's own layer"
+                        "found by generic validation and by that of the kind"
                     );
                     assert!(causes.iter().all(|cause| cause.message == *problem));
                     assert_eq!(
                         message(&response).matches("no new finalizers").count(),
                         1,
-                        "and told once"
+                        "and reported once"
                     );
                 }
             }
@@ -122,7 +122,7 @@ fn problems_are_found_once_by_each_layer() {
             reference
         })
         .collect();
-    for (patch, kind, causes, told) in [
+    for (patch, kind, causes, count) in [
         (json!({"ownerReferences": two_controllers}), "Secret", 4, 1),
         (json!({"ownerReferences": two_controllers}), "Child", 3, 3),
         (
@@ -158,12 +158,12 @@ fn problems_are_found_once_by_each_layer() {
         assert_eq!(found.len(), causes, "{kind} {patch}");
         // Texts that print the pointers of a custom resource differ each time.
         let times = message(&response).matches(&found[0].message).count();
-        assert_eq!(times, told, "{kind} {patch}");
+        assert_eq!(times, count, "{kind} {patch}");
     }
 }
 
 #[test]
-fn s_23_what_is_the_servers_is_kept_or_defended() {
+fn s_23_fields_of_the_server_are_kept_or_immutable() {
     let mut world = world();
     world.put_json(
         "Child",
@@ -358,7 +358,7 @@ fn s_32_the_status_of_a_pod_leaves_references_and_spec_alone() {
     assert_eq!(
         world.get("Pod", "a")["status"]["phase"],
         "Running",
-        "a plain write leaves the status alone"
+        "an update of the object does not change the status"
     );
 }
 

@@ -14,7 +14,7 @@ fn s_6_a_version_precondition_is_ignored_before_1_14() {
     }
 }
 
-/// A pod that goes at once is written first: the precondition must follow, and does since 1.17.
+/// A pod without grace period is written before its removal: since 1.17 the precondition is updated for that.
 #[test]
 fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
     for (version, code, gone) in [
@@ -31,10 +31,10 @@ fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
     }
 }
 
-/// Where the last finalizer falls without anything being stored on the way, the version that is expected then
+/// If the last finalizer is removed without a write before, the expected version of the removal
 /// is that of an empty object.
 #[test]
-fn s_6_a_version_precondition_fails_where_only_the_collectors_finalizer_is_dropped() {
+fn s_6_a_version_precondition_fails_if_only_the_collectors_finalizer_is_dropped() {
     for (version, code) in [("1.16.0", 200), ("1.20.2", 409), ("1.36.0", 409)] {
         let mut world = world_of(version);
         world.put("Secret", "a", &["orphan"]);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::{MERGE, World, grace, open_world, policy, world};
 
-/// Kind, finalizers, what is done, and the events that follow.
+/// Kind, finalizers, the requests, and the events that follow.
 #[test]
 fn each_action_has_its_sequence_of_events() {
     type Action = fn(&mut World);
@@ -122,7 +122,7 @@ fn s_27_every_write_makes_one_revision_of_the_whole_server() {
 }
 
 #[test]
-fn what_is_inserted_is_kept_as_it_stands_and_makes_no_event() {
+fn an_inserted_object_is_stored_unchanged_and_causes_no_event() {
     let mut world = open_world();
     let kind = world.kind("Secret");
     let mut meta = ObjectMeta::new("ns", "a", "u1");

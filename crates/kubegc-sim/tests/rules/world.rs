@@ -1,4 +1,4 @@
-//! A small cluster and short words for requests on it.
+//! A small cluster, with helpers for requests.
 
 use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, Preconditions, Scope, Timestamp, Uid,
@@ -147,7 +147,7 @@ impl World {
             .apply(id, namespace, &name, subresource, config, &options)
     }
 
-    /// Who owns which fields of an object: manager, operation and subresource, and the fields.
+    /// The managers of an object's fields: manager, operation and subresource, and the fields.
     pub(crate) fn managers(&self, kind: &str, name: &str) -> Vec<(String, Value)> {
         let entries = self.get(kind, name)["metadata"]["managedFields"].clone();
         let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
@@ -172,7 +172,7 @@ impl World {
         texts(&self.get(kind, name)["metadata"]["finalizers"])
     }
 
-    /// What happened to a kind after a revision: the letter of the event, and whether the object is deleting.
+    /// The events of a kind after a revision: the letter of the type, and whether the object is terminating.
     pub(crate) fn events(&self, kind: &str, since: u64) -> Vec<String> {
         let events = self.server.events_since(self.kind(kind), since).unwrap();
         events.map(describe).collect()
@@ -252,7 +252,7 @@ pub(crate) fn expecting(uid: Option<&str>, version: Option<&str>) -> DeleteOptio
     }
 }
 
-/// The objects of a namespace `ns` and a kind by name: for the kinds that a definition brought.
+/// The objects of a namespace `ns` and a kind by name, for kinds of a definition.
 pub(crate) fn served(world: &World, api_version: &str, kind: &str) -> KindId {
     world.server.catalog().mapping(api_version, kind).unwrap()
 }

@@ -1,4 +1,4 @@
-//! File systems: what lies where, what fills them, and what happens when they are full.
+//! File systems: the places of files, growth, and full file systems.
 
 use std::time::Duration;
 
@@ -18,12 +18,17 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// A file system with its capacity, available and used bytes.
 type Row = (FileSystemRole, [u64; 3]);
 
-fn numbers(told: FileSystem) -> [u64; 3] {
-    [told.capacity_bytes, told.available_bytes, told.used_bytes].map(|number| number.unwrap())
+fn numbers(reported: FileSystem) -> [u64; 3] {
+    [
+        reported.capacity_bytes,
+        reported.available_bytes,
+        reported.used_bytes,
+    ]
+    .map(|number| number.unwrap())
 }
 
 #[test]
-fn each_layout_puts_layers_writable_layers_and_logs_where_they_belong() {
+fn each_layout_determines_the_places_of_layers_writable_layers_and_logs() {
     use FileSystemRole::{Containers, Images, Node};
     // 600 bytes of layers, 50 of a writable layer, 30 of a log, 7 of others.
     let tables: [(Layout, [Row; 3]); 3] = [
@@ -84,23 +89,27 @@ fn each_layout_puts_layers_writable_layers_and_logs_where_they_belong() {
 #[test]
 fn the_runtime_may_not_know_how_much_there_is() {
     let node = node_with(NodeSettings {
-        tells_capacity: false,
+        reports_capacity: false,
         ..small()
     });
-    let told = now(node.image_file_system()).unwrap();
+    let reported = now(node.image_file_system()).unwrap();
     assert_eq!(
-        (told.capacity_bytes, told.available_bytes, told.used_bytes),
+        (
+            reported.capacity_bytes,
+            reported.available_bytes,
+            reported.used_bytes
+        ),
         (None, None, Some(600))
     );
     assert_eq!(
         node.file_system(FileSystemRole::Images).capacity_bytes,
         Some(1_000),
-        "the disk knows"
+        "the disk itself has the numbers"
     );
 }
 
 #[test]
-fn others_fill_a_file_system_to_its_end_and_free_what_is_theirs() {
+fn other_processes_fill_a_file_system_and_free_their_own_bytes() {
     for layout in [
         Layout::Shared,
         Layout::DedicatedImages {
@@ -142,7 +151,7 @@ fn containers_write_until_the_disk_is_full() {
     assert_eq!(
         (usage.writable_bytes, usage.logs_bytes),
         (0, 200),
-        "its log is not the runtime's"
+        "its log is no file of the runtime"
     );
 }
 
@@ -197,7 +206,7 @@ fn disks_fill_over_time_while_containers_run_only() {
 }
 
 #[test]
-fn what_is_freed_while_disks_fill_counts_from_when_it_was_freed() {
+fn bytes_freed_while_disks_fill_count_from_their_release() {
     let settings = NodeSettings {
         frees_after: HOUR,
         ..small()

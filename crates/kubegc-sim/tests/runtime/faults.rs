@@ -116,7 +116,7 @@ fn a_runtime_dies_in_the_middle_of_a_call() {
 }
 
 #[test]
-fn a_status_may_say_nothing() {
+fn a_status_may_be_empty() {
     let rule = Rule {
         operation: None,
         ..Rule::always(Operation::Pods, Fault::SayNothing)

@@ -1,4 +1,4 @@
-//! Images: their names, the layers that they share, and what removing them frees.
+//! Images: their names, the layers that they share, and the bytes that a removal frees.
 
 use std::{sync::Arc, time::Duration};
 
@@ -188,7 +188,7 @@ fn the_same_image_exists_once_for_each_handler() {
 }
 
 #[test]
-fn pulls_that_do_not_fit_or_contradict_what_is_there_change_nothing() {
+fn pulls_that_do_not_fit_or_contradict_existing_layers_change_nothing() {
     let node = node();
     let fits = ImageSpec::new("shop/big:1").layer("base", 300).layer("big", 401);
     let refusals = [
@@ -264,7 +264,7 @@ fn bytes_become_free_after_the_delay_and_not_at_all_if_they_are_used_again() {
     node.clock().advance(Duration::from_secs(20));
     now(node.remove_sandbox(&pod.sandbox_id)).unwrap();
     assert_eq!((node.usage(), free(&node)), (usage(600, 60, 260), 340));
-    // Pulled again before they are gone: the layers are there, and cost nothing.
+    // Pulled again before they are freed: the layers exist, and take no more space.
     node.fill(kubegc_sim::runtime::FileSystemRole::Images, 340);
     node.pull(&ImageSpec::new("shop/web:2").layer("web", 200))
         .unwrap();

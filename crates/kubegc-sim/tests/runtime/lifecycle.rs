@@ -1,4 +1,4 @@
-//! Containers, sandboxes and pods: what is there, in what state, and what ends it.
+//! Containers, sandboxes and pods: their states, and the operations that end them.
 
 use std::sync::Arc;
 
@@ -81,21 +81,21 @@ fn a_pod_that_runs_is_listed_with_all_that_the_runtime_knows() {
 
 #[test]
 fn image_ids_of_containers_are_reported_since_1_30_only() {
-    for tells_image_ids in [true, false] {
+    for reports_image_ids in [true, false] {
         let settings = NodeSettings {
-            tells_image_ids,
+            reports_image_ids,
             ..small()
         };
         let node = node_with(settings);
         let pod = run(&node, "web", WEB);
         let container = node.container(&pod.container_ids[0]).unwrap();
-        assert_eq!(container.image.id.is_empty(), !tells_image_ids);
+        assert_eq!(container.image.id.is_empty(), !reports_image_ids);
         assert_eq!(container.image.reference, node.image(WEB).unwrap().id);
     }
 }
 
 #[test]
-fn stopping_ends_what_runs_or_may_run_and_nothing_else_however_often() {
+fn stopping_ends_running_and_unknown_containers_and_can_be_repeated() {
     let node = node();
     for (before, id) in in_each_state(&node) {
         let after = match before {
@@ -153,7 +153,7 @@ fn a_sandbox_takes_its_containers_with_it() {
 }
 
 #[test]
-fn a_ready_sandbox_is_removed_with_what_runs_in_it_and_its_bytes() {
+fn a_ready_sandbox_is_removed_with_its_containers_and_their_bytes() {
     let node = node();
     let spec = ContainerSpec {
         writable_bytes: 50,
@@ -169,7 +169,7 @@ fn a_ready_sandbox_is_removed_with_what_runs_in_it_and_its_bytes() {
 }
 
 #[test]
-fn what_never_was_is_removed_and_stopped_without_an_error() {
+fn missing_objects_are_removed_and_stopped_without_an_error() {
     let node = node();
     assert_eq!(now(node.stop_container(MISSING, 2)), Ok(()));
     assert_eq!(now(node.remove_container(MISSING)), Ok(()));
@@ -320,7 +320,7 @@ fn n2_60_pods_end_in_different_ways() {
         let known = node.known_pods().known;
         assert_eq!(known.get(&pod.pod.uid).copied(), expected, "{index}");
         assert_eq!(known.get(&other.pod.uid), Some(&PodState::LIVING), "{index}");
-        // Saying how far a pod has come is the only one that ends nothing.
+        // Setting the state of a pod is the only operation that ends nothing.
         let runs = index == 4;
         let expected = if runs {
             ContainerState::Running
@@ -346,7 +346,7 @@ fn n2_60_pods_end_in_different_ways() {
 }
 
 #[test]
-fn n2_61_whether_the_pods_are_all_known_is_told() {
+fn n2_61_pods_report_whether_all_are_known() {
     let node = node();
     node.set_pods_known(false, true);
     let pods = now(node.pods()).unwrap();
@@ -373,7 +373,7 @@ fn a_new_sandbox_of_a_pod_counts_on_and_edits_keep_ids() {
     let edited = node.container(&pod.container_ids[0]).unwrap();
     assert_eq!((&edited.name, edited.created_at), (&None, Timestamp::EPOCH));
     assert_eq!(node.sandbox(&again).unwrap().id, again);
-    // The pod that it says it belongs to is the one that ends it.
+    // It ends with the pod that its labels name.
     node.forget_pod(&pod.pod.uid);
     assert_eq!(node.sandbox(&again).unwrap().state, SandboxState::Ready);
     node.forget_pod(&"u9".into());
@@ -403,7 +403,7 @@ fn inserted_things_are_listed_as_given_and_ids_are_taken_once() {
         again.unwrap_err().to_string(),
         r#"container "c1" is there already"#
     );
-    // A sandbox whose id begins like that is not the one it ran in.
+    // A sandbox whose id has that prefix is another one.
     let sandbox = |id: &str| kubegc_core::node_facts::Sandbox {
         id: id.into(),
         pod: PodIdentity::default(),
@@ -471,7 +471,7 @@ fn clones_are_one_node_and_a_fork_is_another() {
     run(&clone, "web", WEB);
     assert_eq!(node.all_containers().len(), 1);
     assert!(fork.all_containers().is_empty());
-    // Both draw the same ids when told the same.
+    // With equal calls both draw equal ids.
     assert_eq!(
         run(&fork, "web", WEB).container_ids[0],
         node.all_containers()[0].id

@@ -71,7 +71,7 @@ fn logs_outlive_their_container_until_they_are_removed() {
     assert_eq!(
         (node.usage().logs_bytes, targets(&node)),
         (0, vec![LogTarget::Missing]),
-        "copies went, too"
+        "copies are removed, too"
     );
     assert_eq!(now(node.remove_container_logs(&path)), Ok(()), "again");
     let link = now(node.container_links()).unwrap()[0].path.clone();
@@ -93,7 +93,7 @@ fn removing_logs_by_path_spares_those_of_others() {
     }
     assert_eq!(node.usage().logs_bytes, 440);
     now(node.remove_container_logs("")).unwrap();
-    assert_eq!(node.usage().logs_bytes, 440, "nothing begins with nothing");
+    assert_eq!(node.usage().logs_bytes, 440, "an empty path is no prefix");
     // 1.log, not 10.log.
     let path = node.log_path(&node.all_containers()[1].id).unwrap();
     now(node.remove_container_logs(&path)).unwrap();
@@ -114,7 +114,7 @@ fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
         texts(&now(node.pod_entries()).unwrap()),
         [pod_log_entry(&other.pod).as_str(), "shop_web"]
     );
-    // Whoever still runs logs into nothing, and its next attempt has no folder to log to.
+    // A running container logs to a deleted file, and its next attempt has no log folder.
     assert_eq!(node.write_log(&web.container_ids[0], 5), Ok(0));
     let next = node.restart_container(&web.container_ids[0]).unwrap();
     assert_eq!((node.write_log(&next, 5), node.usage().logs_bytes), (Ok(0), 51));
@@ -128,7 +128,7 @@ fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
 }
 
 #[test]
-fn n6_2_names_that_lead_elsewhere_are_refused() {
+fn n6_2_names_outside_the_folder_are_refused() {
     let node = node();
     logging(&node, "web");
     for entry in ["", ".", "..", "../pods", "a/b", "/var/log/pods"] {
@@ -158,7 +158,7 @@ fn rotation_leaves_the_link_whole_and_a_lost_log_does_not() {
 }
 
 #[test]
-fn n2_44_only_what_the_pattern_finds_is_listed_by_path() {
+fn n2_44_only_links_that_match_the_pattern_are_listed() {
     let node = node();
     let path = |name: &str| format!("{CONTAINER_LOG_DIRECTORY}/{name}");
     let links = [
@@ -201,7 +201,7 @@ fn n2_49_a_cut_link_still_leads_to_its_log_and_its_id_is_found_by_its_beginning(
 }
 
 #[test]
-fn logs_take_what_fits_when_a_container_starts() {
+fn the_log_of_a_starting_container_is_cut_to_the_free_space() {
     let node = node();
     node.pull(&ImageSpec::new("big:1").layer("big", 380)).unwrap();
     let pod = logging(&node, "web");

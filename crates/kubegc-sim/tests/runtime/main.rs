@@ -1,5 +1,5 @@
-//! The node in memory: what it answers as containerd does, how its disks fill, what it writes down, and the
-//! faults before it.
+//! The simulated node: responses like containerd's, full disks, the record of calls, and the
+//! faults in front of it.
 
 mod disks;
 mod faults;

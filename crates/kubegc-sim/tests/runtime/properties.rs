@@ -1,4 +1,4 @@
-//! Laws of bytes that hold whatever happens on a node.
+//! Laws of bytes, for any sequence of operations on a node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -97,7 +97,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     ])
 }
 
-/// What the test itself counts.
+/// The bytes that the test itself counts.
 #[derive(Default)]
 struct Ledger {
     /// Layers by image id.
@@ -243,8 +243,11 @@ impl Ledger {
             );
         }
         let [on_node, on_images] = [FileSystemRole::Node, FileSystemRole::Images].map(|role| {
-            let told = node.file_system(role);
-            (told.capacity_bytes.unwrap(), told.available_bytes.unwrap())
+            let reported = node.file_system(role);
+            (
+                reported.capacity_bytes.unwrap(),
+                reported.available_bytes.unwrap(),
+            )
         });
         for (capacity, available) in [on_node, on_images] {
             prop_assert!(available <= capacity);
@@ -262,7 +265,7 @@ impl Ledger {
 
 proptest! {
     #[test]
-    fn bytes_in_use_are_those_of_what_is_there(
+    fn bytes_in_use_are_those_of_the_existing_objects(
         events in prop::collection::vec(event(), 1..60),
         layout in layout(),
         lazy in any::<bool>(),
@@ -279,7 +282,7 @@ proptest! {
         node.clock().advance(frees_after);
         prop_assert_eq!(node.usage().pending_bytes, 0);
         ledger.check(&node, &settings)?;
-        // Told the same, another node is the same, to the order of its listings.
+        // With equal calls another node is equal, including the order of its listings.
         let mut repeated = Ledger::default();
         for event in &events {
             repeated.apply(&again, event);
@@ -291,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn a_family_frees_its_distinct_layers_however_its_images_go(
+    fn images_with_common_layers_free_each_layer_once_in_any_order(
         (family, order) in prop::collection::btree_set(1_u8..64, 1..12).prop_flat_map(|family| {
             let all: Vec<_> = family.iter().copied().collect();
             (Just(family), Just(all).prop_shuffle())

@@ -12,7 +12,7 @@ use kubegc_sim::{
 use crate::node::{JOB, MISSING, WEB, node, now, run};
 
 #[test]
-fn every_call_is_written_down_with_what_came_of_it() {
+fn every_call_is_recorded_with_its_result() {
     use Operation::*;
     let node = node();
     now(node.containers()).unwrap();
@@ -78,7 +78,7 @@ fn every_call_is_written_down_with_what_came_of_it() {
     );
     assert_eq!(node.take_calls(), calls);
     assert!(node.calls().is_empty());
-    // What is told is not asked.
+    // Operations of the test are not recorded as calls.
     run(&node, "web", WEB);
     node.drop_image(JOB).unwrap();
     let _ = node.all_containers();
@@ -124,20 +124,20 @@ impl Case {
     }
 }
 
-type Deed = fn(&Case);
-/// A name, what is asked, and the harm that it does.
-type Row<'a> = (&'static str, Deed, &'a [fn(&Case) -> Harm]);
+type Calls = fn(&Case);
+/// A name, the calls, and the harm that they do.
+type Row<'a> = (&'static str, Calls, &'a [fn(&Case) -> Harm]);
 
-fn check(name: &str, deed: Deed, expected: &[fn(&Case) -> Harm]) {
+fn check(name: &str, calls: Calls, expected: &[fn(&Case) -> Harm]) {
     let case = Case::new();
     let harms: Vec<_> = expected.iter().map(|harm| harm(&case)).collect();
-    deed(&case);
+    calls(&case);
     let violations = case.node.violations();
-    let told: Vec<_> = violations
+    let reported: Vec<_> = violations
         .iter()
         .map(|violation| violation.harm.clone())
         .collect();
-    assert_eq!(told, harms, "{name}");
+    assert_eq!(reported, harms, "{name}");
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn faults_of_containers_and_sandboxes_are_reported() {
             &[],
         ),
     ];
-    for (name, deed, expected) in cases {
-        check(name, deed, expected);
+    for (name, calls, expected) in cases {
+        check(name, calls, expected);
     }
 }
 
@@ -271,7 +271,7 @@ fn faults_of_images_are_reported() {
             &[],
         ),
         (
-            "used by none any more",
+            "no longer used",
             |case| {
                 case.end();
                 now(case.node.remove_container(case.id())).unwrap();
@@ -281,8 +281,8 @@ fn faults_of_images_are_reported() {
             &[],
         ),
     ];
-    for (name, deed, expected) in cases {
-        check(name, deed, expected);
+    for (name, calls, expected) in cases {
+        check(name, calls, expected);
     }
 }
 
@@ -326,7 +326,7 @@ fn faults_of_logs_are_reported() {
             &[],
         ),
         (
-            "entry of a pod that is known no more",
+            "entry of a pod that is no longer known",
             |case| {
                 case.node.forget_pod(&case.pod.pod.uid);
                 now(case.node.remove_pod_entry(&pod_log_entry(&case.pod.pod))).unwrap();
@@ -360,7 +360,7 @@ fn faults_of_logs_are_reported() {
             &[],
         ),
         (
-            "links that nobody wrote",
+            "links without a container",
             |case| {
                 case.node
                     .insert_log_link("/var/log/containers/a.log", LogTarget::Missing);
@@ -372,13 +372,13 @@ fn faults_of_logs_are_reported() {
             &[|_| Harm::LiveLinkRemoved],
         ),
     ];
-    for (name, deed, expected) in cases {
-        check(name, deed, expected);
+    for (name, calls, expected) in cases {
+        check(name, calls, expected);
     }
 }
 
 #[test]
-fn a_violation_says_when_what_and_of_what() {
+fn a_violation_has_the_time_the_call_and_the_object() {
     let case = Case::new();
     case.node.pin_image(WEB, true).unwrap();
     now(case.node.remove_image(WEB, "")).unwrap();

@@ -107,7 +107,7 @@ pub(crate) struct Document {
     pub(crate) may_be_cut: bool,
 }
 
-/// Headers of what `crictl` prints as tables.
+/// Headers of the tables of `crictl`.
 const TABLES: [&str; 4] = ["CONTAINER ", "POD ID ", "IMAGE ", "FILESYSTEM "];
 
 /// Reads all documents of an input.
@@ -160,7 +160,7 @@ pub(crate) fn read(
     Ok(documents)
 }
 
-/// Refuses what people save by mistake.
+/// Refuses files that users save by mistake.
 fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
     let refused = |looks_like, advice| {
         Err(SnapshotError::Refused {

@@ -23,7 +23,7 @@ pub(crate) struct Entry<'v, 'n> {
     notes: &'n mut Notes,
     /// Fields that were found wrong, in full: none is reported twice.
     flawed: Vec<String>,
-    /// The first flaw, in words.
+    /// The first flaw, as text.
     flaw: Option<String>,
 }
 
@@ -55,14 +55,14 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.flaw.as_deref()
     }
 
-    /// Notes what only informs.
+    /// Records a finding that does not make the entry doubtful.
     pub(crate) fn note(&mut self, problem: NodeProblem, path: &[&str], detail: &str) {
         let field = self.full(path);
         self.notes
             .note(problem, Some(self.place), &self.object, &field, detail);
     }
 
-    /// Notes what makes the entry doubtful; once for each field.
+    /// Records a flaw that makes the entry doubtful; once for each field.
     pub(crate) fn wrong(&mut self, problem: NodeProblem, path: &[&str], detail: &str) {
         let field = self.full(path);
         if self.flawed.contains(&field) {
@@ -76,7 +76,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.flawed.push(field);
     }
 
-    /// Notes that a field that decides is missing.
+    /// Records that a required field is missing.
     pub(crate) fn missing(&mut self, path: &[&str]) {
         self.wrong(NodeProblem::MissingField, path, "missing");
     }
@@ -112,7 +112,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         map.get(*last).filter(|value| !value.is_null())
     }
 
-    /// A text for names in findings: whatever is wrong with it is not noted here.
+    /// A text for names in findings. Its flaws are not recorded here.
     pub(crate) fn peek(&self, path: &[&str]) -> Option<&'v str> {
         let (last, parents) = path.split_last()?;
         let mut map = self.map;

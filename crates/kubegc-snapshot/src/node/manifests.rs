@@ -105,7 +105,7 @@ impl PodSource for PodManifests {
                 self.path.display()
             )));
         }
-        // In this order nothing that starts meanwhile is missed: see `ReadySandboxes`.
+        // This order misses no pod that starts meanwhile: see `ReadySandboxes`.
         let containers = self.runtime.containers().await?;
         let sandboxes = self.runtime.sandboxes().await?;
         let known = uids(&manifests, &self.node_name, &sandboxes).map_err(RuntimeError::refused)?;

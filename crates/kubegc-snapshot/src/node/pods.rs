@@ -18,16 +18,16 @@ const STATIC_POD_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.i
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodsSeen {
     pub(crate) known: BTreeMap<Uid, PodState>,
-    /// Some pod, or a list of nothing but pods, was read.
+    /// A pod, or a list of pods only, was read.
     pub(crate) listed: bool,
-    /// A pod that is an item of a list, or a list of nothing but pods, was read.
+    /// A pod in a list, or a list of pods only, was read.
     pub(crate) in_list: bool,
     /// The reason why pods may be missing, if known.
     pub(crate) incomplete: Option<String>,
 }
 
 impl PodsSeen {
-    /// Takes the pods of a document: one pod, or a list. Objects of other kinds are passed over.
+    /// Reads the pods of a document: one pod, or a list. Objects of other kinds are skipped.
     pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
         let Value::Object(map) = value else {
             let detail = format!("expected a map, found {}", crate::tree::type_name(value));
@@ -112,7 +112,7 @@ impl PodsSeen {
                     entry.note(
                         NodeProblem::Contradiction,
                         &["metadata", "uid"],
-                        "listed twice, differently: what both say counts",
+                        "listed twice, differently: the facts of both count",
                     );
                     *known = PodState {
                         evicted: known.evicted && state.evicted,

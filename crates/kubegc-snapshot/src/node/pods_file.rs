@@ -64,7 +64,7 @@ impl PodsFile {
 impl PodSource for PodsFile {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let (mut pods, modified_at) = read_file(&self.path)?;
-        // In this order nothing that starts meanwhile is missed: see `ReadySandboxes`.
+        // This order misses no pod that starts meanwhile: see `ReadySandboxes`.
         let containers = self.runtime.containers().await?;
         let sandboxes = self.runtime.sandboxes().await?;
         add_running(&mut pods, &containers, &sandboxes);

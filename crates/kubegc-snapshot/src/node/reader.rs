@@ -252,7 +252,7 @@ impl NodeReader {
     }
 
     /// Takes the words of a kubelet's command line. Flags that have no bearing on garbage collection are
-    /// passed over; one that a kubelet would refuse is a finding, and the policy is unknown then.
+    /// skipped; one that a kubelet would refuse is a finding, and the policy is unknown then.
     pub fn read_flags<'w>(&mut self, words: impl IntoIterator<Item = &'w str>) {
         let place = Place::new("flags");
         let mut flags = self.parts.flags.value().cloned().unwrap_or_default();

@@ -15,7 +15,7 @@ use super::{
     reader::{Declared, PodsFrom},
 };
 
-/// Ends the reading.
+/// Combines all parts into a snapshot.
 pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
     if !declared.containers_whole {
         doubt_containers(&mut parts, &mut notes);
@@ -37,10 +37,12 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         }
         _ => Err(Unlisted::NotRequested),
     };
-    let told = parts.records.value().cloned();
+    let records_read = parts.records.value().cloned();
     let watched_since = declared
         .watched_since
-        .or(told.as_ref().and_then(|told| told.watched_since))
+        .or(records_read
+            .as_ref()
+            .and_then(|records_read| records_read.watched_since))
         .or(declared.now);
     let inventory = Inventory {
         containers,
@@ -50,7 +52,9 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         sandbox_image,
         image_file_system: image_file_system(&parts.stats, &parts.usage),
         pods,
-        image_records: told.map(|told| told.records).unwrap_or_default(),
+        image_records: records_read
+            .map(|records_read| records_read.records)
+            .unwrap_or_default(),
         images_watched_since: watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX)),
         ..Inventory::default()
     };
@@ -78,7 +82,7 @@ fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
     }
 }
 
-/// Gives up a listing of containers if nothing shows that it has the dead ones, or the running ones.
+/// Makes a listing of containers unknown if nothing shows that it includes dead and running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     let Part::Read { place, value } = &parts.containers else {
         return;
@@ -100,7 +104,7 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     };
 }
 
-/// The pods: those that documents list, and those of which something runs.
+/// The pods: those in documents, and those with a running container or a ready sandbox.
 fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
     if declared.pods_from == PodsFrom::Nothing {
         return Pods::default();
@@ -133,7 +137,7 @@ fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
         pods.synced = whole;
     }
     let listed: BTreeSet<Uid> = pods.known.keys().cloned().collect();
-    // By the rule of a live node, so that a dump of it reads to the same plans.
+    // The rule of a live node, so that a dump of it leads to the same plans.
     add_running(&mut pods, containers, sandboxes);
     let of_containers = containers.iter().map(|one| &one.pod);
     let named: BTreeSet<&PodIdentity> = of_containers
@@ -179,7 +183,7 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
             parts.config.place(),
             "",
             "",
-            "configuration and flags say something else than configz",
+            "configuration and flags differ from configz",
         );
     }
     Some(runs_with)

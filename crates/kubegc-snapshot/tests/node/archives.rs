@@ -156,7 +156,7 @@ fn bad_archives_are_refused() {
         lenient.read("node", &*bytes).expect("a finding instead");
         let node = lenient.finish().expect(name);
         assert!(!node.findings.is_empty(), "{name}");
-        // A part that could not be read leaves nothing that could be taken for a whole.
+        // A document that is only read in part never counts as complete.
         if name != "another document" {
             assert!(node.inventory.containers.is_err(), "{name}");
         }

@@ -138,7 +138,7 @@ fn inputs_that_fail_or_are_too_large_are_refused() {
 }
 
 #[test]
-fn lenient_reading_leaves_unknown_what_an_unread_document_may_hold() {
+fn lenient_reading_leaves_the_facts_of_an_unread_document_unknown() {
     let good = [
         ps(&[container(&[]), container(&[("id", "\"c2\""), ("state", "1")])]),
         pods(&[sandbox(&[])]),
@@ -169,12 +169,12 @@ fn lenient_reading_leaves_unknown_what_an_unread_document_may_hold() {
     };
     assert_eq!(known(lenient()), ([true; 6], 0));
 
-    // Nobody knows what it was: it may have been any of them.
+    // The kind of the document is unknown, so every listing may be affected.
     let mut reader = lenient();
     reader.read("cut", &b"{\"contai"[..]).expect("lenient");
     assert_eq!(known(reader), ([false; 6], 2));
 
-    // What it should have been is known.
+    // The kind of the document is known.
     let cases = [
         (NodeDocument::Containers, 0),
         (NodeDocument::Sandboxes, 1),
@@ -194,14 +194,14 @@ fn lenient_reading_leaves_unknown_what_an_unread_document_may_hold() {
         }
     }
 
-    // A document of something else says nothing of a node.
+    // A document of another kind contains no facts of a node.
     let mut reader = lenient();
     reader.read("else", &b"{\"a\":1}"[..]).expect("lenient");
     assert_eq!(known(reader), ([true; 6], 1));
 }
 
 #[test]
-fn documents_asked_for_by_name_say_what_they_lack() {
+fn errors_about_named_documents_name_the_missing_fields() {
     for (document, finding) in [
         (
             NodeDocument::Containers,
@@ -242,7 +242,7 @@ fn documents_asked_for_by_name_say_what_they_lack() {
 }
 
 #[test]
-fn findings_are_counted_beyond_what_is_listed() {
+fn findings_are_counted_beyond_the_listed_ones() {
     let many: Vec<String> = (0..1_200)
         .map(|number| container(&[("id", &format!("\"c{number}\"")), ("createdAt", "0")]))
         .collect();

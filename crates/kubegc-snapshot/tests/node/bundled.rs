@@ -1,4 +1,4 @@
-//! The bundled node: read whole, and what its README promises.
+//! The bundled node is read completely and matches its README.
 
 use std::collections::BTreeSet;
 
@@ -63,12 +63,12 @@ fn the_bundled_node_is_read_without_a_finding_but_its_readme() {
         (pods.known.len(), pods.synced, pods.sources_ready),
         (26, true, true)
     );
-    let gone: BTreeSet<_> = sandboxes
+    let deleted: BTreeSet<_> = sandboxes
         .iter()
         .filter(|one| !pods.known.contains_key(&one.pod.uid))
         .map(|one| &one.pod)
         .collect();
-    assert_eq!(gone.len(), 4);
+    assert_eq!(deleted.len(), 4);
     assert_eq!(pods.known.values().filter(|pod| pod.evicted).count(), 1);
     assert_eq!(
         pods.known
@@ -92,7 +92,7 @@ fn the_bundled_node_is_read_without_a_finding_but_its_readme() {
     assert_eq!(unused.count(), 15);
     assert_eq!(images.iter().filter(|image| image.pinned).count(), 1);
     assert_eq!(images.iter().filter(|image| image.tags.is_empty()).count(), 1);
-    // Every image has its record, and every image in use was in use at the last look.
+    // Every image has a record, and every image in use was in use at the last observation.
     assert_eq!(image_records.len(), images.len());
     for image in &images {
         let record = image_records.get(&image.id).expect("a record");

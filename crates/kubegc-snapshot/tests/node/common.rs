@@ -16,7 +16,7 @@ pub(crate) fn bundled_text(name: &str) -> String {
     std::fs::read_to_string(bundled().join(name)).expect("the document is in the repository")
 }
 
-/// The time at which the bundled node was looked at.
+/// The time of the bundled node's documents.
 pub(crate) fn now() -> Timestamp {
     Timestamp::parse("2026-03-01T12:00:00Z").expect("a date")
 }
@@ -37,7 +37,7 @@ pub(crate) fn findings(node: &NodeSnapshot) -> Vec<String> {
     node.findings.iter().map(ToString::to_string).collect()
 }
 
-/// A listing as text: its entries by a short name each, or why there is none.
+/// A listing as text: a short name of each entry, or the reason why the listing is unknown.
 pub(crate) fn show<T>(listing: &Listing<Vec<T>>, name: impl Fn(&T) -> String) -> String {
     match listing {
         Ok(entries) => entries.iter().map(name).collect::<Vec<_>>().join(" "),
@@ -45,7 +45,7 @@ pub(crate) fn show<T>(listing: &Listing<Vec<T>>, name: impl Fn(&T) -> String) ->
     }
 }
 
-/// Why something is not known, as text.
+/// The reason why a fact is unknown, as text.
 pub(crate) fn unlisted(error: &Unlisted) -> String {
     match error {
         Unlisted::NotRequested => "not requested".to_owned(),

@@ -1,4 +1,4 @@
-//! Containers: every generation of the format, what is unknown, what is held.
+//! Containers: every generation of the format, and unknown facts.
 
 use kubegc_core::node_facts::ContainerState;
 use kubegc_snapshot::NodeReader;
@@ -87,18 +87,18 @@ fn containers_read_the_same_from_every_generation_of_the_format() {
         ("CONTAINER_EXITED", "2", ContainerState::Exited),
         ("CONTAINER_UNKNOWN", "3", ContainerState::Unknown),
     ] {
-        for told in [format!("{name:?}"), number.to_owned()] {
-            let text = ps(&[container(&[("state", &told)])]);
+        for value in [format!("{name:?}"), number.to_owned()] {
+            let text = ps(&[container(&[("state", &value)])]);
             let node = read(NodeReader::new().containers_are_whole(), &[&text]);
             let states = node.inventory.containers.expect("a listing");
-            assert_eq!(states[0].state, state, "{told}");
+            assert_eq!(states[0].state, state, "{value}");
         }
     }
 }
 
 #[test]
 fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
-    // Changes, the finding, and the container that stands for it in lenient reading; none where not even that
+    // Changes, the finding, and the container that replaces it in lenient reading; none where not even that
     // is safe.
     let held = |state_and_on: &str| Some(format!("c1 \"web\" 2 s1 Running {state_and_on}"));
     let usual = "1772366400000000000 shop/web-0/u1 sha256:77,sha256:77,";
@@ -180,7 +180,7 @@ fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
     for (changes, finding, held) in cases {
         let (line, found) = one_container(changes, false);
         assert_eq!(found, [*finding], "{changes:?}");
-        // The reason names the document, the field and what is wrong with it.
+        // The reason names the document, the field and the error.
         let words = finding.split(": ").skip(3).collect::<Vec<_>>().join(": ");
         assert_eq!(line, format!("failed: f0, document 1: {words}"), "{changes:?}");
 

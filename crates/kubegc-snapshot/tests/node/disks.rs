@@ -1,12 +1,12 @@
-//! File systems: what the runtime uses, what the kubelet measured, and which of it planners get; and statuses
-//! of containers.
+//! File systems: the runtime's usage, the kubelet's measurements, and the facts that planners get; and
+//! statuses of containers.
 
 use kubegc_snapshot::NodeReader;
 
 use crate::common::{container, debug, findings, ps, read, show, unlisted};
 
 #[test]
-fn every_form_of_imagefsinfo_says_what_images_use() {
+fn every_form_of_imagefsinfo_reports_the_usage_of_images() {
     let one = r#"{"timestamp":"1772366396000000000","fsId":{"mountpoint":"/run"},"usedBytes":{"value":"700"},"inodesUsed":{"value":"9"}}"#;
     for text in [
         format!(r#"{{"status":{{"imageFilesystems":[{one}],"containerFilesystems":[]}}}}"#),
@@ -16,7 +16,7 @@ fn every_form_of_imagefsinfo_says_what_images_use() {
         one.to_owned(),
     ] {
         let node = read(NodeReader::new(), &[&text]);
-        let usage = node.usage.expect("told");
+        let usage = node.usage.expect("reported");
         assert_eq!(usage.images.len(), 1, "{text}");
         assert_eq!(
             (&*usage.images[0].mountpoint, usage.images[0].used_bytes),
@@ -30,7 +30,7 @@ fn every_form_of_imagefsinfo_says_what_images_use() {
             "{text}"
         );
         // No capacity: the runtime does not know it.
-        let file_system = node.inventory.image_file_system.expect("told");
+        let file_system = node.inventory.image_file_system.expect("reported");
         assert_eq!(
             (file_system.used_bytes, file_system.capacity_bytes),
             (Some(700), None),
@@ -39,7 +39,7 @@ fn every_form_of_imagefsinfo_says_what_images_use() {
     }
     let bare = r#"{"usedBytes":700,"inodesUsed":null}"#;
     let node = read(NodeReader::new(), &[bare]);
-    let usage = node.usage.expect("told");
+    let usage = node.usage.expect("reported");
     assert_eq!(
         (
             usage.images[0].used_bytes,
@@ -85,9 +85,9 @@ const STATS: &str = r#"{"node":{"nodeName":"n1","memory":{"availableBytes":50},
     "rlimit":{"maxpid":1000,"curproc":70}},"pods":[{"podRef":{}}]}"#;
 
 #[test]
-fn the_kubelets_stats_say_what_there_is_and_what_is_free() {
+fn the_kubelets_stats_report_capacity_and_free_space() {
     let node = read(NodeReader::new(), &[STATS, r#"{"usedBytes":"700"}"#]);
-    let stats = node.stats.clone().expect("told");
+    let stats = node.stats.clone().expect("reported");
     assert_eq!(&*stats.node_name, "n1");
     assert_eq!(
         (stats.memory_available_bytes, stats.pids_max, stats.pids_used),
@@ -105,13 +105,13 @@ fn the_kubelets_stats_say_what_there_is_and_what_is_free() {
         debug(&stats.container_fs),
         "Some(FileSystem { capacity_bytes: Some(100), available_bytes: Some(11), used_bytes: Some(5), inodes: None, inodes_free: None })"
     );
-    // What the kubelet measured wins over what the runtime says.
+    // The kubelet's measurements take precedence over the runtime's report.
     assert_eq!(node.inventory.image_file_system.ok(), stats.image_fs);
     assert_eq!(stats.image_fs.and_then(|fs| fs.used_bytes), Some(60));
     assert_eq!(node.findings, []);
 
-    let untold = r#"{"node":{"runtime":{"imageFs":{"capacityBytes":100,"availableBytes":null}}}}"#;
-    let node = read(NodeReader::new(), &[untold, r#"{"usedBytes":"70"}"#]);
+    let without_available = r#"{"node":{"runtime":{"imageFs":{"capacityBytes":100,"availableBytes":null}}}}"#;
+    let node = read(NodeReader::new(), &[without_available, r#"{"usedBytes":"70"}"#]);
     assert_eq!(
         debug(&node.inventory.image_file_system),
         "Ok(FileSystem { capacity_bytes: Some(100), available_bytes: None, used_bytes: Some(70), inodes: None, inodes_free: None })"
@@ -156,7 +156,7 @@ fn odd_stats_are_noted_and_flawed_ones_unknown() {
         assert_eq!(node.stats.is_some(), known, "{fields}");
     }
     let node = read(NodeReader::new(), &[r#"{"node":[]}"#, r#"{"usedBytes":"70"}"#]);
-    // Measured in vain is not the same as not measured: the runtime's half of it does not stand in.
+    // A failed measurement is not a missing one: the runtime's report does not replace it.
     assert_eq!(
         debug(&node.inventory.image_file_system),
         "Err(Failed(Unknown { message: \"f0, document 1: node: expected a map, found a list\" }))"

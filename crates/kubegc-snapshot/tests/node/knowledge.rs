@@ -28,7 +28,7 @@ const ENDED: &str = r#","containerStatuses":[{"state":{"terminated":{}}},{"state
 const DELETED: &str = r#","deletionTimestamp":"2026-03-01T11:00:00Z""#;
 
 #[test]
-fn n2_63_a_pod_says_how_far_it_has_come() {
+fn n2_63_the_status_of_a_pod_determines_its_state() {
     let evicted = PodState {
         evicted: true,
         deleted: false,
@@ -91,12 +91,12 @@ fn n2_63_a_pod_says_how_far_it_has_come() {
             ending,
         ),
         (
-            "deleted, a container's state is not told",
+            "deleted, a container's state is missing",
             pod("u", DELETED, r#""containerStatuses":[{"name":"a"}]"#),
             ending,
         ),
         (
-            "deleted, status not told",
+            "deleted, status missing",
             format!(r#"{{"kind":"Pod","metadata":{{"name":"p","uid":"u"{DELETED}}}}}"#),
             ending,
         ),
@@ -117,7 +117,7 @@ fn n2_63_a_pod_says_how_far_it_has_come() {
 }
 
 #[test]
-fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
+fn n2_61_unlisted_pods_count_as_deleted_only_if_the_pods_are_declared_complete() {
     let whole = list(&[pod("u1", "", ""), r#"{"kind":"Service"}"#.to_owned()]);
     let cases: [(&str, Vec<String>, bool, &[&str]); 8] = [
         ("whole", vec![whole.clone()], true, &[]),
@@ -149,7 +149,7 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
             ],
         ),
         (
-            "a pod that is none",
+            "an object that is no pod",
             vec![list(&[pod("u1", "", ""), "7".to_owned()])],
             false,
             &[
@@ -158,7 +158,7 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
             ],
         ),
         (
-            "a list that goes on",
+            "a list with a continue token",
             vec![format!(
                 r#"{{"kind":"PodList","metadata":{{"continue":"x"}},"items":[{}]}}"#,
                 pod("u1", "", "")
@@ -188,7 +188,7 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
         let undeclared = read(NodeReader::new(), &documents).inventory.pods;
         assert!(!undeclared.synced && !undeclared.sources_ready, "{name}");
     }
-    // Declared, and taken back: of which pods there are, nothing else is asked.
+    // Declared, and revoked: no other document lists the pods.
     for from in [PodsFrom::WhatRuns, PodsFrom::Nothing] {
         let node = read(NodeReader::new().pods_are_whole().pods_from(from), &[&whole]);
         assert_eq!(node.inventory.pods, Pods::default());
@@ -196,7 +196,7 @@ fn n2_61_unlisted_pods_are_gone_only_where_the_pods_are_declared_whole() {
 }
 
 #[test]
-fn what_runs_lives_whatever_the_pods_say() {
+fn running_pods_are_alive_whatever_the_documents_contain() {
     let running = container(&[("state", "\"CONTAINER_RUNNING\"")]);
     let dead = container(&[
         ("id", "\"c2\""),
@@ -223,7 +223,7 @@ fn what_runs_lives_whatever_the_pods_say() {
         deleted: true,
         ..PodState::LIVING
     };
-    // The API says that u1 has ended, and the runtime that it runs; u3 is ready, and the API does not have
+    // In the API u1 has ended, in the runtime it runs; u3 is ready, and the API does not have
     // it; of u2 only a dead container is left; whether u4 runs is unknown.
     let node = read(NodeReader::new().pods_are_whole(), &documents);
     let expected = [
@@ -354,7 +354,7 @@ fn a_pod_with_two_states_has_the_earlier_one() {
     assert_eq!(
         findings(&node),
         [
-            "Contradiction: f1, document 1: pod shop/p: items[0].metadata.uid: listed twice, differently: what both say counts"
+            "Contradiction: f1, document 1: pod shop/p: items[0].metadata.uid: listed twice, differently: the facts of both count"
         ]
     );
 }

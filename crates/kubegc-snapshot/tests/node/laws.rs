@@ -1,5 +1,5 @@
-//! Laws: no bytes panic, no cut goes unseen, no wrong type is taken as something else, unknown fields change
-//! nothing.
+//! Laws: no bytes panic, every cut is detected, no wrong type is taken as something else, unknown fields
+//! change nothing.
 
 use std::sync::Arc;
 
@@ -160,8 +160,8 @@ fn facts(node: &NodeSnapshot) -> NodeSnapshot {
     facts
 }
 
-/// Whether nothing is done on these facts that would not be done on those: each entry is the same, held, or
-/// gone, or the listing is unknown.
+/// Whether these facts lead to no action that those do not lead to: each entry is the same, protected, or
+/// missing, or the listing is unknown.
 fn is_no_bolder<T>(
     ours: &Listing<Vec<Arc<T>>>,
     theirs: &Listing<Vec<Arc<T>>>,
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn no_json_panics_whatever_it_is_taken_for(value in any_json(), kind in prop::sample::select(KINDS.to_vec())) {
+    fn no_json_panics_as_any_kind_of_document(value in any_json(), kind in prop::sample::select(KINDS.to_vec())) {
         let text = value.to_string();
         for lenient in [false, true] {
             read(text.as_bytes(), lenient);
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_of_another_type_is_refused_found_or_unknown_to_the_readers((name, document) in json_documents(), at in any::<prop::sample::Index>(),
+    fn a_value_of_another_type_is_refused_reported_or_unknown_to_the_readers((name, document) in json_documents(), at in any::<prop::sample::Index>(),
             replacement in prop::sample::select(vec![json!(true), json!(-1.5), json!({"?": []}), json!([[]])])) {
         let whole = read(document.to_string().as_bytes(), false).expect("a document");
         let paths = paths(&document);
@@ -250,7 +250,7 @@ proptest! {
                 "{} {}: silently taken", name, path
             );
         }
-        // And lenient reading never makes a bolder plan possible.
+        // Lenient reading never leads to more removals.
         let node = read(damaged.as_bytes(), true).expect("lenient");
         let (ours, theirs) = (&node.inventory, &whole.inventory);
         prop_assert!(is_no_bolder(&ours.containers, &theirs.containers, holds_container, false), "{} {}", name, path);
@@ -279,13 +279,14 @@ proptest! {
     }
 
     #[test]
-    fn unset_is_unset_whether_null_or_left_out((name, document) in json_documents(), at in any::<prop::sample::Index>()) {
+    fn null_and_missing_fields_are_equal((name, document) in json_documents(), at in any::<prop::sample::Index>()) {
         let paths: Vec<String> = paths(&document)
             .into_iter()
             .filter(|path| {
                 let parent = &path[..path.rfind('/').unwrap_or(0)];
                 !path.is_empty() && document.pointer(parent).is_some_and(Value::is_object)
-                    // Maps of texts tell a null from nothing, as Go does; and the list itself must be there.
+                    // Maps of texts distinguish null from a missing key, as Go does; and the list itself must
+                    // exist.
                     && !parent.contains("labels") && !parent.contains("annotations") && !parent.contains("eviction")
                     && !parent.is_empty() && parent != "/node" && parent != "/status"
                     && !path.ends_with("/state/running") && !path.ends_with("/state/terminated") && !path.ends_with("/state/waiting")

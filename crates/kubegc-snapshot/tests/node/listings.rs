@@ -1,4 +1,4 @@
-//! Sandboxes and images, and what holds for all listings.
+//! Sandboxes and images, and rules of all listings.
 
 use kubegc_core::node_facts::SandboxState;
 use kubegc_snapshot::NodeReader;

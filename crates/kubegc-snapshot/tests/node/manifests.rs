@@ -1,4 +1,4 @@
-//! Static manifests: what is read of them, and which uids their pods run under.
+//! Static manifests: their fields, and the uids of their running pods.
 
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ fn source(path: &Path, node: &SimNode) -> PodManifests {
     PodManifests::new(path, "Node-1", Arc::new(node.clone()))
 }
 
-/// The uids that are known, all of them living, and nothing else is.
+/// The known uids; asserts that all of these pods are alive, and nothing else is known.
 fn known(path: &Path, node: &SimNode) -> Result<Vec<String>, String> {
     let pods = now(source(path, node).pods()).map_err(|error| {
         assert!(matches!(error, RuntimeError::Refused { .. }), "{error:?}");
@@ -86,7 +86,7 @@ fn a_manifest_is_found_by_its_name_namespace_and_node() {
 }
 
 #[test]
-fn what_the_kubelet_reads_is_read() {
+fn manifests_that_the_kubelet_reads_are_read() {
     let node = sim();
     for name in ["a", "b", "c", "d", "e"] {
         let pod = run(&node, "default", &format!("{name}-node-1"), name);
@@ -226,7 +226,7 @@ fn a_manifest_that_cannot_be_read_leaves_everything_unknown() {
         let error = known(folder.path(), &node).expect_err(name);
         let expected = expected.replace(", document 0", ": ");
         assert!(error.starts_with(&expected), "{name}: {error}");
-        assert_eq!(node.calls(), [], "{name}: the runtime is not asked in vain");
+        assert_eq!(node.calls(), [], "{name}: an error needs no call of the runtime");
         fs::remove_file(folder.path().join("bad")).expect("removed");
         assert_eq!(
             known(folder.path(), &node),
@@ -261,7 +261,7 @@ fn links_that_lead_nowhere_and_folders_that_are_not_there_are_errors() {
 }
 
 #[test]
-fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
+fn a_folder_without_manifests_is_an_error_unless_declared_empty() {
     for name in ["", ".web.yaml", "below/web.yaml"] {
         let folder = tempfile::tempdir().expect("a folder");
         if !name.is_empty() {
@@ -272,7 +272,7 @@ fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
         run(&node, "shop", "api", "api");
         let expected = "no manifest in FOLDER: a folder that is not mounted looks so";
         assert_eq!(known(folder.path(), &node), Err(expected.to_owned()), "{name}");
-        assert_eq!(node.calls(), [], "the runtime is not asked in vain");
+        assert_eq!(node.calls(), [], "an error needs no call of the runtime");
         let allowed = now(source(folder.path(), &node).or_none().pods()).expect("known");
         let runs = [(Uid::new("api"), PodState::LIVING)];
         assert_eq!(allowed.known, runs.into(), "{name}: what runs is known");
@@ -285,7 +285,7 @@ fn a_folder_without_any_manifest_may_not_be_mounted_unless_it_is_said_to_be() {
 }
 
 #[test]
-fn what_is_neither_folder_nor_file_has_no_manifests() {
+fn a_path_that_is_neither_folder_nor_file_has_no_manifests() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
@@ -299,11 +299,11 @@ fn what_is_neither_folder_nor_file_has_no_manifests() {
         }
     }
     let in_folder = now(source(folder.path(), &node).or_none().pods());
-    assert!(in_folder.is_ok(), "a kubelet passes over them: {in_folder:?}");
+    assert!(in_folder.is_ok(), "a kubelet skips them: {in_folder:?}");
 }
 
 #[test]
-fn where_no_sandbox_tells_the_uid_nothing_is_known() {
+fn without_a_sandbox_with_a_uid_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
     let node = sim();
@@ -321,7 +321,7 @@ fn where_no_sandbox_tells_the_uid_nothing_is_known() {
     assert_eq!(
         known(folder.path(), &node),
         Err(expected.to_owned()),
-        "a sandbox without uid tells none"
+        "a sandbox without uid adds no uid"
     );
     node.end_sandbox(&nameless).expect("there is one");
     run(&node, "default", "web-node-1", "w");
@@ -372,7 +372,7 @@ fn the_newest_uid_is_known_and_older_ones_while_something_of_them_runs() {
 }
 
 #[test]
-fn a_pass_spares_static_pods_between_two_sandboxes_and_clears_what_came_before() {
+fn a_pass_keeps_static_pods_between_two_sandboxes_and_removes_their_predecessors() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
     fs::write(
@@ -408,7 +408,7 @@ fn a_pass_spares_static_pods_between_two_sandboxes_and_clears_what_came_before()
 }
 
 #[test]
-fn where_the_runtime_does_not_list_what_runs_nothing_is_known() {
+fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "  uid: w\n")).expect("written");
     for operation in [Operation::Containers, Operation::Sandboxes] {

@@ -1,4 +1,4 @@
-//! A file that lists the pods of a node, read anew each time, beside what runs.
+//! A pod source that reads a file of pods on each call and adds the running pods.
 
 use std::{
     fs,
@@ -25,12 +25,12 @@ use kubegc_snapshot::{PodsFile, read_all_pods};
 
 use crate::common::{bundled, bundled_text};
 
-/// What a simulated node answers, which it does at once.
+/// The response of a simulated node, which is immediate.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("a simulated node answers at once")
 }
 
-/// A node on which nothing runs, with an image.
+/// A node without pods, with one image.
 pub(crate) fn sim() -> SimNode {
     let node = SimNode::new(
         SimClock::new(Timestamp::from_secs(1_000_000)),
@@ -41,10 +41,10 @@ pub(crate) fn sim() -> SimNode {
     node
 }
 
-/// The order in which nothing is missed that starts meanwhile.
+/// The order of calls that misses no pod that starts meanwhile.
 pub(crate) const LISTED: [Operation; 2] = [Operation::Containers, Operation::Sandboxes];
 
-/// What the node was asked.
+/// The operations on the node.
 pub(crate) fn operations(node: &SimNode) -> Vec<Operation> {
     node.calls().iter().map(|call| call.operation).collect()
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(node: &SimNode, namespace: &str, name: &str, uid: &str) -> kub
     node.run_pod(&pod).expect("it runs")
 }
 
-/// One runtime that fails at this operation.
+/// A runtime that fails at this operation.
 pub(crate) fn failing(node: &SimNode, operation: Operation) -> FaultyRuntime<SimNode> {
     let refusal = Fault::Refuse(RuntimeError::refused("device busy"));
     let plan = FaultPlan {
@@ -73,7 +73,7 @@ pub(crate) fn failing(node: &SimNode, operation: Operation) -> FaultyRuntime<Sim
     FaultyRuntime::new(node.clone(), plan)
 }
 
-/// A pass over containers, sandboxes and logs by what a source knows; the names of what went.
+/// A pass over containers, sandboxes and logs with this source of pods; the names of the removed objects.
 pub(crate) fn collect(node: &SimNode, pods: &dyn PodSource) -> Vec<String> {
     let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse().expect("a version")).expect("valid");
     let clock = node.clock().clone();
@@ -95,9 +95,9 @@ pub(crate) fn collect(node: &SimNode, pods: &dyn PodSource) -> Vec<String> {
         NodeAction::Log(kubegc_node::log::Action::RemoveDirectory { entry, .. }) => format!("logs {entry}"),
         other => format!("{other:?}"),
     };
-    let mut gone: Vec<_> = report.performed.iter().map(|one| name(&one.action)).collect();
-    gone.sort();
-    gone
+    let mut removed: Vec<_> = report.performed.iter().map(|one| name(&one.action)).collect();
+    removed.sort();
+    removed
 }
 
 fn source(path: &Path, node: &SimNode) -> PodsFile {
@@ -145,7 +145,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
     fs::write(&path, list(&[("c", "Pending")]).replace("]", "")).expect("written");
     assert!(
         now(source.pods()).is_err(),
-        "what was known before does not count"
+        "the pods of the last call do not count"
     );
     let yaml = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: d, uid: d}\n";
     fs::write(&path, yaml).expect("written");
@@ -155,7 +155,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
 }
 
 #[test]
-fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
+fn n2_61_an_input_that_leaves_a_pod_unknown_is_an_error_with_the_reason() {
     let pod = list(&[("a", "Running")]);
     let cases: [(&str, String, &str); 21] = [
         ("empty", String::new(), "pods: holds no document"),
@@ -211,7 +211,7 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
             "pods: no document lists the pods",
         ),
         (
-            "it goes on",
+            "a continue token",
             r#"{"kind":"PodList","metadata":{"continue":"next"},"items":[]}"#.to_owned(),
             "pods, document 1: metadata.continue: the list continues",
         ),
@@ -272,7 +272,11 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
         };
         let expected = format!("{}/{expected}", folder.path().display());
         assert!(message.starts_with(&expected), "{name}: {message}");
-        assert_eq!(node.calls().len(), 0, "{name}: the runtime is not asked in vain");
+        assert_eq!(
+            node.calls().len(),
+            0,
+            "{name}: an error needs no call of the runtime"
+        );
         let error = read_all_pods("pods", text.as_bytes()).expect_err(name);
         assert_eq!(
             error,
@@ -283,7 +287,7 @@ fn n2_61_whatever_leaves_a_pod_unknown_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_whole_list_is_known_whoever_wrote_it() {
+fn a_complete_list_of_any_tool_is_known() {
     let of_server = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
         "items":[{"metadata":{"name":"web","namespace":"shop","uid":"w"},"status":{"phase":"Failed","reason":"Evicted"}}]}"#;
     let evicted = PodState {
@@ -320,7 +324,7 @@ fn a_whole_list_is_known_whoever_wrote_it() {
         .expect("read");
     assert!(
         reader.finish().expect("read").inventory.pods.synced,
-        "who declares pods whole may give them one by one"
+        "pods declared complete may be separate documents"
     );
 }
 
@@ -380,7 +384,7 @@ fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
         assert_eq!(now(source.pods()), all(from), "{modified_seconds}");
     }
     write(UNIX_EPOCH - Duration::from_secs(5));
-    assert_eq!(now(source.pods()), all(0), "a time that cannot be protects all");
+    assert_eq!(now(source.pods()), all(0), "an impossible time protects all");
 
     write(UNIX_EPOCH + Duration::from_secs(1_000_012));
     assert_eq!(
@@ -395,7 +399,7 @@ fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn a_path_that_is_no_file_is_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = sim();
     let loops = folder.path().join("loop");
@@ -415,7 +419,7 @@ fn what_is_no_file_is_not_read() {
 }
 
 #[test]
-fn where_the_runtime_does_not_list_what_runs_nothing_is_known() {
+fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pods.json");
     fs::write(&path, list(&[("a", "Running")])).expect("written");
@@ -460,11 +464,11 @@ fn n2_60_a_file_that_is_behind_costs_no_running_pod_anything() {
 #[test]
 fn the_pods_of_the_bundled_node_are_those_that_its_reader_knows() {
     let source = PodsFile::new(bundled().join("kubectl-pods.json"), Arc::new(sim()));
-    let told = now(source.pods()).expect("read");
+    let from_file = now(source.pods()).expect("read");
     let mut reader = kubegc_snapshot::NodeReader::new().pods_are_whole();
     reader
         .read("pods", bundled_text("kubectl-pods.json").as_bytes())
         .expect("read");
-    assert_eq!(told, reader.finish().expect("read").inventory.pods);
-    assert!(told.synced && !told.known.is_empty());
+    assert_eq!(from_file, reader.finish().expect("read").inventory.pods);
+    assert!(from_file.synced && !from_file.known.is_empty());
 }

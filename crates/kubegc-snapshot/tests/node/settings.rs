@@ -19,7 +19,7 @@ fn with(change: impl FnOnce(&mut PolicySpec)) -> PolicySpec {
 }
 
 #[test]
-fn n1_20_what_is_unset_takes_the_default() {
+fn n1_20_unset_fields_get_the_default() {
     let cases: [(&str, PolicySpec); 11] = [
         ("kind: KubeletConfiguration\n", PolicySpec::default()),
         ("{\"kind\":\"KubeletConfiguration\"}", PolicySpec::default()),
@@ -282,7 +282,7 @@ fn flags_win_over_the_file_and_configz_over_both() {
         spec.image_gc_low_threshold_percent = 65;
         spec.maximum_dead_containers = 3;
     });
-    let superseded = "Superseded: f0, document 1: configuration and flags say something else than configz";
+    let superseded = "Superseded: f0, document 1: configuration and flags differ from configz";
     for (documents, expected, found) in [
         (vec![file], file_and_flags, vec![]),
         (vec![file, configz], with_configz.clone(), vec![superseded]),
@@ -296,7 +296,7 @@ fn flags_win_over_the_file_and_configz_over_both() {
             (Some(expected), found.into_iter().map(str::to_owned).collect())
         );
     }
-    // Two files of one kind that differ: nobody knows which one counts, but configz does.
+    // Two files of one kind that differ: only configz shows which one counts.
     let other = "imageGCHighThresholdPercent: 71\n";
     assert_eq!(read(NodeReader::new(), &[file, other]).policy, None);
     assert!(read(NodeReader::new(), &[file, other, configz]).policy.is_some());

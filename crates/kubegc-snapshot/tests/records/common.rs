@@ -14,7 +14,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_secs(noon.as_secs() + seconds)
 }
 
-/// A condition with nothing but type and status.
+/// A condition with type and status only.
 pub(crate) fn condition(kind: &str, status: &str) -> Condition {
     Condition::new(kind, status)
 }
@@ -61,7 +61,7 @@ fn is_cluster_scoped(resource: Resource) -> bool {
     )
 }
 
-/// Makes unread what belongs to a part that is not there, of the fields that few tests are about.
+/// Makes the fields of missing parts unread, for fields that few tests are about.
 fn stripped(body: &Value, expected: Body) -> Body {
     let [no_spec, no_status] = ["spec", "status"].map(|part| !body[part].is_object());
     match expected {
@@ -162,7 +162,7 @@ pub(crate) fn read(resource: Resource, body: Value) -> (Body, Vec<String>) {
             format!(r#"[{{"apiVersion":"v1","items":[{text}],"kind":"List"}}]"#),
         ),
         ("in a list of its kind", in_list(&object, true)),
-        ("in a list that says its kind last", in_list(&object, false)),
+        ("in a list whose kind comes last", in_list(&object, false)),
         ("YAML", yaml(&object)),
         ("YAML with the kind last", yaml_backwards(&object)),
         ("a list in YAML", yaml_list(&object)),

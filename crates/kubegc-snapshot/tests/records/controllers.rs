@@ -259,7 +259,7 @@ fn revisions_of_sets() {
 }
 
 #[test]
-fn what_tracks_the_pods_of_a_job() {
+fn fields_that_track_the_pods_of_a_job() {
     let counts = JobCounts {
         succeeded: 2,
         failed: 1,
@@ -415,7 +415,7 @@ fn resource_claims() {
 }
 
 #[test]
-fn what_protects_attached_volumes_and_attribute_classes() {
+fn fields_that_protect_attached_volumes_and_attribute_classes() {
     check(
         Resource::VolumeAttachments,
         [

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::common::{object, snapshot};
 
-/// Any text, with what JSON escapes among them.
+/// Any text, including characters that JSON escapes.
 fn text() -> impl Strategy<Value = Arc<str>> {
     prop_oneof![
         select(vec![
@@ -352,7 +352,7 @@ fn jobs() -> impl Strategy<Value = Job> {
         })
 }
 
-/// Kinds whose controllers write little of them.
+/// Kinds of which controllers write few fields.
 fn others() -> impl Strategy<Value = (Resource, Body)> {
     let generation = || field(any::<i64>());
     let count = || field(any::<i32>());
@@ -526,7 +526,7 @@ fn bodies() -> impl Strategy<Value = (Resource, Body)> {
     prop_oneof![3 => first, 2 => others()]
 }
 
-/// All that have fields.
+/// All kinds with fields.
 fn resources() -> Vec<Resource> {
     let all = Resource::ALL.iter().copied();
     let has_fields = |resource: &Resource| {
@@ -594,7 +594,7 @@ proptest! {
         // The containers of a pod are read only while it is being deleted.
         document["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z".into();
         prop_assert_eq!(read(resource, &document), expected.clone(), "{}", document);
-        // So it is from a dump.
+        // The same holds for a dump.
         let found = snapshot(&document.to_string()).record_at(0).map(|record| record.body);
         prop_assert_eq!(found.as_deref(), Some(&expected));
     }
@@ -784,7 +784,7 @@ proptest! {
                 }
             }
             outcomes.push((form, after));
-            // An object that has changed is not touched.
+            // An object that has changed is not written.
             if let (Some((patch_type, patch)), Form::Update) = (&patch, form) {
                 let bump = br#"{"metadata":{"labels":{"bumped":"yes"}}}"#;
                 let mut other = server.clone();

@@ -1,4 +1,4 @@
-//! Patches: what each change looks like in each form, its preconditions, and what is refused.
+//! Patches: the form of each change, its preconditions, and refused changes.
 
 use kubegc_controllers::{Documents, FieldChange, Form, Write};
 use kubegc_core::{
@@ -775,7 +775,7 @@ fn objects_are_replaced_whole() {
             ]),
         ),
     ] {
-        // A version that is not the one of the document goes to the server, which answers with a conflict.
+        // A version other than the document's is sent to the server, which responds with a conflict.
         let mut replaced = replace(&expect, change, &namespace).expect("it is the object");
         assert_eq!(replaced.pointer(path), Some(&expected));
         let mut before = namespace.clone();

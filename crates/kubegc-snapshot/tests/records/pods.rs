@@ -1,4 +1,4 @@
-//! Pods: where they run, their phase, their claims, and every secret that they reference.
+//! Pods: their node, their phase, their claims, and every secret that they reference.
 
 use std::sync::Arc;
 
@@ -484,7 +484,7 @@ fn names_with_escaped_letters_are_names() {
     let pod = record.pod().expect("it is a pod");
     assert_eq!(pod.secrets, names(&["x"]));
     assert_eq!(pod.conditions.known().map(Vec::len), Some(1));
-    // In YAML in more ways, and a line may end within a name.
+    // YAML has more ways to write a name, and a line may end within one.
     for key in [
         r"s\x65cretKeyRef",
         r"s\u0065cretKeyRef",

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::common::{object, snapshot};
 
-/// One of each way to say what an object is: before or behind what stands in it, or in its list.
+/// Every position of the kind: before or after the other fields, or in the list.
 fn ways(api_version: &str, kind: &str, body: &str) -> Vec<String> {
     let meta = r#""metadata":{"name":"a","namespace":"shop","uid":"1"}"#;
     let head = format!(r#""apiVersion":"{api_version}","kind":"{kind}""#);
@@ -30,7 +30,7 @@ const ODD: &str = r#""spec":{"volumes":{"a":1},"replicas":"three","nodeName":["x
     "secrets":"x""#;
 
 #[test]
-fn objects_of_other_kinds_are_healthy_whatever_their_fields_hold() {
+fn objects_of_other_kinds_have_no_flaws_with_any_fields() {
     for (api_version, kind) in [
         ("example.com/v1", "Widget"),
         ("batch.volcano.sh/v1alpha1", "Job"),
@@ -140,7 +140,7 @@ fn labels_that_can_be_read_stay_beside_one_that_cannot() {
 }
 
 #[test]
-fn metadata_alone_says_nothing_of_the_rest() {
+fn metadata_alone_leaves_all_other_fields_unread() {
     let text = r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[
         {"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop","uid":"1","labels":{"a":"b"},
          "ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"2"}]}}]}"#;
@@ -201,7 +201,7 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
     );
     let record = snapshot(&pods).record_at(0).expect("one object");
     assert!(record.pod().is_some());
-    // A kind said twice: what was read for the first is not taken for the second.
+    // A kind is given twice: fields that were read for the first do not count for the second.
     let other = list(
         r#","kind":"PodList""#,
         r#""spec":{"nodeName":"n"}"#,
@@ -210,7 +210,7 @@ fn the_last_word_on_the_kind_of_a_list_counts() {
     let found = snapshot(&other);
     assert!(found.find("", "PersistentVolumeClaim", "shop", "a").is_some());
     assert_eq!(*found.record_at(0).expect("one object").body, Body::Unread);
-    // An item that says its own kind is no matter of the list.
+    // An item with a kind of its own does not take the kind of the list.
     let mixed = list(
         r#","kind":"WidgetList""#,
         r#""spec":{"nodeName":"n"},"status":{"phase":"Running"},"kind":"Pod","apiVersion":"v1""#,

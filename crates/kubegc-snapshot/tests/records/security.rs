@@ -156,7 +156,7 @@ fn secrets() {
                 of_type(unread, unread),
                 &[],
             ),
-            // A token has data: one without any was stripped of them.
+            // A token has data: without any, they were stripped.
             (json!({ "type": token_type, "data": null }), token(unread), &[]),
             (
                 json!({ "type": token_type, "data": {}, "stringData": {} }),

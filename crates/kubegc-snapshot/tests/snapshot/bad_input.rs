@@ -511,8 +511,8 @@ fn a_yaml_list_that_ends_inside_a_line_may_be_cut_off() {
     ] {
         let snapshot = read("f", text.as_bytes()).expect("it is YAML");
         let found = snapshot.findings.iter();
-        let told = found.filter(|finding| finding.problem == Problem::NoFinalLineBreak);
-        assert_eq!(told.count() == 1, is_cut, "{text}");
+        let cut = found.filter(|finding| finding.problem == Problem::NoFinalLineBreak);
+        assert_eq!(cut.count() == 1, is_cut, "{text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Layouts whose files say by their path what they hold: Velero backups, support bundles, Insights archives.
+//! Layouts whose paths contain the kinds of their files: Velero backups, support bundles, Insights archives.
 
 use crate::{
     common::{findings, path, read, reader, render},
@@ -97,7 +97,7 @@ fn a_support_bundle_is_read() {
         object("v1", "Pod", "shop", "web").replace("Running", "***HIDDEN***")
     );
     let nodes = format!("[{}]", untyped(&object("v1", "Node", "", "n")));
-    // Up to 2022 the list of the Go client, which says no kind.
+    // Up to 2022 the list of the Go client, which has no kind.
     let definitions = r#"{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"gadgets.example.com","uid":"d1"},
         "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},
             "versions":[{"name":"v1","served":true,"storage":true}]},
@@ -183,7 +183,7 @@ fn custom_resources_in_a_wrapper_are_read() {
         assert_eq!(names, ["Widget/blue", "Widget/red"], "{text}");
         assert_eq!(snapshot.finding_counts.len(), 1, "only its kind is inferred");
     }
-    // What a wrapper is not: beside it, in it, or around it something else.
+    // These are no wrappers: something else is next to it, in it, or around it.
     for (entry, expected) in [
         ("- object: {}\n", "NotAnObject: "),
         ("- object:\n    object:\n      kind: Widget\n", "NotAnObject: "),
@@ -440,7 +440,7 @@ fn kinds_that_nothing_defines_are_inferred() {
                 .completeness
                 .of("example.com", &object.kind)
                 .is_complete(),
-            "all does not mean it"
+            "a declaration of all kinds does not include it"
         );
         assert!(snapshot.completeness.of("", "Pod").is_complete());
     }
@@ -456,7 +456,7 @@ fn kinds_that_nothing_defines_are_inferred() {
             .of("example.com", "Policy")
             .is_complete()
     );
-    // A list that says no kind is no object of the API only if nothing in it is one.
+    // A list without kind is no object of the API only if no item is one.
     let cut = tar(&[("a.yaml", b"apiVersion: v1\nitems:\n")]);
     let error = read("f", &cut).expect_err("cut off").to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! A snapshot as text, and the fixtures' place: common to the tests.
+//! A snapshot as text, and the paths of fixtures: common to the tests.
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 

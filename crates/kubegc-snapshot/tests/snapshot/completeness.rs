@@ -283,7 +283,7 @@ fn contradictions_win_over_a_layout() {
         list("batch/v1", "Job", &[item("blog", "once", None)]),
     )]);
     assert_eq!(of_problem(&snapshot, Problem::InferredComplete), [""; 0]);
-    // Pods on nodes that are not there.
+    // Pods on nodes that do not exist.
     let nodes = ("cluster-resources/nodes.json", list("v1", "Node", &[]));
     let pods = [pod_on("n1", "a"), pod_on("n2", "b")];
     let snapshot = gather(&[
@@ -300,7 +300,7 @@ fn contradictions_win_over_a_layout() {
 }
 
 #[test]
-fn what_is_not_a_whole_list_of_the_api_server_proves_nothing() {
+fn an_incomplete_list_of_the_api_server_proves_nothing() {
     let pods = list("v1", "Pod", &[item("shop", "a", None)]);
     let path = "must-gather/namespaces/shop/core/pods.yaml";
     let whole = |text: &str| {
@@ -336,7 +336,7 @@ fn what_is_not_a_whole_list_of_the_api_server_proves_nothing() {
     ] {
         assert!(!whole(&text), "{why}");
     }
-    // The declaration stays what it is.
+    // The declaration does not change.
     let mut declared = reader().complete("pods@shop");
     let archive = crate::packed::tar(&[(path, pods.as_bytes())]);
     declared.read("dump.tar", &*archive).expect("a list");

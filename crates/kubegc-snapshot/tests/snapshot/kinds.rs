@@ -87,11 +87,11 @@ fn bad_listings_are_refused() {
         ),
         (
             "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\npods   po           v1           yes          Pod\n",
-            "api-resources, line 2: \"pods   po           v1           yes          Pod\" does not stand under its head",
+            "api-resources, line 2: \"pods   po           v1           yes          Pod\" does not match the columns of the header",
         ),
         (
             "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\nverylongname   po   v1   true   Pod\n",
-            "api-resources, line 2: \"verylongname   po   v1   true   Pod\" does not stand under its head",
+            "api-resources, line 2: \"verylongname   po   v1   true   Pod\" does not match the columns of the header",
         ),
         (
             r#"{"kind":"PodList"}"#,
@@ -187,7 +187,7 @@ fn declarations_that_name_nothing_are_refused() {
 }
 
 #[test]
-fn completeness_in_one_namespace_says_nothing_of_others() {
+fn completeness_in_one_namespace_does_not_extend_to_others() {
     let completeness = finish(reader().complete("pods@shop").complete("all@blog"))
         .expect("read")
         .completeness;
@@ -218,7 +218,7 @@ fn page(version: &str, meta: &str, names: &[&str]) -> String {
 }
 
 #[test]
-fn a_list_that_continues_elsewhere_is_incomplete_whatever_was_declared() {
+fn a_list_with_a_continue_token_is_incomplete_even_if_declared_complete() {
     let first = page("7", r#","continue":"abc","remainingItemCount":2"#, &["a", "b"]);
     let middle = page("7", r#","continue":"def""#, &["c"]);
     let last = page("7", "", &["d"]);

@@ -1,4 +1,4 @@
-//! Output of kubectl beside the objects, and output of old releases.
+//! Output of kubectl around the objects, and output of old releases.
 
 use crate::{
     bundles::both,
@@ -227,8 +227,8 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
     );
     assert_eq!(findings(&snapshot), [""; 0]);
     let found = snapshot.find("", "Pod", "shop", "a").expect("a pod");
-    assert_eq!(found.details, None, "what is no field of the API is unread");
-    // In a stream the link says the kind; where nothing does, that is an error.
+    assert_eq!(found.details, None, "fields unknown to the API are unread");
+    // In a stream the selfLink contains the kind; without a link, an unknown kind is an error.
     assert_eq!(
         render(&read("dump", nodes.as_bytes()).expect("nodes")),
         "Node/n uid=n rv=\n"

@@ -1,4 +1,4 @@
-//! Laws: order changes nothing, no bytes panic, no cut goes unseen.
+//! Laws: order changes nothing, no bytes panic, every cut is detected.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use kubegc_snapshot::Snapshot;
 use crate::common::{bytes, read, reader, render};
 use crate::packed::{gzip, tar, zip};
 
-/// What must not depend on the order of documents.
+/// The facts that must not depend on the order of documents.
 fn essence(snapshot: &Snapshot) -> (String, String) {
     let complete: Vec<String> = snapshot
         .completeness

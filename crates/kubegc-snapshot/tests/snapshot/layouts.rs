@@ -270,7 +270,7 @@ fn layouts_that_are_no_dumps_are_refused() {
 }
 
 #[test]
-fn a_lenient_reader_goes_on_with_the_next_file() {
+fn a_lenient_reader_continues_with_the_next_file() {
     let root = folder("lenient", &["b.json"]);
     std::fs::write(root.join("a.json"), bytes("pods-raw.json")).expect("a file can be written");
     std::fs::write(root.join("c.json"), "{\"labels\": []}").expect("a file can be written");

@@ -48,7 +48,7 @@ fn objects_without_uid_are_identified_by_name() {
         object.expect("read").meta.uid.to_string()
     };
     assert_eq!(uid("Deployment"), "assumed:apps/Deployment/shop/web");
-    assert_eq!(uid("ConfigMap"), "u7", "the uid by which the Secret names it");
+    assert_eq!(uid("ConfigMap"), "u7", "the uid in the Secret's owner reference");
     let config_map = snapshot.find("", "ConfigMap", "shop", "web").expect("read");
     assert_eq!(
         config_map.meta.owner_references[0].uid.to_string(),

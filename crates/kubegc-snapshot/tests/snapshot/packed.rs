@@ -1,4 +1,4 @@
-//! Compressed files, archives, encodings and streams: read as what they hold.
+//! Compressed files, archives, encodings and streams are read like their content.
 
 use std::io::{Cursor, Write};
 
@@ -76,7 +76,7 @@ fn members(folder: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_stream_is_read_as_what_it_holds() {
+fn a_stream_is_read_by_its_content() {
     let text = bytes("list.json");
     let whole = render(&read("f", &text).expect("a list"));
     let yaml = bytes("list.yaml");
@@ -157,7 +157,7 @@ fn an_archive_is_read_as_its_folder() {
         let members = members(folder);
         let members: Vec<(&str, &[u8])> = members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect();
         for (name, archive) in [("tgz", gzip(&tar(&members))), ("zip", zip(&members))] {
-            // From a file, whose name says nothing.
+            // From a file whose name does not show the format.
             let folder_of_test = tempfile::tempdir().expect("a folder");
             let path = folder_of_test.path().join("dump");
             std::fs::write(&path, &archive).expect("a file");
@@ -459,7 +459,7 @@ fn archives_that_unpack_to_too_much_are_refused() {
     assert_eq!(error, "f: cannot be read: a member whose path is too long");
 }
 
-/// A folder of a program may hold links to files that were deleted, and pipes, on which a read would wait.
+/// A folder may contain links to deleted files, and pipes, on which a read would block.
 #[cfg(unix)]
 #[test]
 fn links_to_missing_files_and_pipes_are_counted() {

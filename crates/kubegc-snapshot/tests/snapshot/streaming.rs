@@ -1,4 +1,4 @@
-//! Large shapes at small sizes: what is held in memory is one object, and limits end in clear errors.
+//! Large inputs with small limits: one object is in memory at a time, and limits cause clear errors.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use kubegc_snapshot::{Reader, Snapshot, SnapshotError};
 
 use crate::common::{reader, render};
 
-/// A stream made while it is read: a head, `count` times the middle, a tail. It counts what was asked of it.
+/// A stream made while it is read: a head, `count` times the middle, a tail. It counts the requested bytes.
 struct Made<'a> {
     head: &'a str,
     middle: fn(u64) -> String,
@@ -108,7 +108,7 @@ fn lists_far_beyond_the_limit_of_an_object_are_read() {
 }
 
 #[test]
-fn what_exceeds_the_limit_is_refused_before_it_is_read() {
+fn input_beyond_the_limit_is_refused_before_it_is_read() {
     let long = |_| "x".repeat(10_000);
     let spaces = |_| " ".repeat(10_000);
     let members = |number| format!("\"m{number}\":\"{}\",", "x".repeat(10_000));
@@ -166,13 +166,13 @@ fn a_failing_input_is_an_error() {
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("the disk is gone"))
+            Err(io::Error::other("the disk was removed"))
         }
     }
     let error = reader()
         .read("made", b"{\"items\":[".chain(Fails))
         .expect_err("fails");
-    assert_eq!(error.full_text(), "made: cannot be read: the disk is gone");
+    assert_eq!(error.full_text(), "made: cannot be read: the disk was removed");
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Builder {
     }
 
     /// Objects that exist, as YAML or JSON documents: see [`object`](Self::object). Empty documents are
-    /// passed over, `List`s are unfolded.
+    /// ignored, `List`s are unfolded.
     pub fn yaml(mut self, text: &str) -> Self {
         let documents: Result<Vec<Value>, _> = serde_saphyr::from_str_multiple(text);
         match documents {
@@ -428,12 +428,12 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
     // Versions are the server's to give.
     wanted.meta.resource_version = kubegc_core::ResourceVersion::new("");
-    let answer = if uid.is_empty() {
+    let response = if uid.is_empty() {
         server.create(kind, &namespace, wanted)
     } else {
         server.create_with_uid(kind, &namespace, wanted, uid)
     };
-    let created = accepted(answer, &shown)?;
+    let created = accepted(response, &shown)?;
     let (Some(status), Some(mut stored)) = (status, created) else {
         return Ok(());
     };
@@ -455,15 +455,15 @@ fn has_status(server: &ApiServer, kind: KindId) -> bool {
     *server.catalog()[kind].kind != *"CustomResourceDefinition"
 }
 
-fn accepted(answer: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
-    if let Some(status) = answer.status().filter(|_| !answer.is_success()) {
+fn accepted(response: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
+    if let Some(status) = response.status().filter(|_| !response.is_success()) {
         return Err(BuildError::Refused {
             object: object.to_owned(),
-            code: answer.code,
+            code: response.code,
             message: status.message.clone(),
         });
     }
-    Ok(answer
+    Ok(response
         .object()
         .map(|object| kubegc_sim::StoredObject::clone(object)))
 }
@@ -528,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_begin_is_named() {
+    fn a_build_error_names_its_cause() {
         let rows = [
             ("kind: [", "the YAML text cannot be read: "),
             (

@@ -216,7 +216,7 @@ impl Inner {
         })
     }
 
-    /// Notes requests of the control plane, and gives the last one.
+    /// Records requests of the control plane, and returns the last one.
     pub(super) fn note_all(
         &self,
         server: &ApiServer,

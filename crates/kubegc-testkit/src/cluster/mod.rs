@@ -98,7 +98,7 @@ pub(crate) struct OpenWatch {
 }
 
 impl Inner {
-    /// Notes a request.
+    /// Records a request.
     pub(crate) fn note(&self, state: &mut State, mut entry: Entry) -> Arc<Entry> {
         entry.number = state.audit.len() as u64 + 1;
         let entry = Arc::new(entry);

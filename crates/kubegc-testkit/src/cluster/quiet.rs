@@ -77,7 +77,7 @@ impl Inner {
                 continue;
             }
             let unread = self.unread();
-            if unread.is_empty() || self.is_hopeless(&mut turns, &mut paused, pauses).await {
+            if unread.is_empty() || self.is_abandoned(&mut turns, &mut paused, pauses).await {
                 return Ok(Stillness { seen, unread });
             }
         }
@@ -85,7 +85,7 @@ impl Inner {
 
     /// Whether clients that do not read their watches have had enough time to read. Waits that time, or until
     /// a client sends a request or reads.
-    async fn is_hopeless(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
+    async fn is_abandoned(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
         let seen = self.pulse.count();
         for round in 0..(TURNS + pauses) * LONGER {
             if self.pulse.count() != seen || self.unread().is_empty() {

@@ -9,7 +9,7 @@ use kubegc_sim::ApiServer;
 use super::{Cluster, Name};
 
 impl Cluster {
-    /// Replaces the rules of the [workloads](crate::Builder::workloads). What has become of pods stays: a pod
+    /// Replaces the rules of the [workloads](crate::Builder::workloads). Pods keep their state: a pod
     /// that runs does not become `Pending`.
     pub fn set_workloads(&self, workloads: Workloads) {
         self.inner.shared.with(|server| {
@@ -49,7 +49,7 @@ impl Cluster {
         response.is_success().then(|| self.named(job))
     }
 
-    /// Performs a write of the control plane and notes it. Gives whether it was accepted.
+    /// Performs and records a write of the control plane. Returns whether it was accepted.
     fn act(&self, write: impl FnOnce(&mut ControlPlane, &mut ApiServer) -> Option<u16>) -> bool {
         self.inner.shared.with(|server| {
             let mut state = self.inner.state.lock();

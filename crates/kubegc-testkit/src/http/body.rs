@@ -28,7 +28,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const PROTOBUF_HINT: &str = " (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE` or \
      `kubectl apply -f FILE` instead of a generator, or with `contentType: application/json` in the client's configuration)";
 
-/// Refuses bodies that are too large, whatever is in them.
+/// Refuses bodies that are too large.
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
     if request.body().len() > BYTES_MAX {
         return Err(problem::too_large(BYTES_MAX));
@@ -39,7 +39,7 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
 /// Reads a body that must hold an object. `kind` is the expected kind, for the message.
 ///
 /// # Errors
-/// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for what cannot be read.
+/// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for unreadable bodies.
 ///
 /// # Upstream
 /// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.

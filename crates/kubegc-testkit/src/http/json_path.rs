@@ -1,7 +1,7 @@
 //! The value of a printer column of a definition: the first value at a JSONPath.
 //!
-//! Of the language, what definitions hold: names, positions, `*` and filters that compare a field with a
-//! text, number or boolean.
+//! The part of the language that definitions use: names, positions, `*` and filters that compare a field with
+//! a text, number or boolean.
 //!
 //! # Upstream
 //! `client-go/util/jsonpath`, 1.20.2.

@@ -9,14 +9,14 @@
 //!
 //! | Subject | A real server | Here |
 //! |---|---|---|
-//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and answer access reviews ([`respond_as`]); there is no authentication, and no request waits |
+//! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and decide access reviews ([`respond_as`]); there is no authentication, and no request waits |
 //! | Media types | JSON, YAML, protobuf, CBOR | responses are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |
 //! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |
 //! | `continue` tokens | last as long as etcd keeps the revision (5 minutes) | are exact as long as the server keeps the changes since ([`Settings::events_max`](kubegc_sim::Settings)); after that 410 with a token that goes on in the present |
-//! | Past versions | as they were stored | as the changes since tell; objects that were loaded without an event count as having been there always |
+//! | Past versions | as they were stored | as undoing the later changes gives them; objects that were loaded without an event count as having been there always |
 //! | A version in the future | lists wait 3 s, then 504 | 504 at once |
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
@@ -27,7 +27,7 @@
 //! | Evictions | respect the status of disruption budgets, which a controller writes | likewise; without a controller (`Builder::workloads` of the testkit) a budget is "still being processed" |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
 //! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them; their costs are not limited. Definitions of `v1beta1` are converted and not validated |
-//! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, and says otherwise what it cannot read |
+//! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, with other error texts |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 
 mod accept;

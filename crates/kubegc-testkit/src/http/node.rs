@@ -267,17 +267,17 @@ fn names<'a>(pod: &'a StoredObject, key: &str) -> Vec<&'a str> {
 }
 
 /// The container that is meant.
-fn container(pod: &StoredObject, asked: &str) -> Result<String, Refusal> {
+fn container(pod: &StoredObject, requested: &str) -> Result<String, Refusal> {
     let name = &pod.meta.name;
     let (containers, init) = (names(pod, "containers"), names(pod, "initContainers"));
-    if !asked.is_empty() {
+    if !requested.is_empty() {
         let ephemeral = names(pod, "ephemeralContainers");
         let mut known = containers.iter().chain(&init).chain(&ephemeral);
-        return if known.any(|known| *known == asked) {
-            Ok(asked.to_owned())
+        return if known.any(|known| *known == requested) {
+            Ok(requested.to_owned())
         } else {
             Err(problem::bad_request(format!(
-                "container {asked} is not valid for pod {name}"
+                "container {requested} is not valid for pod {name}"
             )))
         };
     }

@@ -87,7 +87,7 @@ impl ListOptions {
     /// Reads the options of a list, a watch, or the deletion of a collection.
     ///
     /// # Errors
-    /// 400 for what cannot be read, 422 for what does not fit together.
+    /// 400 for unreadable options, 422 for contradictory ones.
     pub(super) fn read(query: &Query, verb: Verb, version: KubernetesVersion) -> Result<Self, Refusal> {
         let number = |key: &str| {
             query.number(key).map_err(|text| {

@@ -88,10 +88,10 @@ fn access_review(
         invalid("spec.user", "\"\"".to_owned(), why);
     }
     if kind == "LocalSubjectAccessReview" {
-        let asked = resource.map(|resource| text(resource, "namespace"));
-        if let Some(asked) = asked.filter(|asked| *asked != namespace) {
+        let requested = resource.map(|resource| text(resource, "namespace"));
+        if let Some(requested) = requested.filter(|requested| *requested != namespace) {
             let field = "spec.resourceAttributes.namespace";
-            invalid(field, format!("{asked:?}"), "must match metadata.namespace");
+            invalid(field, format!("{requested:?}"), "must match metadata.namespace");
         }
         if let Some(path) = path {
             let why = "disallowed on this kind of request";
@@ -191,10 +191,14 @@ fn token_review(server: &ApiServer, spec: &Value, requester: Requester<'_>) -> R
             "token is required for TokenReview in authentication",
         ));
     }
-    let asked = spec.get("audiences").and_then(Value::as_array);
-    let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
+    let requested = spec.get("audiences").and_then(Value::as_array);
+    let requested: Vec<&str> = requested
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     Ok(match token::read(sent) {
-        Some(claims) => token::review(server, &claims, &asked),
+        Some(claims) => token::review(server, &claims, &requested),
         None => json!({"authenticated": true, "user": user_info(requester.user)}),
     })
 }

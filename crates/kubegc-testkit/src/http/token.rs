@@ -220,22 +220,26 @@ pub(super) fn read(token: &str) -> Option<Value> {
 }
 
 /// The status of a review of a token with these claims.
-pub(super) fn review(server: &ApiServer, claims: &Value, asked: &[&str]) -> Value {
+pub(super) fn review(server: &ApiServer, claims: &Value, requested: &[&str]) -> Value {
     let refused = |why: &str| json!({"user": {}, "error": format!("[invalid bearer token, {why}]")});
     let time = |key: &str| Timestamp::from_secs(claims[key].as_i64().unwrap_or_default());
     if server.now() > time("exp").saturating_add(LEEWAY) {
         return refused("Token has expired.");
     }
     let audiences = claims["aud"].as_array().map_or(&[][..], Vec::as_slice);
-    let asked = if asked.is_empty() { &[ISSUER][..] } else { asked };
-    let shared: Vec<&str> = asked
+    let requested = if requested.is_empty() {
+        &[ISSUER][..]
+    } else {
+        requested
+    };
+    let shared: Vec<&str> = requested
         .iter()
         .copied()
         .filter(|wanted| audiences.iter().any(|audience| audience == *wanted))
         .collect();
     if shared.is_empty() {
         return refused(&format!(
-            "token audiences {:?} is invalid for the target audiences {asked:?}",
+            "token audiences {:?} is invalid for the target audiences {requested:?}",
             texts(audiences)
         ));
     }

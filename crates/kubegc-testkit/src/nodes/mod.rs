@@ -113,7 +113,7 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
-    const fn answers(&self, request: &NodeRequest) -> bool {
+    const fn handles(&self, request: &NodeRequest) -> bool {
         match self {
             Self::Log(_) => matches!(request, NodeRequest::Log(_)),
             #[cfg(feature = "ws")]
@@ -141,7 +141,7 @@ impl Handlers {
     pub(crate) fn find(&self, request: &NodeRequest) -> Option<Handler> {
         let mut latest = self.0.iter().rev();
         let found = latest
-            .find(|(selection, handler)| handler.answers(request) && selection.selects(request.target()));
+            .find(|(selection, handler)| handler.handles(request) && selection.selects(request.target()));
         found.map(|(_, handler)| handler.clone())
     }
 }

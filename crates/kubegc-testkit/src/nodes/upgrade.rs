@@ -58,13 +58,13 @@ pub(super) fn negotiate(
         );
         return Err(NodeError::new(400, &message));
     }
-    let asked = text(header::SEC_WEBSOCKET_PROTOCOL);
-    let asked: Vec<&str> = asked.split(',').map(str::trim).collect();
-    let protocol = served.iter().copied().find(|served| asked.contains(served));
+    let offered = text(header::SEC_WEBSOCKET_PROTOCOL);
+    let offered: Vec<&str> = offered.split(',').map(str::trim).collect();
+    let protocol = served.iter().copied().find(|served| offered.contains(served));
     let protocol = protocol.ok_or_else(|| {
-        let (asked, served) = (asked.join(" "), served.join(" "));
+        let (offered, served) = (offered.join(" "), served.join(" "));
         let message = format!(
-            "unable to upgrade: unable to negotiate protocol: client supports [{asked}], server accepts [{served}]"
+            "unable to upgrade: unable to negotiate protocol: client supports [{offered}], server accepts [{served}]"
         );
         NodeError::new(403, &message)
     })?;
@@ -100,10 +100,10 @@ impl Upgrade {
             self.accept, self.protocol
         );
         let serve = async move {
-            let mut asked = Vec::new();
+            let mut received = Vec::new();
             // Ends: the client's request has a head.
-            while !asked.ends_with(b"\r\n\r\n") {
-                asked.push(server.read_u8().await?);
+            while !received.ends_with(b"\r\n\r\n") {
+                received.push(server.read_u8().await?);
             }
             server.write_all(head.as_bytes()).await?;
             Ok::<_, std::io::Error>(server)

@@ -86,7 +86,7 @@ configmap/b -n default
     +0s my-operator delete configmaps default/a -> 200
     +0s garbage-collector delete configmaps default/b -> 200 because no owner of it is left"
     );
-    // Another object under the name is not the one that was meant, unless only the name was said.
+    // Another object under the name does not count, except if the test gives only the name.
     create(&api, &config_map("b", &[], &[])).await;
     cluster.assert_collected(&b);
     cluster.assert_survives(Name::of::<ConfigMap>("default", "b"));
@@ -157,7 +157,7 @@ async fn a_pending_change_is_not_settled() {
     ] {
         assert!(message.contains(expected), "{message}");
     }
-    // Looking ahead changed nothing.
+    // The simulation of the next steps changed nothing.
     assert!(api.get("b").await.is_ok());
     assert_eq!(cluster.audit().by("garbage-collector").len(), 0);
 }
@@ -214,7 +214,7 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
         .build()
         .unwrap();
     cluster.settle().await.unwrap();
-    // An owner in another namespace is none: upstream collects, and warns.
+    // An owner in another namespace does not count: upstream deletes the dependent, and warns.
     let b = cluster.fate(Name::of::<ConfigMap>("shop", "b"));
     assert_eq!(b.standing, Standing::Gone { replaced: false });
     assert_eq!(b.warnings.len(), 1, "{b}");
@@ -307,7 +307,7 @@ configmap/b -n shop is not being deleted
   its owner configmap/b never existed with this uid: its name belongs to another object
   it is deleted once the collector finds that no owner exists; this cluster runs no collector, a real one does"
     );
-    // An owner that was there before the first request is gone once it is deleted.
+    // An owner that existed before the first request counts as deleted after its deletion.
     delete(&config_maps(&cluster), "a", &DeleteParams::default()).await;
     let mut dependent = config_map("d", &[], &[]);
     let mut gone = owner(&cluster.find::<ConfigMap>("shop", "b").unwrap());
@@ -331,7 +331,7 @@ async fn a_fate_is_that_of_one_incarnation() {
     cluster.faults().add(refused);
     api.create(&PostParams::default(), &owned).await.unwrap_err();
     let second = create(&api, &owned).await;
-    // The dependent names the second one: that the first was deleted is not its story.
+    // The dependent names the second one: the deletion of the first is no cause.
     let dependent = create(&api, &config_map("b", &[owner(&second)], &[])).await;
     delete(&api, "a", &DeleteParams::background()).await;
 
@@ -370,7 +370,7 @@ configmap/a -n default is deleted
     );
 }
 
-/// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent holds up
+/// kube's `owner_ref` and `controller_owner_ref` leave `blockOwnerDeletion` unset, so no dependent blocks
 /// its owner.
 #[tokio::test(start_paused = true)]
 async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {

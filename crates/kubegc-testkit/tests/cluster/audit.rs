@@ -29,7 +29,7 @@ async fn every_request_is_a_line() {
         ..PostParams::default()
     };
     api.create(&dry, &config_map("dry", &[], &[])).await.unwrap();
-    api.get("gone").await.unwrap_err();
+    api.get("missing").await.unwrap_err();
     delete(&api, "a", &DeleteParams::default()).await;
     cluster.client_as("two").apiserver_version().await.unwrap();
 
@@ -44,7 +44,7 @@ async fn every_request_is_a_line() {
 +1.5s two list configmaps -> 200
 +1.5s one/v1 patch configmaps default/a -> 200
 +1.5s one/v1 create configmaps default/dry (dry run) -> 201
-+1.5s one/v1 get configmaps default/gone -> 404
++1.5s one/v1 get configmaps default/missing -> 404
 +1.5s one/v1 delete configmaps default/a -> 200
 +1.5s two request /version -> 200
 "

@@ -118,7 +118,7 @@ fn convert(mut object: Value, wanted: &str) -> Result<Value, String> {
     }
     object["apiVersion"] = wanted.into();
     object["metadata"]["annotations"]["converted"] = wanted.into();
-    // What a webhook may not change is restored.
+    // Fields that a webhook may not change are restored.
     object["metadata"]["finalizers"] = json!(["x.dev/other"]);
     Ok(object)
 }

@@ -45,13 +45,13 @@ async fn refusals_are_statuses_and_leave_nothing_behind() {
             "{code}"
         );
         assert!(cluster.find::<ConfigMap>("default", "a").is_none());
-        // Once, and no more.
+        // Once only.
         create(&api, &config_map("a", &[], &[])).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_say_which_requests_and_when() {
+async fn rules_select_requests_and_times() {
     let cluster = Cluster::new();
     let faults = cluster.faults();
     faults.add(
@@ -89,7 +89,7 @@ async fn rules_say_which_requests_and_when() {
     assert_eq!(counts, [("disconnected", 1), ("refused", 5)]);
     faults.clear();
     assert!(api.list(&ListParams::default()).await.is_ok());
-    assert_eq!(faults.injected(), 6, "what was injected stays counted");
+    assert_eq!(faults.injected(), 6, "injected faults stay counted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_delay_passes_by_the_clusters_clock() {
     );
 }
 
-/// What a watch delivers: names, or what ended it.
+/// The events of a watch: names, or the reason for its end.
 async fn watched(api: &Api<ConfigMap>) -> Vec<String> {
     let mut stream = std::pin::pin!(api.watch(&WatchParams::default(), "0").await.unwrap());
     let mut out = Vec::new();
@@ -149,7 +149,7 @@ async fn watched(api: &Api<ConfigMap>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_end_break_and_expire_after_so_many_events() {
+async fn watches_end_break_and_expire_after_a_number_of_events() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     for name in ["a", "b", "c"] {

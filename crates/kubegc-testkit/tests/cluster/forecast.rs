@@ -1,4 +1,4 @@
-//! The forecast of a dump of the cluster has the end state to which the cluster comes after the same delete.
+//! The forecast of a dump of the cluster has the cluster's end state after the same delete.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
 
 /// The owners of an object among the objects before it, each with `blockOwnerDeletion`, and whether a
-/// finalizer holds it.
+/// finalizer keeps it.
 type Shape = (Vec<(prop::sample::Index, bool)>, bool);
 
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {
@@ -40,7 +40,7 @@ fn states(cluster: &Cluster) -> States {
     objects.map(state).collect()
 }
 
-/// The same of a forecast. An object without a fate stays as it is.
+/// The same for a forecast. An object without a fate does not change.
 fn foreseen(forecast: &Forecast, before: &States) -> States {
     let mut states = before.clone();
     for fate in &forecast.fates {

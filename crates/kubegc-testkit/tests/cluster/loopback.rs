@@ -1,4 +1,4 @@
-//! The cluster on a socket: plain HTTP, watches, a `kube::Client` over TCP, the end of it.
+//! The cluster on a socket: plain HTTP, watches, a `kube::Client` over TCP, shutdown.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,7 +12,7 @@ use kubegc_testkit::{Cluster, Fault, Rule};
 
 use crate::support::{config_map, config_maps, create};
 
-/// Reads an answer's head, and leaves the body.
+/// Reads the head of a response, and leaves the body.
 fn head(stream: &mut BufReader<TcpStream>) -> String {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -110,7 +110,7 @@ async fn dropping_the_server_closes_its_port() {
 }
 
 #[tokio::test]
-async fn the_kubeconfig_is_one_that_clients_read() {
+async fn clients_can_read_the_kubeconfig() {
     let cluster = Cluster::new();
     let loopback = cluster.serve().await.unwrap();
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&loopback.kubeconfig()).unwrap();

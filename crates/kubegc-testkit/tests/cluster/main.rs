@@ -1,4 +1,4 @@
-//! The cluster as test authors use it: through clients, and by what it says of itself.
+//! The cluster as test authors use it: through clients, and through its reports.
 
 mod assertions;
 mod audit;

@@ -1,4 +1,4 @@
-//! Nodes played by closures: logs, commands, attachments, forwarded ports.
+//! Nodes simulated by closures: logs, commands, attachments, forwarded ports.
 
 use futures_util::{AsyncBufReadExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -20,7 +20,7 @@ fn pods(cluster: &Cluster) -> Api<Pod> {
 }
 
 #[tokio::test]
-async fn a_log_is_cut_as_the_client_asks() {
+async fn a_log_is_limited_as_the_client_requests() {
     let cluster = cluster();
     let second = |second: i64| Timestamp::from_secs(1_767_225_600 + second);
     cluster.nodes().on_log(move |request| {
@@ -101,7 +101,7 @@ async fn a_followed_log_continues_until_its_stream_ends() {
     let cluster = cluster();
     let other = cluster.clone();
     cluster.nodes().on_log(move |request| {
-        // A closure may look at the cluster.
+        // A closure may read from the cluster.
         assert!(other.get("v1", "Pod", "default", &request.target.pod).is_some());
         let more = stream::iter(["later".to_owned(), "last".to_owned()]);
         Ok(Log::text("now\n").then(more))
@@ -309,12 +309,12 @@ async fn ports_are_forwarded() {
             if port == 81 {
                 return Err("connection refused".to_owned());
             }
-            let mut asked = [0; 4];
+            let mut received = [0; 4];
             stream
-                .read_exact(&mut asked)
+                .read_exact(&mut received)
                 .await
                 .map_err(|error| error.to_string())?;
-            let answer = format!("{}:{port}:{}", target.pod, String::from_utf8_lossy(&asked));
+            let answer = format!("{}:{port}:{}", target.pod, String::from_utf8_lossy(&received));
             stream
                 .write_all(answer.as_bytes())
                 .await
@@ -334,7 +334,7 @@ async fn ports_are_forwarded() {
 }
 
 #[tokio::test]
-async fn what_no_closure_answers_is_an_error_of_the_server() {
+async fn a_request_without_a_closure_is_a_server_error() {
     let cluster = cluster();
     let refused = pods(&cluster)
         .exec("web", ["ls"], &AttachParams::default())

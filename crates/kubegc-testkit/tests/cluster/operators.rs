@@ -1,4 +1,4 @@
-//! Requests that operators make through kube-rs, beside those of the operators in other tests.
+//! Requests that operators send through kube-rs, in addition to those of the operators in other tests.
 
 use std::{collections::BTreeMap, time::Duration};
 

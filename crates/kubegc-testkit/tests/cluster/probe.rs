@@ -1,4 +1,5 @@
-//! Seven objects whose fates tell a collector from a cascade: shared, held, misnamed and dangling owners.
+//! Seven objects whose fates distinguish a collector from a plain cascade: shared, terminating, misnamed and
+//! missing owners.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DeleteParams;
@@ -23,12 +24,12 @@ async fn seven_objects_end_as_in_a_real_cluster() {
         ..owner(&a)
     };
     let misnamed = create(&api, &config_map("wrong-kind-ref", &[misnamed], &[])).await;
-    let nobody = OwnerReference {
-        name: "nobody".to_owned(),
+    let missing = OwnerReference {
+        name: "missing".to_owned(),
         uid: "11111111-2222-3333-4444-555555555555".to_owned(),
         ..owner(&a)
     };
-    let dangling = create(&api, &config_map("dangling", &[nobody], &[])).await;
+    let dangling = create(&api, &config_map("dangling", &[missing], &[])).await;
     let held_owner = create(&api, &config_map("owner-with-finalizer", &[], &["probe/hold"])).await;
 
     delete(&api, "a", &DeleteParams::foreground()).await;
@@ -52,7 +53,7 @@ async fn seven_objects_end_as_in_a_real_cluster() {
         .unwrap();
     assert_eq!(owners, [owner(&b)]);
 
-    // Once nothing holds the dependent, it goes, and its owner with it.
+    // Once the dependent has no finalizer, it is removed, and then its owner.
     let free = kube::api::Patch::Merge(serde_json::json!({"metadata": {"finalizers": null}}));
     api.patch("child-with-finalizer", &Default::default(), &free)
         .await

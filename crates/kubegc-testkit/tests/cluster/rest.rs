@@ -13,7 +13,7 @@ use kubegc_testkit::{Cluster, Fault, Rest, Rule, http::Verb};
 
 use crate::support::{config_map, config_maps, create, delete, owner};
 
-/// A task that answers each change of a ConfigMap with a label, once.
+/// A task that adds a label after the first change of each ConfigMap.
 async fn labels_everything(api: Api<ConfigMap>) {
     let changes = watcher(api.clone(), watcher::Config::default()).applied_objects();
     let labelled = changes.try_for_each(|object| {
@@ -30,7 +30,7 @@ async fn labels_everything(api: Api<ConfigMap>) {
     labelled.await.unwrap();
 }
 
-async fn tasks_have_reacted_when_it_is_at_rest() {
+async fn tasks_have_reacted_when_the_cluster_is_at_rest() {
     // On a busy machine, other threads may take their time.
     let cluster = Cluster::builder()
         .patience(Duration::from_millis(250))
@@ -57,17 +57,17 @@ async fn tasks_have_reacted_when_it_is_at_rest() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_have_reacted_with_a_paused_clock() {
-    tasks_have_reacted_when_it_is_at_rest().await;
+    tasks_have_reacted_when_the_cluster_is_at_rest().await;
 }
 
 #[tokio::test]
 async fn tasks_have_reacted_with_a_running_clock() {
-    tasks_have_reacted_when_it_is_at_rest().await;
+    tasks_have_reacted_when_the_cluster_is_at_rest().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_have_reacted_on_other_threads() {
-    tasks_have_reacted_when_it_is_at_rest().await;
+    tasks_have_reacted_when_the_cluster_is_at_rest().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,21 +142,21 @@ metadata: {name: t, namespace: shop}
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hot_loop_with_the_collector_is_shown() {
+async fn a_hot_loop_with_the_collector_is_reported() {
     let cluster = Cluster::builder().calls_max(2_000).build().unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("eager-operator"));
-    // Creates an object whose owner is not there, again and again.
-    let nobody = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+    // Creates an object whose owner does not exist, again and again.
+    let missing = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Secret".to_owned(),
-        name: "nobody".to_owned(),
+        name: "missing".to_owned(),
         uid: "u-1".to_owned(),
         ..Default::default()
     };
     let task = tokio::spawn(async move {
         loop {
             if api.get_opt("child").await.unwrap().is_none() {
-                create(&api, &config_map("child", std::slice::from_ref(&nobody), &[])).await;
+                create(&api, &config_map("child", std::slice::from_ref(&missing), &[])).await;
             }
             let mut changes = std::pin::pin!(watcher(api.clone(), watcher::Config::default()));
             loop {
@@ -204,7 +204,7 @@ async fn an_unread_watch_is_reported_and_does_not_delay_quiet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_held_back_is_waited_for() {
+async fn settle_waits_for_a_delayed_request() {
     let cluster = Cluster::new();
     cluster
         .faults()
@@ -225,7 +225,7 @@ async fn a_request_that_is_held_back_is_waited_for() {
 }
 
 /// A task that writes whenever it sees its own write.
-async fn chases_its_tail(api: Api<ConfigMap>) {
+async fn writes_after_each_own_write(api: Api<ConfigMap>) {
     let mut changes = std::pin::pin!(watcher(api.clone(), watcher::Config::default()).applied_objects());
     let mut round = 0;
     while let Some(object) = changes.try_next().await.unwrap() {
@@ -238,10 +238,10 @@ async fn chases_its_tail(api: Api<ConfigMap>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_never_rests_does_not_hang_its_test() {
+async fn a_task_that_never_rests_does_not_block_its_test() {
     let cluster = Cluster::builder().calls_max(500).build().unwrap();
     create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
-    let task = tokio::spawn(chases_its_tail(Api::default_namespaced(
+    let task = tokio::spawn(writes_after_each_own_write(Api::default_namespaced(
         cluster.client_as("tail-chaser"),
     )));
     let error = cluster.settle().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Random operations, with checkers: nothing is deleted that has an owner, nothing stays that has none.
+//! Random operations, with checkers: no object with an owner is deleted, and every one without is.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::support::{blocking_owner, config_map, config_maps, owner};
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Creates an object that is owned by up to two others, holding them up or not.
+    /// Creates an object that up to two others own, with or without `blockOwnerDeletion`.
     Create { owners: Vec<(u8, bool)>, held: bool },
     /// Deletes one of the objects.
     Delete { which: u8, policy: PropagationPolicy },
@@ -61,7 +61,7 @@ fn is_solid(owner: &ConfigMap) -> bool {
     owner.metadata.deletion_timestamp.is_none()
 }
 
-/// One request of the collector, checked. Answers whether there was one.
+/// Performs and checks one request of the collector. Returns whether there was one.
 async fn checked_step(cluster: &Cluster) -> bool {
     let before = by_uid(cluster);
     let Some(step) = cluster.step().await else {
@@ -100,12 +100,12 @@ async fn perform(cluster: &Cluster, api: &Api<ConfigMap>, number: usize, operati
             }
             let finalizers: &[&str] = if *held { &["soak/hold"] } else { &[] };
             let object = config_map(&format!("object-{number}"), &references, finalizers);
-            // Where the answer is a fault, the object may be there or not.
+            // If the response is a fault, the object may exist or not.
             let _answer = api.create(&PostParams::default(), &object).await;
         }
         Operation::Delete { which, policy } => {
-            // Another policy for what is being deleted already may come between the collector's look at an
-            // owner and what it makes of that, as in a real cluster: the checker knows the present only.
+            // Another policy for a terminating object may come between the collector's read of an
+            // owner and its decision, as in a real cluster: the checker knows the present only.
             if let Some(object) = pick(*which).filter(|object| object.metadata.deletion_timestamp.is_none()) {
                 let how = DeleteParams {
                     propagation_policy: Some(policy.clone()),
@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_deleted_that_has_an_owner_and_nothing_stays_that_has_none(
+    fn no_object_with_an_owner_is_deleted_and_every_one_without_is(
         operations in operations(),
         seed in any::<u64>(),
     ) {

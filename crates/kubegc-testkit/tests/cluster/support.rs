@@ -32,7 +32,7 @@ pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference
     object.owner_ref(&()).unwrap()
 }
 
-/// The same, holding up a foreground deletion.
+/// The same, with `blockOwnerDeletion`.
 pub(crate) fn blocking_owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
     OwnerReference {
         block_owner_deletion: Some(true),

@@ -1,4 +1,4 @@
-//! Time: the cluster's, tokio's, and what happens when either moves.
+//! Time: the cluster's clock, tokio's clock, and the effects of their progress.
 
 use std::time::Duration;
 

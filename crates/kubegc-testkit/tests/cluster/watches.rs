@@ -1,4 +1,4 @@
-//! Watches through a `kube::Client`: what a reflector sees, and what becomes of those that are dropped.
+//! Watches through a `kube::Client`: the events of a reflector, and dropped watches.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn dropped_watches_leave_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_discovers_what_is_served() {
+async fn a_client_discovers_the_served_kinds() {
     let cluster = Cluster::new();
     let client: Client = cluster.client_in("kube-system");
     assert_eq!(client.default_namespace(), "kube-system");

@@ -1,4 +1,4 @@
-//! Admission webhooks played by closures.
+//! Admission webhooks simulated by closures.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ metadata: {name: first, namespace: default}
 ";
 
 #[tokio::test]
-async fn a_closure_answers_for_a_webhook_and_without_one_its_policy_decides() {
+async fn a_closure_responds_for_a_webhook_and_without_one_its_policy_decides() {
     let cluster = Cluster::builder().yaml(CONFIGURATION).build().unwrap();
     let api = config_maps(&cluster);
     let message = |error: Error| match error {

@@ -92,7 +92,7 @@ fn options_that_cannot_be_read_or_do_not_hold_together_are_refused() {
 }
 
 #[test]
-fn a_finished_deletion_is_a_status_whatever_form_was_asked_for() {
+fn a_finished_deletion_is_a_status_in_any_requested_form() {
     let mut world = world();
     world.config_maps("shop", &["a"]);
     let headers = [("accept", crate::world::PARTIAL)];

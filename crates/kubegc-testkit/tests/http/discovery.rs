@@ -135,7 +135,7 @@ fn a_definition_brings_its_kinds_and_takes_them_away() {
 }
 
 #[test]
-fn aggregated_discovery_says_the_same_as_the_plain_one() {
+fn aggregated_discovery_equals_classic_discovery() {
     let mut world = world();
     world.create(DEFINITIONS, &widgets());
     let plain = everything(&mut world);

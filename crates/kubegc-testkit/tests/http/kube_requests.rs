@@ -18,7 +18,7 @@ const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 /// Sends what kube built, adding the header that its client adds.
 fn send(world: &mut World, request: http::Request<Vec<u8>>) -> (u16, Value) {
-    let reply = world.ask(&request.map(Into::into));
+    let reply = world.perform(&request.map(Into::into));
     (reply.code, reply.json())
 }
 

@@ -93,7 +93,7 @@ fn the_parameters_of_a_request_are_read() {
         Method::GET,
         "log?follow=true&tailLines=5&sinceSeconds=60&timestamps=1&limitBytes=9",
     ) else {
-        panic!("a log was asked for");
+        panic!("a log was requested");
     };
     assert_eq!((&*log.target.container, &*log.target.node), ("app", "node-1"));
     assert_eq!((log.follow, log.previous, log.timestamps), (true, false, true));
@@ -114,7 +114,7 @@ fn the_parameters_of_a_request_are_read() {
         (false, true, false, false)
     );
     let NodeRequest::PortForward(forward) = ask(Method::GET, "portforward?ports=80,443&ports=8080") else {
-        panic!("ports were asked for");
+        panic!("ports were requested");
     };
     assert_eq!(forward.ports, [80, 443, 8080]);
 }

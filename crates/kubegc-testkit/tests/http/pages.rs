@@ -113,14 +113,14 @@ fn pages_read_to_the_end_are_the_list() {
             assert_eq!(meta["remainingItemCount"], remaining, "limit {limit}");
         }
     }
-    // How many are left is told only where everything is selected.
+    // The number of remaining items is returned only without a selector.
     let page = world.get(&format!("{ALL}?limit=1&labelSelector=app%3Da")).json();
     assert_eq!(page["metadata"]["remainingItemCount"], Value::Null);
     assert!(!text(&page["metadata"]["continue"]).is_empty());
 }
 
 #[test]
-fn pages_are_cut_from_one_version_whatever_happens_in_between() {
+fn all_pages_are_of_one_version_despite_writes_in_between() {
     let mut world = world();
     world.config_maps("shop", &["a", "c", "e", "g"]);
     let whole = world.get(ALL).json();

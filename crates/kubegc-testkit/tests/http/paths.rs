@@ -279,7 +279,7 @@ fn urls_are_read_as_upstream_reads_them() {
 }
 
 #[test]
-fn a_call_says_who_asks_and_whether_it_is_a_dry_run() {
+fn a_call_has_the_user_and_the_dry_run_flag() {
     let world = world();
     let agent = ("user-agent", "widget-operator/v1.2 (linux)");
     let pods = "/api/v1/namespaces/shop/pods";
@@ -343,7 +343,7 @@ fn a_call_says_who_asks_and_whether_it_is_a_dry_run() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_as_upstream_answers_it() {
+fn missing_objects_and_paths_get_upstreams_responses() {
     let mut world = world();
     world.create(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -470,7 +470,7 @@ fn an_unknown_path_gets_a_json_status_from_1_38_on() {
             "/apis/unheard.example.com",
             "/apis/unheard.example.com/v1/things",
         ] {
-            let reply = at_version(version).ask(&request(Method::GET, url, &[], ""));
+            let reply = at_version(version).perform(&request(Method::GET, url, &[], ""));
             let status: Option<Value> = serde_json::from_str(&reply.text).ok();
             let got = status.as_ref().and_then(|status| status["message"].as_str());
             assert_eq!((reply.code, got), (404, message), "{version} {url}");
@@ -492,9 +492,9 @@ fn health_version_and_schema_are_answered() {
     );
     assert_eq!(version["gitVersion"], "v1.20.2");
     assert_eq!(world.get("/openapi/v2").json()["swagger"], "2.0");
-    let asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let requested = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let answered = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    let schema = world.get_as("/openapi/v2", asked);
+    let schema = world.get_as("/openapi/v2", requested);
     assert_eq!((&*schema.content_type, schema.text.len()), (answered, 25));
     assert_eq!(world.get("/openapi/v3").code, 404);
 }
@@ -547,7 +547,7 @@ fn bodies_are_bounded_and_of_known_types() {
             &headers[..]
         };
         let before = world.server.revision();
-        let reply = world.ask(&request(Method::POST, url, headers, Bytes::from(body.clone())));
+        let reply = world.perform(&request(Method::POST, url, headers, Bytes::from(body.clone())));
         let start: String = body.chars().take(40).collect();
         assert_eq!(reply.code, code, "{content_type} {start}: {}", reply.text);
         assert_eq!(world.server.revision() > before, code == 201, "{start}");

@@ -9,7 +9,7 @@ use kubegc_sim::{CEL_FUNCTIONS_NOT_COVERED, has_type};
 
 const INTRODUCTION: &str = "\
 What of a simulated cluster is a model of upstream's behaviour, and what is not. The tables are made from those that the code uses;
-what differs in detail stands in the documentation of [the crate](crate) and of [`http`](crate::http).
+the differences in detail are in the documentation of [the crate](crate) and of [`http`](crate::http).
 ";
 
 /// The kinds of each group and version, those with a type and the others.

@@ -355,10 +355,10 @@ fn token_requests_are_checked() {
              specify a duration larger than 2^32 seconds",
         ),
         (
-            &format!("{ACCOUNTS}/nobody/token"),
+            &format!("{ACCOUNTS}/missing/token"),
             json!({}),
             404,
-            "serviceaccounts \"nobody\" not found",
+            "serviceaccounts \"missing\" not found",
         ),
         (&url, pod("missing", ""), 404, "pods \"missing\" not found"),
         (
@@ -393,7 +393,7 @@ fn token_requests_are_checked() {
 fn a_body_in_protobuf_is_refused_with_a_hint() {
     let mut world = world();
     let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let reply = world.ask(&request(
+    let reply = world.perform(&request(
         Method::POST,
         "/api/v1/namespaces/shop/configmaps",
         &headers,

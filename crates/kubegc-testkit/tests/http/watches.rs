@@ -113,7 +113,7 @@ fn the_end_of_the_list_is_marked() {
 }
 
 #[test]
-fn what_leaves_the_selection_is_deleted_and_what_enters_is_added() {
+fn an_object_that_leaves_the_selection_is_deleted_and_one_that_enters_is_added() {
     let mut world = world();
     world.config_maps("shop", &["a", "b"]);
     let revision = world.server.revision();
@@ -205,7 +205,7 @@ fn bookmarks_come_every_minute_and_before_the_timeout() {
     assert_eq!(watch.poll(&world.server), until(60));
     world.advance_s(59);
     assert_eq!(watch.poll(&world.server), until(60));
-    // A change elsewhere: nothing to tell, but the bookmark knows of it.
+    // A change of another resource: no event, but the bookmark has its revision.
     world.config_maps("bank", &["a"]);
     world.advance_s(1);
     let (lines, _) = world.lines(&mut watch);
@@ -266,15 +266,15 @@ fn a_version_that_is_too_old_ends_the_stream_with_an_error() {
             "{status}"
         );
     }
-    let mut told = world.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}"));
-    told.expire();
-    let (lines, ended) = world.lines(&mut told);
+    let mut watch = world.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}"));
+    watch.expire();
+    let (lines, ended) = world.lines(&mut watch);
     assert_eq!(
         (&lines[0]["object"]["code"], lines.len(), ended),
         (&json!(410), 1, true)
     );
-    told.expire();
-    assert_eq!(told.poll(&world.server), WatchStep::End);
+    watch.expire();
+    assert_eq!(watch.poll(&world.server), WatchStep::End);
 }
 
 #[test]
@@ -340,9 +340,9 @@ fn a_deletion_shows_the_last_state_at_the_revision_of_the_deletion() {
     let (lines, _) = world.lines(&mut watch);
     let types: Vec<String> = lines.iter().map(|line| text(&line["type"])).collect();
     assert_eq!(types, ["MODIFIED", "MODIFIED", "DELETED"]);
-    let gone = &lines[2]["object"]["metadata"];
-    assert_eq!(gone["resourceVersion"], world.server.revision().to_string());
-    assert_ne!(gone["deletionTimestamp"], Value::Null);
+    let removed = &lines[2]["object"]["metadata"];
+    assert_eq!(removed["resourceVersion"], world.server.revision().to_string());
+    assert_ne!(removed["deletionTimestamp"], Value::Null);
 }
 
 #[test]

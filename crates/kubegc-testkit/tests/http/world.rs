@@ -94,7 +94,7 @@ impl World {
         respond_as(&mut self.server, &call, request, "kubernetes-admin", &self.rules)
     }
 
-    pub(crate) fn ask(&mut self, request: &http::Request<Bytes>) -> Reply {
+    pub(crate) fn perform(&mut self, request: &http::Request<Bytes>) -> Reply {
         let response = match self.respond(request) {
             ApiResponse::Whole(response) => response,
             ApiResponse::Node(node) => node.unreachable(),
@@ -122,7 +122,7 @@ impl World {
         } else {
             body.to_string()
         };
-        self.ask(&request(method, url, headers, body))
+        self.perform(&request(method, url, headers, body))
     }
 
     pub(crate) fn get(&mut self, url: &str) -> Reply {
@@ -199,7 +199,7 @@ impl World {
         panic!("the watch never rests");
     }
 
-    /// What a watch that goes on says, as type and name.
+    /// The next events of a watch, as type and name.
     pub(crate) fn seen(&self, watch: &mut Watch) -> Vec<(String, String)> {
         let (lines, ended) = self.lines(watch);
         assert!(!ended, "{lines:?}");
@@ -211,7 +211,7 @@ pub(crate) fn type_and_name(line: &Value) -> (String, String) {
     (text(&line["type"]), text(&line["object"]["metadata"]["name"]))
 }
 
-/// A CustomResourceDefinition of widgets, with everything that discovery tells of one.
+/// A CustomResourceDefinition of widgets, with everything that discovery reports.
 pub(crate) fn widgets() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -80,7 +80,7 @@ fn server_side_apply_creates_and_then_changes() {
     };
     for (value, code) in [("1", 201), ("2", 200)] {
         let request = crate::world::request(Method::PATCH, &url, &[("content-type", APPLY)], yaml(value));
-        let reply = world.ask(&request);
+        let reply = world.perform(&request);
         assert_eq!((reply.code, &reply.json()["data"]["a"]), (code, &json!(value)));
     }
     let bare = crate::world::request(
@@ -89,7 +89,7 @@ fn server_side_apply_creates_and_then_changes() {
         &[("content-type", APPLY)],
         yaml("3"),
     );
-    let reply = world.ask(&bare);
+    let reply = world.perform(&bare);
     assert_eq!(reply.code, 422);
     assert!(
         reply
@@ -104,7 +104,7 @@ fn server_side_apply_creates_and_then_changes() {
     );
     assert_eq!(forced.code, 422);
     let broken = crate::world::request(Method::PATCH, &url, &[("content-type", APPLY)], "a: [");
-    assert_eq!(world.ask(&broken).code, 400);
+    assert_eq!(world.perform(&broken).code, 400);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! `kubectl` against the cluster on its loopback socket: what it prints is compared with a transcript,
+//! `kubectl` against the cluster on its loopback socket: its output is compared with a transcript,
 //! command by command.
 //!
 //! `KUBEGC_KUBECTL` names the program; otherwise the path is searched. Where there is none, the test says so
-//! and passes, except where `CI=true`: there it fails. `KUBEGC_BLESS=1` writes the transcript anew.
+//! and passes, except where `CI=true`: there it fails. `KUBEGC_BLESS=1` writes the transcript again.
 #![cfg(feature = "loopback")]
 
 mod session;

@@ -1,4 +1,4 @@
-//! Runs one `kubectl` command after another, and makes what they print comparable.
+//! Runs one `kubectl` command after another, and makes their output comparable.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ pub(crate) fn kubectl() -> Option<PathBuf> {
     version.output().ok()?.status.success().then(|| program.into())
 }
 
-/// Where commands are run, and against which server.
+/// The environment of commands: a folder and a server.
 #[derive(Clone)]
 pub(crate) struct Session {
     kubectl: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     home: Arc<Home>,
 }
 
-/// A folder for configuration and caches; gone with the last session.
+/// A folder for configuration and caches; removed with the last session.
 struct Home(PathBuf);
 
 impl Drop for Home {
@@ -103,8 +103,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A line without what differs from run to run: ages in seconds, and the spaces after columns. Releases
-/// differ in empty lines and in what they log: both are left out.
+/// A line without the parts that differ from run to run: ages in seconds, and the spaces after columns.
+/// Releases differ in empty lines and in their logs: both are left out.
 fn comparable(line: &str) -> String {
     let is_log = |line: &str| {
         let date = line.get(1..5).unwrap_or_default();

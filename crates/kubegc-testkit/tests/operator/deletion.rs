@@ -1,4 +1,4 @@
-//! Deletion in all three policies, and a finalizer that is stuck.
+//! Deletion in all three policies, and a finalizer that is never removed.
 
 use std::time::Duration;
 

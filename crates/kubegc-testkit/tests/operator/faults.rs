@@ -1,4 +1,4 @@
-//! An operator in bad weather: errors, lost responses, watches that break, expire or cannot be opened.
+//! An operator with faults: errors, lost responses, watches that break, expire or cannot be opened.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn live(stage: &Stage) {
         .settle_within(Duration::from_secs(120))
         .await
         .unwrap();
-    let gone = stage.owned("going");
+    let deleted = stage.owned("going");
     stage
         .sites()
         .delete("going", &DeleteParams::background())
@@ -29,7 +29,7 @@ async fn live(stage: &Stage) {
         .unwrap();
     stage.cluster.assert_collected(&going);
     stage.cluster.assert_survives(&staying);
-    for owned in &gone {
+    for owned in &deleted {
         stage.cluster.assert_collected(owned);
     }
     for owned in stage.owned("staying") {
@@ -39,7 +39,7 @@ async fn live(stage: &Stage) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn single_faults_of_every_sort_are_overcome() {
+async fn an_operator_recovers_from_single_faults_of_every_sort() {
     let writes = || Rule::new(Fault::LoseResponse).on_writes().client(OPERATOR);
     let rows = [
         (
@@ -113,7 +113,7 @@ async fn single_faults_of_every_sort_are_overcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_faults_delete_nothing_wrong_and_forget_nothing() {
+async fn random_faults_cause_no_wrong_and_no_missing_deletion() {
     let mut injected = 0;
     for seed in 0..8 {
         let stage = Stage::new();
@@ -125,7 +125,7 @@ async fn random_faults_delete_nothing_wrong_and_forget_nothing() {
             Fault::EndWatch { after_events: 0 },
             Fault::ExpireWatch { after_events: 2 },
         ];
-        // The user's requests are made in good weather.
+        // The user's requests meet no faults.
         stage.create("going").await;
         stage.create("staying").await;
         stage.cluster.faults().draw(seed, 300, faults);

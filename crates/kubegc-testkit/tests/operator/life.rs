@@ -38,7 +38,7 @@ async fn a_website_gets_its_dependents() {
     for owned in stage.owned("blog") {
         stage.cluster.assert_survives(owned);
     }
-    // Nothing changed: nothing is done.
+    // Nothing changed, so nothing is written.
     assert!(stage.settle().await.calls.is_empty());
 }
 
@@ -69,7 +69,7 @@ async fn drift_is_corrected() {
         .await
         .unwrap();
     stage.settle().await;
-    // Those that were deleted are gone, and others have their names.
+    // The deleted objects no longer exist, and others have their names.
     stage.cluster.assert_collected(&content);
     stage.cluster.assert_collected(&servers);
     for owned in stage.owned("blog") {
@@ -112,7 +112,7 @@ async fn a_restarted_operator_catches_up() {
     stage.settle().await;
     stage.cluster.assert_survives(&new);
     assert!(stage.content("new").is_none());
-    // Its finalizer has nobody to remove it, and nothing of it goes.
+    // No controller removes its finalizer, and nothing of it is deleted.
     stage.cluster.assert_stuck(&deleted);
     for owned in &old {
         stage.cluster.assert_survives(owned);
@@ -149,8 +149,5 @@ async fn many_websites_share_one_list() {
         .audit()
         .by(OPERATOR)
         .filter(|entry| entry.code == Some(409));
-    assert!(
-        !conflicts.is_empty(),
-        "some of them wrote what they had read too early"
-    );
+    assert!(!conflicts.is_empty(), "some of them wrote stale data");
 }

@@ -1,4 +1,4 @@
-//! A real `kube::runtime::Controller` runs unchanged against the testkit, through its whole life.
+//! A real `kube::runtime::Controller` runs unchanged against the testkit, from start to stop.
 
 mod deletion;
 mod faults;
@@ -67,7 +67,7 @@ impl Stage {
         list.data.unwrap_or_default().into_keys().collect()
     }
 
-    /// What belongs to a website, with the uids of now.
+    /// The objects of a website, with their current uids.
     fn owned(&self, name: &str) -> [Name; 2] {
         [
             self.cluster.object::<ConfigMap>("shop", name),

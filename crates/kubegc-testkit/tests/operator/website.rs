@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a website shows.
+/// The specification of a website.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -36,7 +36,7 @@ pub(crate) struct WebsiteSpec {
     pub(crate) html: String,
 }
 
-/// What the operator says of a website.
+/// The status of a website.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct WebsiteStatus {
     /// Where it is served.
@@ -45,9 +45,9 @@ pub(crate) struct WebsiteStatus {
 
 /// The operator's name: as a client, and as the manager of fields.
 pub(crate) const OPERATOR: &str = "website-operator";
-/// Held by every website until its name is off the list.
+/// The finalizer of every website until its name is off the list.
 pub(crate) const FINALIZER: &str = "example.com/names";
-/// Where the list of names is.
+/// The namespace of the list of names.
 pub(crate) const NAMES_NAMESPACE: &str = "dns";
 /// The list of names.
 pub(crate) const NAMES: &str = "names";
@@ -82,7 +82,7 @@ fn try_again(_: Arc<Website>, _: &FinalizerError<kube::Error>, _: Arc<Client>) -
     Action::requeue(Duration::from_secs(5))
 }
 
-/// Makes everything as the website says.
+/// Reconciles the objects of a website.
 async fn serve(site: &Website, client: &Client, namespace: &str) -> Result<Action, kube::Error> {
     let name = site.name_any();
     let owner = site.controller_owner_ref(&());
@@ -122,7 +122,8 @@ async fn serve(site: &Website, client: &Client, namespace: &str) -> Result<Actio
     Ok(Action::await_change())
 }
 
-/// Puts a name on the list, or takes it off. What was read is what is written: a conflict is tried again.
+/// Puts a name on the list, or takes it off. The write expects the version that was read: a conflict is
+/// retried.
 async fn list_name(client: &Client, name: &str, namespace: Option<&str>) -> Result<(), kube::Error> {
     let lists: Api<ConfigMap> = Api::namespaced(client.clone(), NAMES_NAMESPACE);
     let mut list = lists.get(NAMES).await?;

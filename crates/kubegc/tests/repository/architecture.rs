@@ -106,7 +106,8 @@ const PURE: &[&str] = &[
     "kubegc-controllers",
 ];
 
-/// Packages that pure crates must not depend on. A name stands for all packages that begin with it and a dash.
+/// Packages that pure crates must not depend on. A name also means all packages that begin with it and a
+/// dash.
 const NOT_PURE: &[&str] = &[
     "async-std",
     "axum",
@@ -272,7 +273,7 @@ fn package(package: &Value) -> Package {
     let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
     Package {
         name: text(package, "name").to_owned(),
-        folder: manifest.parent().expect("a manifest lies in a folder").to_owned(),
+        folder: manifest.parent().expect("a manifest is in a folder").to_owned(),
         dependencies: dependencies
             .map(|dependency| text(dependency, "name").to_owned())
             .collect(),

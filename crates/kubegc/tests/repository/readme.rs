@@ -8,7 +8,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_readme_shows_what_the_example_prints() {
+fn the_readme_shows_the_output_of_the_example() {
     let expected = read("examples/expected/predict.txt");
     let (arguments, output) = expected.split_once('\n').expect("a first line with arguments");
     let readme = read("README.md");

@@ -52,7 +52,7 @@ impl ApiServer {
         }
         match part {
             // Fields that the part does not have are owned nevertheless.
-            _ if self.tracks_what_is_sent() => {}
+            _ if self.tracks_sent_fields() => {}
             Part::Whole if self.shape.kinds[kind.index()].status_subresource => {
                 fields.remove("status");
             }

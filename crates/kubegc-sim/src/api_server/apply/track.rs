@@ -75,7 +75,7 @@ impl ApiServer {
     }
 
     /// Whether ownership follows the object as it was sent, including the parts that the write cannot change.
-    pub(in crate::api_server) fn tracks_what_is_sent(&self) -> bool {
+    pub(in crate::api_server) fn tracks_sent_fields(&self) -> bool {
         self.settings.types && !self.version.has(SUBRESOURCES_ARE_MANAGERS)
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn delete(
     };
     Ok(Outcome {
         body: ResponseBody::Object(object),
-        gone: false,
+        is_removed: false,
     })
 }
 
@@ -136,7 +136,7 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
 
 /// Serves the versions of a definition, and stops serving removed versions.
 fn follow_versions(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
-    let gone: Vec<KindId> = kinds_of(server, object)
+    let removed: Vec<KindId> = kinds_of(server, object)
         .into_iter()
         .filter(|&kind| {
             let version = &server.resource(kind).version;
@@ -144,7 +144,7 @@ fn follow_versions(server: &mut ApiServer, object: &StoredObject, resources: Vec
         })
         .collect();
     let shape = Arc::make_mut(&mut server.shape);
-    for kind in gone {
+    for kind in removed {
         shape.kinds[kind.index()].served = false;
     }
     serve_all(server, object, resources);

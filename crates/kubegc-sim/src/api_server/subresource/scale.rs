@@ -136,7 +136,7 @@ impl ApiServer {
         if meta.name.is_empty() {
             metadata.remove("name");
         }
-        if self.tracks_what_is_sent() {
+        if self.tracks_sent_fields() {
             let existing = self.existing(kind, namespace, name)?;
             let stored = paths
                 .show(&existing)?

@@ -1,4 +1,4 @@
-//! Reads what `crictl` prints: listings of containers, sandboxes and images, one container's status, the
+//! Reads the output of `crictl`: listings of containers, sandboxes and images, one container's status, the
 //! image file system.
 //!
 //! **A listing is complete or unknown.** An unreadable entry makes the listing unknown, because the entry
@@ -35,11 +35,11 @@ pub(crate) enum Outcome<T> {
     Held(T),
     /// It has a flaw, and without it nothing is done that would not be done with it.
     LeftOut,
-    /// It has a flaw that makes unknown what it uses.
+    /// It has a flaw, and the objects that it uses are unknown.
     Lost,
 }
 
-/// An entry of a listing, by what no two may share.
+/// The unique key of an entry of a listing.
 pub(crate) trait Listed: PartialEq {
     /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);

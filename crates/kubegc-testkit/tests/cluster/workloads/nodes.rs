@@ -91,7 +91,7 @@ async fn pods_of_a_lost_node_are_replaced_elsewhere() {
         lost.len()
     );
 
-    // They are evicted after 300 s, and nobody ends them.
+    // They are evicted after 300 s, and no kubelet ends them.
     settle(&cluster, 600).await;
     assert!(
         on_a(&cluster)

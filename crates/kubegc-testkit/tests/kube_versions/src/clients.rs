@@ -1,5 +1,5 @@
-//! Clients of several versions of kube over one testkit. Each is given a service, as its documentation asks
-//! for.
+//! Clients of several versions of kube over one testkit. Each gets a service, as its documentation
+//! requires.
 
 use kubegc_testkit::{Cluster, Name};
 

@@ -170,7 +170,7 @@ async fn a_larger_claim_template_replaces_the_set_and_keeps_its_pods() {
     }
     assert_eq!(ready(&cluster), 2);
 
-    // The API server stores 2Gi where the operator applies 2048Mi: that changes nothing, and nobody loops.
+    // The API server stores 2Gi where the operator applies 2048Mi: that changes nothing, and causes no loop.
     let writes = cluster.audit().by("database-operator").writes().len();
     cluster.settle_within(Duration::from_secs(600)).await.unwrap();
     assert_eq!(cluster.audit().by("database-operator").writes().len(), writes);

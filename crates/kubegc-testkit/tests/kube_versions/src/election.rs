@@ -22,7 +22,7 @@ fn resource(group: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind))
 }
 
-/// One replica's view of the Lease. As in client-go, a holder counts as lost when its record has not changed
+/// One replica's view of the Lease. As in client-go, a leader counts as lost when its record has not changed
 /// for the duration of the lease by the clock of this replica, whatever the times in it are.
 struct Candidate {
     name: &'static str,

@@ -1,5 +1,5 @@
-//! An operator with kube 1: server-side apply of what it owns, a status, Events, and a finalizer for what it
-//! cannot own.
+//! An operator with kube 1: server-side apply of what it owns, a status, Events, and a finalizer for objects
+//! that it cannot own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -206,7 +206,7 @@ fn blog() -> DynamicObject {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_lives_and_dies() {
+async fn a_site_is_created_and_deleted() {
     let (cluster, api) = stage(Workloads::new());
     let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
     api.create(&PostParams::default(), &blog()).await.unwrap();
@@ -225,13 +225,13 @@ async fn a_site_lives_and_dies() {
         ["Site", "Deployment", "ConfigMap"].map(|kind| cluster.named(name(kind, "blog")));
     api.delete("blog", &DeleteParams::foreground()).await.unwrap();
     cluster.settle_within(Duration::from_secs(60)).await.unwrap();
-    for gone in [&site, &deployment, &record] {
-        cluster.assert_collected(gone.clone());
+    for owned in [&site, &deployment, &record] {
+        cluster.assert_collected(owned.clone());
     }
     operator.abort();
 }
 
-/// Without the operator its finalizer holds the site, and the site holds nothing else.
+/// Without the operator its finalizer keeps the site, and nothing else is kept.
 #[tokio::test(start_paused = true)]
 async fn a_site_waits_for_its_operator() {
     let (cluster, api) = stage(Workloads::new());
