@@ -1,6 +1,6 @@
 //! Kinds of a cluster.
 
-use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, catalog::Verbs};
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, catalog::Verbs, store::Discovered};
 
 fn resource(api_version: &str, kind: &str, resource: &str) -> ApiResource {
     ApiResource::new(api_version, kind, resource, Scope::Namespaced)
@@ -60,6 +60,8 @@ fn a_second_kind_or_resource_of_a_name_is_refused() {
         );
     }
     assert_eq!((catalog.len(), catalog.positions()), (1, 1));
+    let discovered = Discovered::from(catalog.clone());
+    assert_eq!((discovered.catalog, discovered.failed.len()), (catalog, 0));
 }
 
 #[test]

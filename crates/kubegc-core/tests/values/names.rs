@@ -3,7 +3,7 @@
 use kubegc_core::{
     KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, ResourceVersion, SharedMeta, Timestamp, Uid,
     identity::{join_api_version, kubectl_name, split_api_version},
-    node_facts::Image,
+    node_facts::{Image, PodIdentity, label},
     version::{Behavior, behavior},
 };
 
@@ -103,6 +103,42 @@ fn versions_of_objects_are_texts() {
     assert_eq!((version.as_str(), version.is_empty()), ("17", false));
     assert_eq!(format!("{version} {version:?}"), "17 ResourceVersion(17)");
     assert!(ResourceVersion::default().is_empty());
+}
+
+#[test]
+fn times_are_counted_in_seconds_and_nanoseconds() {
+    for (nanos, seconds) in [
+        (0, 0),
+        (999_999_999, 0),
+        (1_500_000_000, 1),
+        (-1, -1),
+        (-1_000_000_000, -1),
+    ] {
+        let time = Timestamp::from_nanos(nanos);
+        assert_eq!((time.as_secs(), time.as_nanos()), (seconds, nanos));
+        assert_eq!(time.truncate_to_secs(), Timestamp::from_secs(seconds));
+    }
+}
+
+#[test]
+fn the_labels_of_a_container_name_its_pod() {
+    let pod = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|&(key, value)| (key.into(), value.into()));
+        PodIdentity::from_labels(&labels.collect())
+    };
+    let expected = PodIdentity {
+        uid: "u1".into(),
+        namespace: "shop".into(),
+        name: "web-0".into(),
+    };
+    let labels = [
+        (label::POD_NAME, "web-0"),
+        (label::POD_NAMESPACE, "shop"),
+        (label::POD_UID, "u1"),
+        (label::CONTAINER_NAME, "server"),
+    ];
+    assert_eq!(pod(&labels), expected);
+    assert_eq!(pod(&labels[3..]), PodIdentity::default());
 }
 
 #[test]
