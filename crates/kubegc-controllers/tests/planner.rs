@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use crate::common::{at, cache};
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
-    BatchPlanner, Cache, End, TtlAfterFinished,
+    Action, BatchPlanner, Cache, CloudQuery, Decision, End, Missing, Reason, TtlAfterFinished,
     driver::{NothingOutside, Performer, Resources, execute},
     planner::protected_by_label,
 };
 use kubegc_core::{
-    Catalog, KubernetesVersion, Planner, StoreError, Timestamp, Withheld,
+    Catalog, KubernetesVersion, ObjectMeta, Planner, StoreError, Timestamp, Withheld,
     record::{ObjectId, Resource},
 };
 use kubegc_sim::{ApiServer, Manifest, SharedApiServer};
@@ -40,6 +40,37 @@ fn facts(jobs: &[Value]) -> Cache {
 
 fn objects<'a>(ids: impl IntoIterator<Item = &'a ObjectId>) -> BTreeSet<String> {
     ids.into_iter().map(|id| id.name.to_string()).collect()
+}
+
+#[test]
+fn a_decision_that_only_keeps_objects_is_empty() {
+    let meta = ObjectMeta::new("shop", "report", "u1");
+    let object = ObjectId::new(Resource::Jobs, &meta);
+    let reason = || Reason::new("TooYoung", "it is too young");
+    let missing = Missing::Field {
+        object: object.clone(),
+        field: "spec.a",
+    };
+    let query = CloudQuery {
+        node: object.clone(),
+        provider_id: "".into(),
+    };
+    for (decision, is_empty) in [
+        (Decision::default(), true),
+        (Decision::keep(object.clone(), reason()), true),
+        (Decision::default().requeue_at(Timestamp::EPOCH), false),
+        (Decision::unknown(object, missing), false),
+        (Decision::act(Action::new(Resource::Jobs, &meta, reason())), false),
+        (
+            Decision {
+                cloud_query: Some(query),
+                ..Decision::default()
+            },
+            false,
+        ),
+    ] {
+        assert_eq!(decision.is_empty(), is_empty, "{decision:?}");
+    }
 }
 
 /// An API server that has these Jobs.
