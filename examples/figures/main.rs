@@ -86,12 +86,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         paths,
     } = Arguments::parse();
     let (size, runs) = if quick { (1_000, 1) } else { (size, runs) };
-    let measure = Measure::new(size, runs, instructions, only);
+    let measure = Measure::new(size, runs, paths, instructions, only);
     graph(&measure)?;
     cascade(&measure)?;
     forecasts(&measure)?;
     nodes(&measure)?;
-    reading(&measure, &paths)
+    reading(&measure)
 }
 
 /// One of upstream's figures, which were measured at certain sizes.
@@ -310,7 +310,7 @@ fn nodes(measure: &Measure) -> Result<(), Box<dyn Error>> {
 }
 
 /// A dump of the size, the bundled one in YAML, and the files of the caller.
-fn reading(measure: &Measure, paths: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+fn reading(measure: &Measure) -> Result<(), Box<dyn Error>> {
     if !measure.includes("reading") {
         return Ok(());
     }
@@ -322,7 +322,7 @@ fn reading(measure: &Measure, paths: &[PathBuf]) -> Result<(), Box<dyn Error>> {
         read("dump.json", dump)
     })?;
     let bundled = kubegc_examples::shop_dump().join("workloads.yaml");
-    for path in std::iter::once(&bundled).chain(paths) {
+    for path in std::iter::once(&bundled).chain(&measure.paths) {
         let bytes = std::fs::metadata(path)?.len() as usize;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let work = format!("reading {name}");

@@ -1,6 +1,8 @@
 //! Measures pieces of work, and prints a line for each.
 
-use std::{collections::BTreeMap, error::Error, hint::black_box, process::Command, time::Instant};
+use std::{
+    collections::BTreeMap, error::Error, hint::black_box, path::PathBuf, process::Command, time::Instant,
+};
 
 use kubegc_benches::shapes::Random;
 use peak_alloc::PeakAlloc;
@@ -8,11 +10,12 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Time of the calibration on the machine of upstream's figures, in nanoseconds an item, to about a tenth.
+/// Best time of the calibration on the machine of upstream's figures, in nanoseconds an item, to about a tenth.
 ///
 /// It was not measured there. An earlier version of kubegc was, beside upstream: from its times on another
 /// machine, with the calibration beside it, follows this figure.
 const CALIBRATION_NANOS: f64 = 600.0;
+const CALIBRATION_RUNS: u32 = 15;
 
 /// What a figure is compared with.
 pub(crate) enum Limit {
@@ -26,6 +29,8 @@ pub(crate) enum Limit {
 pub(crate) struct Measure {
     pub(crate) size: usize,
     pub(crate) runs: u32,
+    /// Dumps to read.
+    pub(crate) paths: Vec<PathBuf>,
     /// Run only the work of this name, once and without a table: for a profiler.
     only: Option<String>,
     instructions: bool,
@@ -35,16 +40,24 @@ pub(crate) struct Measure {
 
 impl Measure {
     /// Calibrates, and prints the head of the table.
-    pub(crate) fn new(size: usize, runs: u32, instructions: bool, only: Option<String>) -> Self {
+    pub(crate) fn new(
+        size: usize,
+        runs: u32,
+        paths: Vec<PathBuf>,
+        instructions: bool,
+        only: Option<String>,
+    ) -> Self {
         let mut measure = Self {
             size,
             runs,
+            paths,
             only,
             instructions,
             scale: 1.0,
         };
         if measure.only.is_none() {
-            let here = measure.time(TEXTS, texts, calibration);
+            // Upstream's figures are the best of several runs, too.
+            let here = times(CALIBRATION_RUNS, TEXTS, texts, calibration)[0];
             measure.scale = here / CALIBRATION_NANOS;
             println!("{size} items, median of {runs}: ns an item; of dumps: ns a byte.");
             println!(
@@ -114,23 +127,13 @@ impl Measure {
     pub(crate) fn time<I, O>(
         &self,
         items: usize,
-        mut prepare: impl FnMut() -> I,
-        mut work: impl FnMut(I) -> O,
+        prepare: impl FnMut() -> I,
+        work: impl FnMut(I) -> O,
     ) -> f64 {
         if self.only.is_some() {
             return f64::NAN;
         }
-        let mut times: Vec<f64> = (0..self.runs)
-            .map(|_| {
-                let input = prepare();
-                let began = Instant::now();
-                let output = measured(&mut work, input);
-                let time = began.elapsed();
-                drop(output);
-                time.as_secs_f64() * 1e9 / items as f64
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
+        let times = times(self.runs, items, prepare, work);
         times[times.len() / 2]
     }
 
@@ -141,7 +144,7 @@ impl Measure {
             .args(["--collect-atstart=no", "--toggle-collect=*measure*measured*"])
             .arg(std::env::current_exe()?)
             .args(["--size", &self.size.to_string(), "--only", name])
-            .args(std::env::args().skip(1).filter(|argument| argument.contains('.')))
+            .args(&self.paths)
             .output()
             .map_err(|error| format!("valgrind: {error}"))?;
         let printed = String::from_utf8_lossy(&output.stderr);
@@ -149,6 +152,27 @@ impl Measure {
         let (_, count) = collected.ok_or_else(|| format!("valgrind counted nothing:\n{printed}"))?;
         Ok(count.trim().parse()?)
     }
+}
+
+/// The times of an item, in nanoseconds, the best first.
+fn times<I, O>(
+    runs: u32,
+    items: usize,
+    mut prepare: impl FnMut() -> I,
+    mut work: impl FnMut(I) -> O,
+) -> Vec<f64> {
+    let mut times: Vec<f64> = (0..runs)
+        .map(|_| {
+            let input = prepare();
+            let began = Instant::now();
+            let output = measured(&mut work, input);
+            let time = began.elapsed();
+            drop(output);
+            time.as_secs_f64() * 1e9 / items as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times
 }
 
 /// The bytes that the work's result holds, and the most that were allocated during the work.

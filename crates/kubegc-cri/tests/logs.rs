@@ -1,4 +1,4 @@
-//! Log files in temporary folders: listing, removal, and files that stay whatever the names and links are.
+//! Log files in temporary folders: listing and removal. No name and no link makes other files disappear.
 
 use std::{
     collections::BTreeSet,

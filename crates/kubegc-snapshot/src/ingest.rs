@@ -119,7 +119,7 @@ impl Ingest {
         }
     }
 
-    /// Adds everything that another ingest took in, between two texts of this one and of that one.
+    /// Adds the objects, findings and pages of another ingest. Neither of the two is within a text.
     pub(crate) fn append(&mut self, other: Self) {
         let types = self.store.append(other.store);
         self.findings.append(other.findings);

@@ -643,11 +643,11 @@ fn parts(found: &[(Arc<str>, Found)]) -> Vec<(usize, &[PathBuf])> {
         let mut bytes = 0;
         let of_path = found.files.chunk_by(move |file, _| {
             bytes += bytes_of(file);
-            let goes_on = bytes < part_bytes;
-            if !goes_on {
+            let is_full = bytes >= part_bytes;
+            if is_full {
                 bytes = 0;
             }
-            goes_on
+            !is_full
         });
         of_path.map(move |files| (at, files))
     });

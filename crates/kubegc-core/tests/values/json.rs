@@ -145,7 +145,7 @@ fn a_wrong_value_is_written_as_one() {
 
 #[test]
 fn all_fields_of_metadata_are_read() {
-    let fields: MetaFields<'_, AnyMapOrNone> = read(
+    let fields: MetaFields<'_, HasAnnotations> = read(
         r#"{"namespace": "shop", "name": "web", "uid": "u1", "resourceVersion": "7", "generation": 2,
             "creationTimestamp": "1970-01-01T00:00:01Z", "deletionTimestamp": "1970-01-01T00:00:02Z",
             "deletionGracePeriodSeconds": 30, "finalizers": ["a", "b"], "labels": {"k": "v", "none": null},
@@ -187,11 +187,11 @@ fn all_fields_of_metadata_are_read() {
     assert_eq!(soon.expect_err("no date").field(), "metadata.creationTimestamp");
 }
 
-/// Whether there were annotations.
+/// Whether the metadata has annotations.
 #[derive(Default)]
-struct AnyMapOrNone(bool);
+struct HasAnnotations(bool);
 
-impl<'de> Deserialize<'de> for AnyMapOrNone {
+impl<'de> Deserialize<'de> for HasAnnotations {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Soft::<AnyMap>::deserialize(deserializer).map(|map| Self(map.get().is_some()))
     }

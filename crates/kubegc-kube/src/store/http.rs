@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_code_has_its_class() {
-        let message = || "parsed".to_owned();
+        let message = || "text".to_owned();
         let refused = |code, seconds: Option<u64>| StoreError::Refused {
             code,
             message: message(),
@@ -278,11 +278,11 @@ mod tests {
             (429, Some("3"), None, refused(429, Some(3))),
             (429, None, Some(5), refused(429, Some(5))),
             (429, Some("soon"), None, refused(429, None)),
-            (408, None, None, unknown("parsed")),
-            (500, None, None, unknown("parsed")),
-            (503, Some("3"), None, unknown("parsed")),
-            (504, None, None, unknown("parsed")),
-            (302, None, None, unknown("parsed")),
+            (408, None, None, unknown("text")),
+            (500, None, None, unknown("text")),
+            (503, Some("3"), None, unknown("text")),
+            (504, None, None, unknown("text")),
+            (302, None, None, unknown("text")),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(text) = header {
@@ -291,10 +291,10 @@ mod tests {
             let body = match details {
                 Some(seconds) => {
                     format!(
-                        r#"{{"kind":"Status","message":"parsed","details":{{"retryAfterSeconds":{seconds}}}}}"#
+                        r#"{{"kind":"Status","message":"text","details":{{"retryAfterSeconds":{seconds}}}}}"#
                     )
                 }
-                None => r#"{"kind":"Status","message":"parsed"}"#.to_owned(),
+                None => r#"{"kind":"Status","message":"text"}"#.to_owned(),
             };
             let status = StatusCode::from_u16(code).expect("a code");
             assert_eq!(judge(status, &headers, body.as_bytes()), Err(expected), "{code}");
