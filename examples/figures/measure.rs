@@ -10,10 +10,10 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Best time of the calibration on the machine of upstream's figures, in nanoseconds an item, to about a tenth.
+/// Best time of the calibration on the machine of upstream's figures, in nanoseconds an item.
 ///
-/// It was not measured there. An earlier version of kubegc was, beside upstream: from its times on another
-/// machine, with the calibration beside it, follows this figure.
+/// It is right to about a tenth, and was not measured there. An earlier version of kubegc was, beside
+/// upstream. Its times on another machine, with the calibration beside them, give this figure.
 const CALIBRATION_NANOS: f64 = 600.0;
 const CALIBRATION_RUNS: u32 = 15;
 
