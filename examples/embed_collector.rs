@@ -69,7 +69,7 @@ impl Wiki {
             return Err(StoreError::Conflict { message });
         }
         changes.extend(by_name.remove(name).map(WatchItem::Deleted));
-        Ok(Deleted::Gone)
+        Ok(Deleted::Removed)
     }
 }
 

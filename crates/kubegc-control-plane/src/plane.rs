@@ -415,7 +415,7 @@ impl ControlPlane {
                 let event = &change.event;
                 let meta = &event.object.meta;
                 let outcome = match event.event_type {
-                    EventType::Deleted => Outcome::Gone,
+                    EventType::Deleted => Outcome::Removed,
                     EventType::Added => Outcome::Created,
                     EventType::Modified if meta.is_deleting() => Outcome::Terminating,
                     EventType::Modified => Outcome::Changed,

@@ -88,7 +88,7 @@ impl fmt::Display for Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It no longer exists.
-    Gone,
+    Removed,
     /// It exists and has a deletion timestamp.
     Terminating,
     /// It changed in another way.
@@ -321,9 +321,9 @@ impl Trace {
         let changed = &mut self.steps[at].changes;
         for (change, before, after) in changes {
             let touched = touch(&mut self.objects, &mut self.index, &change.object.uid);
-            let is_removed = change.outcome == Outcome::Gone;
+            let is_removed = change.outcome == Outcome::Removed;
             match change.outcome {
-                Outcome::Gone => {
+                Outcome::Removed => {
                     touched.removed = Position::of(at);
                     touched.removal = u32::try_from(changed.len()).unwrap_or(u32::MAX);
                 }

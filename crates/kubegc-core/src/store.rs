@@ -111,7 +111,7 @@ impl From<Catalog> for Discovered {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// The object is removed.
-    Gone,
+    Removed,
     /// The object is terminating, in this state.
     Terminating(Box<ObjectMeta>),
 }

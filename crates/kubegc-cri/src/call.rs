@@ -215,7 +215,7 @@ mod tests {
         for method in [READ, WRITE] {
             let path = "/run/a.sock".into();
             assert_eq!(
-                Failure::unreached(Unreached::Gone { path }).of(method),
+                Failure::unreached(Unreached::Disconnected { path }).of(method),
                 RuntimeError::refused(
                     "rpc error: code = Unavailable desc = connection error: /run/a.sock: the connection of the listing is closed, \
                      and another runtime may listen there now: list again"

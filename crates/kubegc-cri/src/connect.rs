@@ -254,7 +254,7 @@ fn failed(
             let message = failure.to_string();
             match failure.unreached {
                 Some(Unreached::Closed(error)) => error,
-                Some(Unreached::Gone { .. }) | None => ConnectError::Handshake {
+                Some(Unreached::Disconnected { .. }) | None => ConnectError::Handshake {
                     path,
                     operation: method.name,
                     message,

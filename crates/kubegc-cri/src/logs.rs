@@ -34,7 +34,8 @@ const SUFFIX: &str = ".log";
 /// The folders and the targets of links must have the same paths here as for the kubelet and the runtime: in
 /// a container, mount them, and the folders of the runtime, at their own paths. A link whose target is not
 /// mounted seems to dangle. It is removed once its container has ended, or if the runtime has no status for
-/// the container or fails to respond, as upstream does ([`NoStatus`](kubegc_node::log::LinkGone::NoStatus)).
+/// the container or fails to respond, as upstream does
+/// ([`NoStatus`](kubegc_node::log::LinkRemoval::NoStatus)).
 /// It is used within a tokio runtime. File operations run to their end on their own thread, even if the call
 /// was dropped.
 ///

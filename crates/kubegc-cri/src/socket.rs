@@ -38,7 +38,7 @@ pub(crate) enum Unreached {
         "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
         path.display()
     )]
-    Gone {
+    Disconnected {
         /// The path.
         path: PathBuf,
     },
@@ -113,7 +113,7 @@ impl Socket {
         };
         match over(last.clone(), timeout, message.clone()).await {
             Err(Failure {
-                unreached: Some(Unreached::Gone { .. }),
+                unreached: Some(Unreached::Disconnected { .. }),
                 ..
             }) => {
                 let left = timeout.saturating_sub(began.elapsed());
@@ -126,7 +126,7 @@ impl Socket {
     /// The failure of a call that is not sent because its connection is closed.
     pub(crate) fn closed(&self) -> Failure {
         let path = self.path.to_path_buf();
-        Failure::unreached(Unreached::Gone { path })
+        Failure::unreached(Unreached::Disconnected { path })
     }
 }
 
@@ -143,7 +143,7 @@ fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usi
             match tokio::time::timeout(timeout, UnixStream::connect(&*path)).await {
                 // Opened to find out whether it can be, and closed again.
                 Ok(Ok(_)) if was_opened.swap(true, Ordering::AcqRel) => {
-                    Err(Unreached::Gone { path: path_buf() })
+                    Err(Unreached::Disconnected { path: path_buf() })
                 }
                 Ok(Ok(stream)) => Ok(TokioIo::new(stream)),
                 Ok(Err(error)) => closed(ConnectError::opening(&path, &error)),

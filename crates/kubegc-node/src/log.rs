@@ -79,10 +79,13 @@ impl Policy {
     /// [N2.47](crate::rules#n2-47): evaluates the status of the container of a dangling link.
     ///
     /// `status` is the runtime's response for the id in the link; `Ok(None)` is a response without content.
-    pub fn link(&self, status: &Result<Option<ContainerStatus>, RuntimeError>) -> Result<LinkGone, Reason> {
+    pub fn link(
+        &self,
+        status: &Result<Option<ContainerStatus>, RuntimeError>,
+    ) -> Result<LinkRemoval, Reason> {
         match status {
-            Err(_) => Ok(LinkGone::NoStatus),
-            Ok(Some(status)) if status.state == ContainerState::Exited => Ok(LinkGone::Exited),
+            Err(_) => Ok(LinkRemoval::NoStatus),
+            Ok(Some(status)) if status.state == ContainerState::Exited => Ok(LinkRemoval::Exited),
             Ok(Some(status)) => Err(Reason::NotExited(status.state)),
             Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => {
                 Err(Reason::EmptyStatus)
@@ -142,7 +145,7 @@ impl PlannedAction for Action {
 /// The reason why a dangling link is removed after its container was read.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkGone {
+pub enum LinkRemoval {
     /// The runtime has no status for its container, or its request failed.
     NoStatus,
     /// Its container has ended.

@@ -6,7 +6,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order, Unlisted,
-    log::{Action, LinkGone, Policy, Reason, Subject, link_path},
+    log::{Action, LinkRemoval, Policy, Reason, Subject, link_path},
 };
 
 use crate::world::{ENDING, EVICTED, at, dead, empty, pods, release};
@@ -213,9 +213,9 @@ fn n2_47_the_status_decides_about_a_dangling_link() {
         ("1.36.0", Reason::EmptyStatus),
     ] {
         for (status, outcome) in [
-            (Err(RuntimeError::NotFound), Ok(LinkGone::NoStatus)),
-            (Err(RuntimeError::refused("busy")), Ok(LinkGone::NoStatus)),
-            (Err(RuntimeError::unknown("lost")), Ok(LinkGone::NoStatus)),
+            (Err(RuntimeError::NotFound), Ok(LinkRemoval::NoStatus)),
+            (Err(RuntimeError::refused("busy")), Ok(LinkRemoval::NoStatus)),
+            (Err(RuntimeError::unknown("lost")), Ok(LinkRemoval::NoStatus)),
             (Ok(None), Err(empty)),
             (
                 status(ContainerState::Created),
@@ -229,7 +229,7 @@ fn n2_47_the_status_decides_about_a_dangling_link() {
                 status(ContainerState::Unknown),
                 Err(Reason::NotExited(ContainerState::Unknown)),
             ),
-            (status(ContainerState::Exited), Ok(LinkGone::Exited)),
+            (status(ContainerState::Exited), Ok(LinkRemoval::Exited)),
         ] {
             assert_eq!(policy(version).link(&status), outcome, "{version} {status:?}");
         }

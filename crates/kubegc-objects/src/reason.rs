@@ -23,7 +23,7 @@ pub enum Reason {
     /// An owner that a reference names is looked up ([A-9](crate::rules#a-9)).
     LookUpOwner,
     /// Some owners exist; the references to absent and waiting ones are removed ([A-8](crate::rules#a-8)).
-    SomeOwnersGone(Arc<[Resolved]>),
+    SomeOwnersAbsent(Arc<[Resolved]>),
     /// A dependent of the item also waits: the item must not block its owner, or both would wait forever
     /// ([A-11](crate::rules#a-11)).
     BreakCycle(Arc<[Resolved]>),
@@ -58,7 +58,7 @@ impl Reason {
         match self {
             Self::VerifyItem => "VerifyItem",
             Self::LookUpOwner => "LookUpOwner",
-            Self::SomeOwnersGone(_) => "SomeOwnersGone",
+            Self::SomeOwnersAbsent(_) => "SomeOwnersAbsent",
             Self::BreakCycle(_) => "BreakCycle",
             Self::NoOwnerLeft(_) => "NoOwnerLeft",
             Self::OwnerWaits(_) => "OwnerWaits",
@@ -75,7 +75,7 @@ impl Reason {
     #[must_use]
     pub fn owners(&self) -> &[Resolved] {
         match self {
-            Self::SomeOwnersGone(owners)
+            Self::SomeOwnersAbsent(owners)
             | Self::BreakCycle(owners)
             | Self::NoOwnerLeft(owners)
             | Self::OwnerWaits(owners) => owners,
@@ -89,7 +89,7 @@ impl fmt::Display for Reason {
         let text = match self {
             Self::VerifyItem => "its owners are to be verified",
             Self::LookUpOwner => "a dependent names it as an owner",
-            Self::SomeOwnersGone(_) => {
+            Self::SomeOwnersAbsent(_) => {
                 "some of its owners exist, so only the references to the others are removed"
             }
             Self::BreakCycle(_) => "it and an owner wait for each other, so it no longer blocks the owner",

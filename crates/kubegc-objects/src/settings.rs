@@ -1,4 +1,4 @@
-//! Settings of a collector: emulated version, concurrency, preconditions of writes.
+//! Settings of a collector: emulated version, concurrency, differences from upstream.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -7,13 +7,21 @@ use kubegc_core::{ApiResource, KubernetesVersion};
 use crate::absent_owners::AbsentOwners;
 pub use crate::semantics::Semantics;
 
-/// The preconditions of writes.
-#[expect(clippy::exhaustive_enums, reason = "upstream's preconditions, or all of them")]
+/// How far a collector is safer than upstream.
+#[expect(clippy::exhaustive_enums, reason = "upstream's behavior, or the safe one")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hardening {
-    /// Exactly those that upstream sends in this version, for predictions and comparisons.
+    /// Exactly what upstream does in this version, for predictions and comparisons.
     AsUpstream,
-    /// Every precondition that the decision depends on, for use in a cluster.
+    /// For use in a cluster, with three differences from upstream:
+    ///
+    /// - A write carries every precondition that the decision depends on.
+    /// - The lookup of an owner uses the scope of the item's kind. Upstream uses the namespace that its graph
+    ///   guessed, so that it can miss the owners of a cluster-scoped item, and delete the item
+    ///   ([A-9](crate::rules#a-9)).
+    /// - An object that took the name of another one while no watch was open counts as new, and the other one
+    ///   as deleted. Upstream sees an update: dependents of the other object stay, and a deletion of the new
+    ///   one can wait forever ([E-4](crate::rules#e-4)).
     #[default]
     Strict,
 }
@@ -43,7 +51,7 @@ pub struct Settings {
     pub attempt_to_orphan_workers: u32,
     /// Limit of concurrent requests; `None` for no limit. Upstream has a rate limit in its client instead.
     pub calls_in_flight_max: Option<NonZeroU32>,
-    /// The preconditions of writes.
+    /// How far the collector is safer than upstream.
     pub hardening: Hardening,
     /// Capacity of the cache of absent owners ([G-36](crate::rules#g-36)). Upstream: 500. A smaller cache
     /// costs lookups, a larger one memory.
@@ -62,7 +70,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Upstream's defaults for a version, with strict preconditions.
+    /// Upstream's defaults for a version, with [`Hardening::Strict`].
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         let semantics = Semantics::of(version);
@@ -92,7 +100,11 @@ impl Settings {
         ignored.any(|(group, name)| **group == *resource.group && **name == *resource.resource)
     }
 
-    /// The same settings with exactly upstream's preconditions.
+    pub(crate) const fn is_strict(&self) -> bool {
+        matches!(self.hardening, Hardening::Strict)
+    }
+
+    /// The same settings with [`Hardening::AsUpstream`].
     #[must_use]
     pub const fn as_upstream(mut self) -> Self {
         self.hardening = Hardening::AsUpstream;

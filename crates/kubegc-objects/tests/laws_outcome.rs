@@ -140,7 +140,7 @@ fn the_generator_draws_cascades_of_every_kind() {
             end.values()
                 .any(|remnant| *remnant == crate::common::oracle::Remnant::Held),
         );
-        kept_by_another += usize::from(world_writes(&cluster, "SomeOwnersGone"));
+        kept_by_another += usize::from(world_writes(&cluster, "SomeOwnersAbsent"));
     }
     assert!(
         deep > 10 && held > 10 && kept_by_another > 5,

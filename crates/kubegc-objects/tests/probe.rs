@@ -10,7 +10,7 @@ use crate::common::{
 
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    Gone,
+    Removed,
     /// It remains, with these owners.
     Kept(Vec<String>),
     /// It is terminating, with these finalizers.
@@ -36,8 +36,8 @@ fn the_seven_objects_end_as_in_a_real_cluster() {
     let expected = [
         End::Kept(texts(&["b"])),
         End::Held(texts(&[HOLD])),
-        End::Gone,
-        End::Gone,
+        End::Removed,
+        End::Removed,
         End::Held(texts(&[HOLD])),
         End::Held(texts(&["foregroundDeletion"])),
         End::Kept(Vec::new()),
@@ -51,7 +51,7 @@ fn the_seven_objects_end_as_in_a_real_cluster() {
         delete(&mut world.server, &objects[4], None);
         world.settle();
         for (object, expected) in objects.iter().zip(&expected) {
-            let end = object.live(&world.server).map_or(End::Gone, |meta| {
+            let end = object.live(&world.server).map_or(End::Removed, |meta| {
                 if meta.is_deleting() {
                     End::Held(meta.finalizers.iter().map(ToString::to_string).collect())
                 } else {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kubegc_core::PropagationPolicy::{Background, Foreground};
-use kubegc_objects::WatchEvent;
+use kubegc_objects::{Output, Settings, WatchEvent, settings::Hardening};
 
 use crate::common::{
     VERSIONS,
@@ -20,7 +20,7 @@ fn world(release: &str, objects: &[&Object]) -> World {
 
 /// Lists one kind first, then the others.
 fn list_first(world: &mut World, first: Kind) {
-    while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) {}
+    while !matches!(world.poll(), Output::Wait(_)) {}
     let monitor = world.monitor_of(id(&world.server, first));
     world.list(monitor);
     world.deliver_all();
@@ -58,6 +58,60 @@ fn the_deletion_of_an_unknown_object_changes_nothing() {
     assert_eq!(world.collector.fingerprint(), before);
     world.watched(monitor, WatchEvent::Apply(Arc::new(owner.meta.clone())));
     assert_ne!(world.collector.fingerprint(), before, "a known object counts");
+}
+
+fn world_with(hardening: Hardening, objects: &[&Object]) -> World {
+    let mut server = server(version("1.36"), &KINDS);
+    objects.iter().for_each(|object| object.insert(&mut server));
+    let mut settings = Settings::new(version("1.36"));
+    settings.hardening = hardening;
+    let mut world = World::with(settings, server);
+    world.settle();
+    world
+}
+
+/// The dependent of a cluster-scoped object is observed first, so that the graph guesses a namespace for it.
+#[test]
+fn a9_a_guessed_namespace_deletes_a_cluster_scoped_object_unless_strict() {
+    for (hardening, stays) in [(Hardening::AsUpstream, false), (Hardening::Strict, true)] {
+        let mut world = world_with(hardening, &[]);
+        let owner = Object::new(CONFIG_MAP, "blue", "owner");
+        let middle = Object::new(NODE, "", "middle").owned_by(&owner);
+        let leaf = Object::new(SECRET, "red", "leaf").owned_by(&middle);
+        for object in [&owner, &middle, &leaf] {
+            object.insert(&mut world.server);
+        }
+        let secrets = world.monitor_of(id(&world.server, SECRET));
+        world.watched(secrets, WatchEvent::Apply(Arc::new(leaf.meta.clone())));
+        // The attempt at the guessed node starts before its object is observed.
+        assert!(matches!(world.poll(), Output::Call(_)));
+        world.settle();
+        let live = [&middle, &leaf].map(|object| object.live(&world.server).is_some());
+        assert_eq!(live, [stays; 2], "{hardening:?}");
+    }
+}
+
+#[test]
+fn e4_an_object_that_was_replaced_between_two_lists_is_deleted_only_if_strict() {
+    for (hardening, stays) in [(Hardening::AsUpstream, true), (Hardening::Strict, false)] {
+        let owner = Object::new(CONFIG_MAP, "red", "owner");
+        let dependent = Object::new(SECRET, "red", "dependent").owned_by(&owner);
+        for is_watched in [true, false] {
+            let mut world = world_with(hardening, &[&owner, &dependent]);
+            delete(&mut world.server, &owner, Some(Background));
+            let mut again = owner.clone();
+            again.meta.uid = "u-again".into();
+            again.insert(&mut world.server);
+            let monitor = world.monitor_of(id(&world.server, CONFIG_MAP));
+            if is_watched {
+                world.watched(monitor, WatchEvent::Apply(Arc::new(again.meta.clone())));
+            }
+            world.list(monitor);
+            world.settle();
+            let live = dependent.live(&world.server).is_some();
+            assert_eq!(live, stays, "{hardening:?}, watched: {is_watched}");
+        }
+    }
 }
 
 /// Kubernetes #65200: up to 1.19 the list order decides whether the dependents in the owner's own namespace

@@ -190,8 +190,9 @@ impl Forecast {
     pub fn removals(&self) -> impl Iterator<Item = Removal<'_>> {
         let steps = self.timeline.iter();
         let changes = steps.flat_map(|step| step.changes.iter().map(move |change| (step, change)));
-        let removed = changes
-            .filter(|(_, change)| change.outcome == Outcome::Gone && !self.is_undetermined(&change.object));
+        let removed = changes.filter(|(_, change)| {
+            change.outcome == Outcome::Removed && !self.is_undetermined(&change.object)
+        });
         removed.map(|(step, change)| Removal {
             at: self.began.saturating_add(step.at),
             object: &change.object,

@@ -143,15 +143,15 @@ fn check_ways(exploration: &Exploration) -> Result<(), TestCaseError> {
             for change in changes.filter(|change| change.object.uid == possible.object.uid) {
                 prop_assert_ne!(
                     last,
-                    Some(Outcome::Gone),
+                    Some(Outcome::Removed),
                     "{} changes after its end",
                     possible.object.name
                 );
                 last = Some(change.outcome);
             }
             let agrees = match fate {
-                Fate::Deleted { .. } => last == Some(Outcome::Gone),
-                Fate::Terminating { .. } => last != Some(Outcome::Gone),
+                Fate::Deleted { .. } => last == Some(Outcome::Removed),
+                Fate::Terminating { .. } => last != Some(Outcome::Removed),
                 Fate::Released { .. } => last == Some(Outcome::Changed),
                 _ => matches!(last, None | Some(Outcome::Changed)),
             };

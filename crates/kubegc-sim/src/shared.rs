@@ -196,7 +196,7 @@ impl ObjectStore for SharedApiServer {
                 .try_delete(kind, address.namespace, address.name, options)
                 .map_err(|status| status.to_error())?;
             if gone {
-                return Ok(Deleted::Gone);
+                return Ok(Deleted::Removed);
             }
             match response.body {
                 ResponseBody::Object(object) => {

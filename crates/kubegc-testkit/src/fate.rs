@@ -49,12 +49,12 @@ pub struct Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// No such object ever existed.
-    NeverThere {
+    NeverExisted {
         /// Objects of its kind with other names in its namespace, for finding a slip: the first ten.
         others: Vec<Arc<str>>,
     },
     /// It existed and no longer exists.
-    Gone {
+    Deleted {
         /// Whether another object has its name now.
         replaced: bool,
     },
@@ -89,17 +89,17 @@ pub struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
     /// It exists.
-    There,
+    Exists,
     /// It is being deleted.
     Terminating,
     /// It is being deleted and waits for its dependents.
     WaitsForDependents,
     /// It existed and no longer exists.
-    Gone,
+    Deleted,
     /// It existed, and another object has its name now.
     Replaced,
     /// No object of this name and uid ever existed where the reference points.
-    NeverThere {
+    NeverExisted {
         /// Whether that is in the namespace of the dependent.
         namespaced: bool,
     },
@@ -117,13 +117,13 @@ pub enum OwnerState {
 impl fmt::Display for OwnerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::There => "exists",
+            Self::Exists => "exists",
             Self::Terminating => "is being deleted",
             Self::WaitsForDependents => "is being deleted and waits for its dependents",
-            Self::Gone => "no longer exists",
+            Self::Deleted => "no longer exists",
             Self::Replaced => "no longer exists, and another object has its name",
-            Self::NeverThere { namespaced: true } => "never existed in this namespace",
-            Self::NeverThere { namespaced: false } => "never existed",
+            Self::NeverExisted { namespaced: true } => "never existed in this namespace",
+            Self::NeverExisted { namespaced: false } => "never existed",
             Self::OtherUid => "never existed with this uid: its name belongs to another object",
             Self::InOtherNamespace => {
                 "exists only in another namespace: owner references name objects of the namespace of their dependent"
@@ -165,13 +165,13 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         other => match last {
             Some(last) => (
                 Some(last),
-                Standing::Gone {
+                Standing::Deleted {
                     replaced: other.is_some(),
                 },
             ),
             None => (
                 None,
-                Standing::NeverThere {
+                Standing::NeverExisted {
                     others: kind.map(|kind| others(server, kind, object)).unwrap_or_default(),
                 },
             ),
@@ -317,7 +317,7 @@ fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: 
                     Some(found) if found.meta.uid != reference.uid => {
                         absent(server, owner, namespace, reference, true)
                     }
-                    Some(found) if !found.meta.is_deleting() => OwnerState::There,
+                    Some(found) if !found.meta.is_deleting() => OwnerState::Exists,
                     Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => {
                         OwnerState::WaitsForDependents
                     }
@@ -357,10 +357,10 @@ fn absent(
     };
     match replaced {
         true if existed => OwnerState::Replaced,
-        false if existed => OwnerState::Gone,
+        false if existed => OwnerState::Deleted,
         _ if namespaced && elsewhere() => OwnerState::InOtherNamespace,
         true => OwnerState::OtherUid,
-        false => OwnerState::NeverThere { namespaced },
+        false => OwnerState::NeverExisted { namespaced },
     }
 }
 
@@ -462,15 +462,15 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
             for owner in &fate.owners {
                 let name = owner.reference.short();
                 out.push(match owner.state {
-                    OwnerState::There => format!("its owner {name} is deleted"),
+                    OwnerState::Exists => format!("its owner {name} is deleted"),
                     OwnerState::Terminating | OwnerState::WaitsForDependents => {
                         format!("its owner {name} no longer exists, or is its only owner and waits for it")
                     }
                     OwnerState::KindNotServed => format!("the kind of its owner {name} is served"),
                     OwnerState::OutOfReach => format!("its reference to {name} is removed"),
-                    OwnerState::Gone
+                    OwnerState::Deleted
                     | OwnerState::Replaced
-                    | OwnerState::NeverThere { .. }
+                    | OwnerState::NeverExisted { .. }
                     | OwnerState::OtherUid
                     | OwnerState::InOtherNamespace => continue,
                 });
@@ -504,7 +504,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                 });
             }
         }
-        Standing::NeverThere { .. } | Standing::Gone { .. } => {}
+        Standing::NeverExisted { .. } | Standing::Deleted { .. } => {}
     }
     out
 }
@@ -529,7 +529,7 @@ impl Fate {
     /// Whether it existed and no longer exists.
     #[must_use]
     pub const fn is_collected(&self) -> bool {
-        matches!(self.standing, Standing::Gone { .. })
+        matches!(self.standing, Standing::Deleted { .. })
     }
 
     /// Whether it exists and is not being deleted.
@@ -554,12 +554,12 @@ impl Fate {
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NeverThere { others } if others.is_empty() => {
+            Self::NeverExisted { others } if others.is_empty() => {
                 f.write_str("never existed, nor any other object of its kind")
             }
-            Self::NeverThere { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
-            Self::Gone { replaced: false } => f.write_str("deleted"),
-            Self::Gone { replaced: true } => f.write_str("deleted, and another object has its name"),
+            Self::NeverExisted { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
+            Self::Deleted { replaced: false } => f.write_str("deleted"),
+            Self::Deleted { replaced: true } => f.write_str("deleted, and another object has its name"),
             Self::Alive => f.write_str("not being deleted"),
             Self::Terminating {
                 in_grace_until: Some(_),

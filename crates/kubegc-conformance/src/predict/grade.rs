@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use serde_json::Value;
 
 use super::{
-    ask::Prediction,
     format::{Case, End, RecordedIntent, RepeatOutcome, State},
+    question::Prediction,
 };
 use crate::Failure;
 

@@ -4,9 +4,9 @@
 //! A case passes when the forecast gives every object a recorded outcome, the recorded finalizers where the
 //! object is terminating, and every intent its recorded status code.
 
-mod ask;
 mod format;
 mod grade;
+mod question;
 mod side_by_side;
 
 use self::format::Case;
@@ -18,7 +18,7 @@ pub(crate) fn replay(line: &str, is_detailed: bool) -> CaseReport {
         Ok(case) => case,
         Err(problem) => return Err(Failure::unreadable(problem)).into(),
     };
-    let prediction = ask::forecast(&case);
+    let prediction = question::forecast(&case);
     let notes = match &prediction {
         Ok(prediction) if is_detailed => vec![side_by_side::text(&case, prediction)],
         _ => Vec::new(),

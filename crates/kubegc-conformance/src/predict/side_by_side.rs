@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{
-    ask::Prediction,
     format::{Case, RecordedIntent, Write},
     grade::code_text,
+    question::Prediction,
 };
 
 /// The characters of the left column.

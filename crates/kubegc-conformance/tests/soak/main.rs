@@ -4,10 +4,11 @@
 //! A fixed choice of seeds is played. The environment variable `KUBEGC_SOAK_SEEDS` names others: `17`, or
 //! `100..200`.
 
+mod checker;
 mod directed;
+mod makers;
 mod operator;
 mod run;
-mod witness;
 mod world;
 
 use kubegc_core::KubernetesVersion;

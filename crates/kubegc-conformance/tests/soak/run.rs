@@ -1,4 +1,4 @@
-//! One soak: a cluster, a client, a collector that meets faults, and a witness.
+//! One soak: a cluster, a client, a collector that meets faults, and a checker.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use crate::{
+    checker::{COLLECTOR, Checker},
     operator::{NAMESPACES, Operator},
-    witness::{COLLECTOR, Witness},
     world::KINDS,
 };
 
@@ -110,22 +110,22 @@ pub(crate) struct Outcome {
 }
 
 /// Lets time pass until the collector has changed nothing for long.
-pub(crate) async fn settle(cluster: &Cluster, witness: &mut Witness) {
+pub(crate) async fn settle(cluster: &Cluster, checker: &mut Checker) {
     for _ in 0..PERIODS_MAX {
         let before = cluster.server().with(|server| server.revision());
         sleep(QUIET).await;
-        witness.catch_up(cluster);
+        checker.catch_up(cluster);
         if cluster.server().with(|server| server.revision()) == before {
             return;
         }
     }
-    witness.wrong.push("the collector never becomes idle".to_owned());
+    checker.wrong.push("the collector never becomes idle".to_owned());
 }
 
 /// Plays the soak of a seed.
 pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
     let cluster = cluster(version);
-    let mut witness = Witness::new(&cluster);
+    let mut checker = Checker::new(&cluster);
     let mut operator = Operator::new(&cluster, seed);
     let mut rng = Rng::new(seed ^ 0x50a4);
     let mut collecting = Collecting::start(&cluster);
@@ -149,16 +149,16 @@ pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
         operator.act().await;
         let millis = [0, 0, 1, 3, 20, 200, 1_500, 12_000][usize::try_from(rng.below(8)).unwrap_or(0)];
         sleep(Duration::from_millis(millis)).await;
-        witness.catch_up(&cluster);
+        checker.catch_up(&cluster);
     }
     cluster.faults().clear();
     collecting.lead(true);
     let mut problems = Vec::new();
-    settle(&cluster, &mut witness).await;
-    problems.extend(witness.world.left_undone());
+    settle(&cluster, &mut checker).await;
+    problems.extend(checker.world.left_undone());
     operator.release_all().await;
-    settle(&cluster, &mut witness).await;
-    let after_release = witness.world.left_undone();
+    settle(&cluster, &mut checker).await;
+    let after_release = checker.world.left_undone();
     problems.extend(
         after_release
             .into_iter()
@@ -168,12 +168,12 @@ pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
     if !summary.unsynced.is_empty() {
         problems.push(format!("{:?} are not watched at the end", summary.unsynced));
     }
-    problems.append(&mut witness.wrong);
+    problems.append(&mut checker.wrong);
     Outcome {
         problems,
-        deletions: witness.deletions,
-        releases: witness.releases,
-        raced: witness.raced,
+        deletions: checker.deletions,
+        releases: checker.releases,
+        raced: checker.raced,
         injected: cluster.faults().injected(),
         audit: cluster
             .audit()

@@ -1,7 +1,11 @@
 //! The objects of a server and the meaning of references, by an independent implementation of rules R-1 and
 //!
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use kubegc_core::{ObjectMeta, OwnerReference, Uid};
 
@@ -146,9 +150,19 @@ pub(crate) fn is_held(object: &ObjectMeta, finalizer: &str) -> bool {
 #[derive(Clone, Default)]
 pub(crate) struct World {
     pub(crate) objects: BTreeMap<Key, Arc<ObjectMeta>>,
+    /// The cluster-scoped objects that named a namespaced owner at some time, by uid.
+    named_invalid: BTreeSet<String>,
 }
 
 impl World {
+    pub(crate) fn insert(&mut self, key: Key, object: Arc<ObjectMeta>) {
+        let mut references = object.owner_references.iter();
+        if references.any(|reference| owner_key(&key, reference) == Err(Meaning::Invalid)) {
+            self.named_invalid.insert(object.uid.to_string());
+        }
+        self.objects.insert(key, object);
+    }
+
     pub(crate) fn meaning(&self, item: &Key, reference: &OwnerReference) -> Meaning {
         match owner_key(item, reference) {
             Err(meaning) => meaning,
@@ -176,6 +190,11 @@ impl World {
                 undone.push(format!("{key}: waits for dependents that are not there"));
             }
             if object.deletion_timestamp.is_some() || object.owner_references.is_empty() {
+                continue;
+            }
+            // An attempt at an object with an invalid reference ends without a retry, and the removal of the
+            // reference does not cause another one: such an object may stay, as with upstream.
+            if self.named_invalid.contains(&object.uid.to_string()) {
                 continue;
             }
             let meanings: Vec<Meaning> = object

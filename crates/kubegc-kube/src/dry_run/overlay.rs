@@ -56,7 +56,7 @@ struct Entry {
 }
 
 enum State {
-    Gone,
+    Removed,
     Stays(Box<ObjectMeta>),
 }
 
@@ -144,7 +144,7 @@ impl<S: ObjectStore> DryRun<S> {
         let mut touched = Touched::default();
         for entry in overlay.objects.values() {
             match &entry.state {
-                State::Gone => touched.removed.push(entry.object.clone()),
+                State::Removed => touched.removed.push(entry.object.clone()),
                 State::Stays(meta) if meta.is_deleting() => touched.terminating.push(Terminating {
                     object: entry.object.clone(),
                     finalizers: meta.finalizers.clone(),
@@ -173,7 +173,7 @@ impl<S: ObjectStore> DryRun<S> {
             .map(|entry| &entry.state)
         {
             None => Ok(None),
-            Some(State::Gone) => Err(StoreError::NotFound),
+            Some(State::Removed) => Err(StoreError::NotFound),
             Some(State::Stays(meta)) => Ok(Some(ObjectMeta::clone(meta))),
         }
     }
@@ -190,7 +190,7 @@ impl<S: ObjectStore> DryRun<S> {
                 overlay.not_followed.insert((object.clone(), what), ());
             }
             let (state, item) = if removed {
-                (State::Gone, WatchItem::Deleted(meta))
+                (State::Removed, WatchItem::Deleted(meta))
             } else {
                 (State::Stays(Box::new(meta.clone())), WatchItem::Applied(meta))
             };
@@ -271,9 +271,9 @@ impl Overlay {
             return Some(item);
         }
         match (&item, &entry.state) {
-            (WatchItem::Deleted(_), State::Gone) => None,
+            (WatchItem::Deleted(_), State::Removed) => None,
             (WatchItem::Deleted(_), State::Stays(_)) => {
-                entry.state = State::Gone;
+                entry.state = State::Removed;
                 Some(item)
             }
             _ => {
@@ -352,7 +352,8 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
             match overlay.objects.get(&key) {
                 Some(entry) if entry.object.uid != meta.uid => true,
                 Some(Entry {
-                    state: State::Gone, ..
+                    state: State::Removed,
+                    ..
                 }) => false,
                 Some(Entry {
                     state: State::Stays(overlaid),
@@ -391,7 +392,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
         };
         let deleted = self.store.delete(address, options).await?;
         match &deleted {
-            Deleted::Gone => self.remember(address, before, true),
+            Deleted::Removed => self.remember(address, before, true),
             Deleted::Terminating(meta) => {
                 let mut meta = ObjectMeta::clone(meta);
                 meta.owner_references = before.owner_references;

@@ -354,7 +354,7 @@ fn deleted(meta: ObjectMeta) -> Deleted {
     let over =
         meta.finalizers.is_empty() && (!meta.is_deleting() || meta.deletion_grace_period_seconds == Some(0));
     if over {
-        Deleted::Gone
+        Deleted::Removed
     } else {
         Deleted::Terminating(Box::new(meta))
     }
@@ -426,7 +426,7 @@ impl ObjectStore for KubeStore {
         let response = send(&self.client, request).await?;
         let status: wire::WireStatus = serde_json::from_slice(&response).map_err(unreadable)?;
         if status.kind.as_deref() == Some("Status") {
-            return Ok(Deleted::Gone);
+            return Ok(Deleted::Removed);
         }
         wire::object(&response).map(deleted).map_err(unreadable)
     }

@@ -203,8 +203,9 @@ impl Collector {
                     return Err(Misuse::UnknownMonitor(monitor));
                 }
                 self.pass_time(now);
+                let strict = self.settings.is_strict();
                 self.monitors
-                    .deliver(monitor, event, &mut self.graph, &mut self.effects);
+                    .deliver(monitor, event, strict, &mut self.graph, &mut self.effects);
                 self.apply_effects();
                 self.start_if_synced();
             }

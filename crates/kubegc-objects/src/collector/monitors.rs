@@ -187,10 +187,14 @@ impl Monitors {
     }
 
     /// Updates the cache from a watch event, and the graph from the cache.
+    ///
+    /// Objects are cached by name. If another object took the name while no watch was open, upstream sees an
+    /// update of one object. `strict` sees a deletion and an addition.
     pub(super) fn deliver(
         &mut self,
         id: MonitorId,
         event: WatchEvent,
+        strict: bool,
         graph: &mut Graph,
         effects: &mut Vec<Effect>,
     ) {
@@ -198,6 +202,7 @@ impl Monitors {
             return;
         };
         let kind = monitor.kind;
+        let is_replaced = |old: &ObjectMeta, meta: &ObjectMeta| strict && old.uid != meta.uid;
         match event {
             WatchEvent::Init => monitor.unlisted = monitor.store.clone(),
             WatchEvent::InitApply(list) => {
@@ -205,6 +210,11 @@ impl Monitors {
                 let mut apply = |meta: &Arc<ObjectMeta>| {
                     monitor.unlisted.remove(&meta.namespace, &meta.name);
                     let old = monitor.store.put(Arc::clone(meta))?;
+                    if is_replaced(&old, meta) {
+                        let object = Observed::of(kind, &old);
+                        graph.apply(&Event::Deleted { object }, effects);
+                        return None;
+                    }
                     Some(DeletionState::of(&old))
                 };
                 let old: Vec<_> = list.iter().map(&mut apply).collect();
@@ -221,7 +231,11 @@ impl Monitors {
                 monitor.synced = true;
             }
             WatchEvent::Apply(meta) => {
-                let old = monitor.store.put(Arc::clone(&meta));
+                let mut old = monitor.store.put(Arc::clone(&meta));
+                if let Some(replaced) = old.take_if(|old| is_replaced(old, &meta)) {
+                    let object = Observed::of(kind, &replaced);
+                    graph.apply(&Event::Deleted { object }, effects);
+                }
                 let event = Event::Applied {
                     object: Observed::of(kind, &meta),
                     old: old.as_deref().map(DeletionState::of),

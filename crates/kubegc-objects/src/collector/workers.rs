@@ -12,7 +12,6 @@ use crate::{
     orphan,
     queue::WorkQueue,
     request::{Outcome, Response, Step},
-    settings::Hardening,
 };
 
 /// One work queue with its limiter.
@@ -247,7 +246,7 @@ impl Collector {
     fn context(&mut self) -> Context<'_> {
         Context {
             semantics: &self.settings.semantics,
-            strict: self.settings.hardening == Hardening::Strict,
+            strict: self.settings.is_strict(),
             graph: &mut self.graph,
             catalog: &self.catalog,
             absent: &mut self.absent,

@@ -287,8 +287,13 @@ impl Attempt {
     /// decides. An owner of a kind that is not served ends the attempt ([R-2](crate::rules#r-2)).
     fn resolve(&mut self, mut owners: Box<Owners>, context: &mut Context<'_>) -> Next {
         let live = Arc::clone(&owners.live);
-        // The namespace is that of the node: the graph's view determines the lookup.
-        let namespace = Arc::clone(context.graph.namespace(self.node));
+        // Upstream uses the namespace of the node, even if the kind is cluster-scoped: a wrongly guessed
+        // namespace then leads to the lookup of an owner that no cluster-scoped object can have.
+        let namespace = if context.strict {
+            Arc::clone(&owners.item.object.namespace)
+        } else {
+            Arc::clone(context.graph.namespace(self.node))
+        };
         while let Some(reference) = live.owner_references.get(owners.resolved.len()) {
             let remembered =
                 context.absent.contains(reference, "") || context.absent.contains(reference, &namespace);
@@ -324,8 +329,11 @@ impl Attempt {
             Verdict::NoOwners => Ok(done(Conclusion::NoOwners, self.is_virtual(context))),
             Verdict::Keep => Ok(done(Conclusion::Kept, self.is_virtual(context))),
             Verdict::Release(uids) => {
-                let patching =
-                    Patching::new(item, Change::RemoveOwners(uids), Reason::SomeOwnersGone(resolved));
+                let patching = Patching::new(
+                    item,
+                    Change::RemoveOwners(uids),
+                    Reason::SomeOwnersAbsent(resolved),
+                );
                 self.release(patching, context, None)
             }
             Verdict::Delete(policy) => {

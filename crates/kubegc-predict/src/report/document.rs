@@ -320,7 +320,7 @@ pub struct ResolvedDocument<'a> {
 pub struct ChangeDocument<'a> {
     /// The object.
     pub object: ObjectDocument<'a>,
-    /// `gone`, `terminating`, `changed` or `created`.
+    /// `removed`, `terminating`, `changed` or `created`.
     pub outcome: &'static str,
 }
 

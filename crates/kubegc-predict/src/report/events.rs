@@ -143,10 +143,10 @@ fn histories(forecast: &Forecast) -> Vec<History<'_>> {
                 });
             }
             let history = &mut histories[position];
-            if change.outcome == Outcome::Gone {
+            if change.outcome == Outcome::Removed {
                 history.removed.get_or_insert(at);
             }
-            if step.is_delete() && matches!(change.outcome, Outcome::Gone | Outcome::Terminating) {
+            if step.is_delete() && matches!(change.outcome, Outcome::Removed | Outcome::Terminating) {
                 history.deleted.get_or_insert(at);
             }
             if is_reported(step) {

@@ -282,7 +282,7 @@ fn step(step: &Step) -> StepDocument<'_> {
     let changes = step.changes.iter().map(|change| ChangeDocument {
         object: object(&change.object),
         outcome: match change.outcome {
-            Outcome::Gone => "gone",
+            Outcome::Removed => "removed",
             Outcome::Terminating => "terminating",
             Outcome::Changed => "changed",
             Outcome::Created => "created",

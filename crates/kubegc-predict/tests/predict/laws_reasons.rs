@@ -50,7 +50,7 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
             propagation == Some(PropagationPolicy::Foreground) && verdict == Verdict::DeleteBeforeOwner
         }
         (Reason::BreakCycle(_), Act::Patch { .. }) => verdict == Verdict::DeleteBeforeOwner,
-        (Reason::SomeOwnersGone(_), Act::Patch { .. }) => matches!(verdict, Verdict::Release(_)),
+        (Reason::SomeOwnersAbsent(_), Act::Patch { .. }) => matches!(verdict, Verdict::Release(_)),
         (Reason::OwnerOrphans(owner), Act::Patch { .. }) => {
             let is_owner = fate
                 .before()

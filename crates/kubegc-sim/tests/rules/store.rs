@@ -94,7 +94,7 @@ fn responses_to_deletions_show_whether_the_object_was_removed() {
     insert(&store, &accounts, "b", &["x.dev/a"]);
     let background = DeleteOptions::policy(PropagationPolicy::Background);
     let delete = |name| now(store.delete(address(&accounts, name), &background)).unwrap();
-    assert_eq!(delete("a"), Deleted::Gone, "though the response is the object");
+    assert_eq!(delete("a"), Deleted::Removed, "though the response is the object");
     assert!(matches!(delete("b"), Deleted::Terminating(meta) if meta.is_deleting()));
     let read = now(store.get(address(&accounts, "b"))).unwrap();
     let stale = ResourceVersion::new("1");

@@ -25,14 +25,15 @@ use crate::{
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PodsFrom {
-    /// From documents of `kubectl get pods`; a pod that none of them has and of which something runs lives.
+    /// From documents of `kubectl get pods`. A pod that is in none of them exists if a container or sandbox
+    /// of it runs.
     #[default]
     Documents,
-    /// Every pod of which something runs lives, as [`add_running`](kubegc_node::driver::add_running) has it;
-    /// of all others nothing is known.
-    WhatRuns,
-    /// Nothing is known of any pod.
-    Nothing,
+    /// From what the runtime runs: a pod with a running container or sandbox exists, as in
+    /// [`add_running`](kubegc_node::driver::add_running). Nothing is known of other pods.
+    Runtime,
+    /// No source: nothing is known of any pod.
+    None,
 }
 
 /// The caller's declarations.

@@ -106,7 +106,7 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
 
 /// The pods: those in documents, and those with a running container or a ready sandbox.
 fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
-    if declared.pods_from == PodsFrom::Nothing {
+    if declared.pods_from == PodsFrom::None {
         return Pods::default();
     }
     let containers = parts.containers.value().map(Vec::as_slice).unwrap_or_default();

@@ -189,7 +189,7 @@ fn n2_61_unlisted_pods_count_as_deleted_only_if_the_pods_are_declared_complete()
         assert!(!undeclared.synced && !undeclared.sources_ready, "{name}");
     }
     // Declared, and revoked: no other document lists the pods.
-    for from in [PodsFrom::WhatRuns, PodsFrom::Nothing] {
+    for from in [PodsFrom::Runtime, PodsFrom::None] {
         let node = read(NodeReader::new().pods_are_whole().pods_from(from), &[&whole]);
         assert_eq!(node.inventory.pods, Pods::default());
     }
@@ -240,7 +240,7 @@ fn running_pods_are_alive_whatever_the_documents_contain() {
         ]
     );
 
-    let node = read(NodeReader::new().pods_from(PodsFrom::WhatRuns), &documents);
+    let node = read(NodeReader::new().pods_from(PodsFrom::Runtime), &documents);
     let expected = [
         (Uid::new("u1"), PodState::LIVING),
         (Uid::new("u3"), PodState::LIVING),
@@ -248,7 +248,7 @@ fn running_pods_are_alive_whatever_the_documents_contain() {
     ];
     assert_eq!(node.inventory.pods.known, expected.into());
     assert!(!node.inventory.pods.synced);
-    let node = read(NodeReader::new().pods_from(PodsFrom::Nothing), &documents);
+    let node = read(NodeReader::new().pods_from(PodsFrom::None), &documents);
     assert_eq!(node.inventory.pods, Pods::default());
 }
 

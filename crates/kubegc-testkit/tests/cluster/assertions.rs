@@ -90,7 +90,7 @@ configmap/b -n default
     create(&api, &config_map("b", &[], &[])).await;
     cluster.assert_collected(&b);
     cluster.assert_survives(Name::of::<ConfigMap>("default", "b"));
-    assert_eq!(cluster.fate(&b).standing, Standing::Gone { replaced: true });
+    assert_eq!(cluster.fate(&b).standing, Standing::Deleted { replaced: true });
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +216,7 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     cluster.settle().await.unwrap();
     // An owner in another namespace does not count: upstream deletes the dependent, and warns.
     let b = cluster.fate(Name::of::<ConfigMap>("shop", "b"));
-    assert_eq!(b.standing, Standing::Gone { replaced: false });
+    assert_eq!(b.standing, Standing::Deleted { replaced: false });
     assert_eq!(b.warnings.len(), 1, "{b}");
     let volume = Name::of::<k8s_openapi::api::core::v1::PersistentVolume>("", "v");
     cluster.assert_survives(&volume);
@@ -256,7 +256,10 @@ spec:
     create(&others, &b).await;
     create(&config_maps(&cluster), &config_map("b", &[], &[])).await;
     let never = cluster.fate(Name::of::<ConfigMap>("default", "a"));
-    assert!(matches!(never.standing, Standing::NeverThere { .. }), "{never:?}");
+    assert!(
+        matches!(never.standing, Standing::NeverExisted { .. }),
+        "{never:?}"
+    );
     let there = cluster.fate(Name::of::<ConfigMap>("default", "b"));
     assert_eq!((there.standing, there.requests.len()), (Standing::Alive, 1));
 }
@@ -292,8 +295,8 @@ metadata:
         states,
         [
             OwnerState::InOtherNamespace,
-            OwnerState::NeverThere { namespaced: true },
-            OwnerState::NeverThere { namespaced: false },
+            OwnerState::NeverExisted { namespaced: true },
+            OwnerState::NeverExisted { namespaced: false },
             OwnerState::OtherUid,
         ]
     );
@@ -314,7 +317,7 @@ configmap/b -n shop is not being deleted
     (gone.name, gone.uid) = ("a".to_owned(), "u-a".to_owned());
     dependent.metadata.owner_references = Some(vec![gone]);
     let dependent = create(&config_maps(&cluster), &dependent).await;
-    assert_eq!(cluster.fate(&dependent).owners[0].state, OwnerState::Gone);
+    assert_eq!(cluster.fate(&dependent).owners[0].state, OwnerState::Deleted);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,28 +8,19 @@ use std::{
 
 use kubegc_core::{ObjectMeta, OwnerReference, Uid};
 use kubegc_sim::EventType;
-use kubegc_testkit::{Audit, Cluster, Entry, http::Verb};
+use kubegc_testkit::{Cluster, Entry, http::Verb};
 
+use crate::makers::{Change, makers};
 use crate::world::{Key, Meaning, World, is_held, kind_of, meaning_at, owner_key, owners};
 
 /// The name by which audits know the collector.
 pub(crate) const COLLECTOR: &str = "collector";
 
-/// One change of an object.
-struct Change {
-    revision: u64,
-    /// Group, resource, namespace, name.
-    place: [String; 4],
-    event_type: EventType,
-    previous: Option<Arc<ObjectMeta>>,
-    object: Arc<ObjectMeta>,
-}
-
 /// The number of a request, and the object that it found.
 type Read = (u64, Arc<ObjectMeta>);
 
 /// Follows a cluster, and judges its collector.
-pub(crate) struct Witness {
+pub(crate) struct Checker {
     pub(crate) world: World,
     /// The problems that it found.
     pub(crate) wrong: Vec<String>,
@@ -46,9 +37,9 @@ pub(crate) struct Witness {
     orphaning: BTreeSet<String>,
 }
 
-impl Witness {
+impl Checker {
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        let mut witness = Self {
+        let mut checker = Self {
             world: World::default(),
             wrong: Vec::new(),
             deletions: 0,
@@ -59,10 +50,10 @@ impl Witness {
             reads: BTreeMap::new(),
             orphaning: BTreeSet::new(),
         };
-        for change in witness.changes(cluster) {
-            witness.apply(&change);
+        for change in checker.changes(cluster) {
+            checker.apply(&change);
         }
-        witness
+        checker
     }
 
     fn changes(&self, cluster: &Cluster) -> Vec<Change> {
@@ -122,7 +113,7 @@ impl Witness {
         if change.event_type == EventType::Deleted {
             self.world.objects.remove(&key);
         } else {
-            self.world.objects.insert(key, Arc::clone(&change.object));
+            self.world.insert(key, Arc::clone(&change.object));
         }
     }
 
@@ -282,93 +273,4 @@ fn key_of([group, resource, namespace, name]: &[String; 4]) -> Option<Key> {
         namespace: namespace.clone(),
         name: name.clone(),
     })
-}
-
-/// The number of the request that made each change; `None` where they cannot all have been made.
-///
-/// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion
-/// of a collection any number, others one. The object in a response restricts the choice, and what is
-/// left is the same for the judgement, except for lost responses while another client makes
-/// the same change.
-fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
-    let entries: Vec<&Entry> = writes.entries().collect();
-    let width = changes.len() + 1;
-    // Whether the writes from one on can have made the changes from one on.
-    let mut fits = vec![false; (entries.len() + 1) * width];
-    fits[entries.len() * width + changes.len()] = true;
-    let made = |entry: &Entry, at: usize| changes.get(at).is_some_and(|change| can_have_made(entry, change));
-    let step = |entry: &Entry| usize::from(entry.verb != Verb::DeleteCollection);
-    for (row, entry) in entries.iter().enumerate().rev() {
-        for at in (0..width).rev() {
-            let passes = !must_have_made_one(entry) && fits[(row + 1) * width + at];
-            fits[row * width + at] =
-                passes || (made(entry, at) && fits[(row + step(entry)) * width + at + 1]);
-        }
-    }
-    let (mut row, mut at, mut makers) = (0, 0, Vec::new());
-    if !fits[0] {
-        return None;
-    }
-    while let Some(entry) = entries.get(row) {
-        if made(entry, at) && fits[(row + step(entry)) * width + at + 1] {
-            makers.push(entry.number);
-            row += step(entry);
-            at += 1;
-        } else {
-            row += 1;
-        }
-    }
-    Some(makers)
-}
-
-fn is_about(entry: &Entry, change: &Change) -> bool {
-    let [group, resource, namespace, name] = &change.place;
-    entry.is_about(group, resource, namespace, name)
-}
-
-/// Whether no patch can have made the change.
-fn is_only_of_deletions(change: &Change) -> bool {
-    let Some(previous) = &change.previous else {
-        return false;
-    };
-    let collecting = |name: &&Arc<str>| matches!(&***name, "orphan" | "foregroundDeletion");
-    let mut finalizers = change.object.finalizers.iter().filter(collecting);
-    previous.deletion_timestamp != change.object.deletion_timestamp
-        || finalizers.any(|finalizer| !previous.finalizers.contains(finalizer))
-}
-
-/// Whether the response shows a change: a new object, or none any more.
-fn must_have_made_one(entry: &Entry) -> bool {
-    let is_removed = entry.verb == Verb::Delete && entry.resource_version.is_empty();
-    entry.is_success() && (is_removed || entry.verb == Verb::Create)
-}
-
-fn can_have_made(entry: &Entry, change: &Change) -> bool {
-    let is_removed = change.event_type == EventType::Deleted;
-    if entry.verb == Verb::DeleteCollection {
-        let [group, resource, namespace, _] = &change.place;
-        let in_it = entry.is_about(group, resource, namespace, "");
-        return in_it && entry.is_success() && change.event_type != EventType::Added;
-    }
-    let performed = entry
-        .code
-        .map_or(entry.fault == Some("response lost"), |code| code < 400);
-    if !is_about(entry, change) || !performed {
-        return false;
-    }
-    let same_version = entry.resource_version == change.revision.to_string();
-    match entry.verb {
-        Verb::Create => same_version && change.event_type == EventType::Added,
-        // An entry without an object is of a deletion that is complete, or of a request whose response is
-        // lost.
-        Verb::Delete => {
-            change.event_type != EventType::Added
-                && (same_version || (is_removed && entry.resource_version.is_empty()))
-        }
-        // The last finalizer was removed, and with it the object: the response may have the version before or
-        // that of the deletion.
-        Verb::Patch | Verb::Update if is_removed => !entry.resource_version.is_empty(),
-        Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
-        _ => false,
-    }
 }

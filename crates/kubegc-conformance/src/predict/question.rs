@@ -1,4 +1,4 @@
-//! Asks the library what the intents of a case do: the only file that knows its interface.
+//! Puts the intents of a case to the library as a question: the only file that knows its interface.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -264,7 +264,7 @@ fn writes(cluster: &Cluster, step: &Step) -> Vec<PredictedWrite> {
     let outcome = |object: &ObjectRef| {
         let change = step.changes.iter().rfind(|change| *change.object == *object)?;
         Some(match change.outcome {
-            Outcome::Gone => " => deleted",
+            Outcome::Removed => " => deleted",
             Outcome::Terminating => " => terminating",
             _ => "",
         })
