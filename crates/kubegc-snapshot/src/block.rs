@@ -278,8 +278,9 @@ fn split_key(content: &str) -> Option<(&str, &str)> {
             None => value.is_empty().then_some((key, "")),
         };
     }
-    match content.split_once(": ") {
-        Some((key, value)) => Some((key, value.trim_start_matches(' '))),
+    let mut colons = memchr::memchr_iter(b':', content.as_bytes());
+    match colons.find(|&at| content[at..].starts_with(": ")) {
+        Some(at) => Some((&content[..at], content[at + 1..].trim_start_matches(' '))),
         None => content.strip_suffix(':').map(|key| (key, "")),
     }
 }
@@ -380,7 +381,10 @@ fn is_text(value: &str) -> bool {
         b'0'..=b'9' => is_uuid(bytes) || is_text_with_digits(value),
         _ => false,
     };
-    is_plain && last != b':' && !value.contains(": ") && !value.contains(" #") && has_plain_characters(value)
+    // A blank after a colon ends a key, and one before a hash begins a comment.
+    let mut blanks = memchr::memchr_iter(b' ', bytes);
+    let is_marked = blanks.any(|at| bytes[..at].ends_with(b":") || bytes[at..].starts_with(b" #"));
+    is_plain && last != b':' && !is_marked && has_plain_characters(value)
 }
 
 fn is_uuid(bytes: &[u8]) -> bool {
@@ -414,17 +418,25 @@ fn has_plain_characters(text: &str) -> bool {
         matches!(character, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
             && !matches!(character, '\u{2028}' | '\u{2029}')
     };
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || text.chars().all(is_plain)
+    // Without a branch for each byte.
+    let is_ascii = text
+        .bytes()
+        .fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    is_ascii || text.chars().all(is_plain)
 }
 
 /// Writes a text as a JSON string.
 fn push_text(out: &mut String, text: &str) {
     out.push('"');
+    let is_special = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\');
+    // Without a branch for each byte. Few texts have a special one.
+    if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     let mut rest = text;
-    while let Some(at) = rest
-        .bytes()
-        .position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
-    {
+    while let Some(at) = rest.bytes().position(is_special) {
         let (plain, special) = rest.split_at(at);
         out.push_str(plain);
         match special.as_bytes()[0] {

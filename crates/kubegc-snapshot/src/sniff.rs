@@ -40,8 +40,10 @@ pub(crate) fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotErro
             problem: "a NUL byte",
         });
     }
-    let text = String::from_utf8_lossy(beginning);
-    refuse_text(&text, place)
+    match std::str::from_utf8(beginning) {
+        Ok(text) => refuse_text(text, place),
+        Err(_) => refuse_text(&String::from_utf8_lossy(beginning), place),
+    }
 }
 
 /// Refuses texts that people mistake for dumps.

@@ -201,10 +201,8 @@ pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usi
     let mut from = at;
     loop {
         let bytes = window.bytes();
-        if let Some(found) = bytes
-            .get(from..)
-            .and_then(|rest| rest.iter().position(|&byte| byte == b'\n'))
-        {
+        let rest = bytes.get(from..).unwrap_or_default();
+        if let Some(found) = memchr::memchr(b'\n', rest) {
             return Ok(from + found + 1);
         }
         from = bytes.len();
