@@ -50,6 +50,11 @@ impl<T: Default> Slab<T> {
         &mut self.values[at as usize]
     }
 
+    #[cfg(test)]
+    fn in_use(&self) -> usize {
+        self.values.len() - self.free.len()
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.values.iter_mut()
     }
@@ -211,5 +216,190 @@ impl Graph {
             self.records[owner].dependents = NodeId(NONE);
         }
         self.records[dependent].unpin();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::{collection::vec, prelude::*, sample::Index};
+
+    use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid};
+
+    use super::*;
+    use crate::{
+        graph::{DeletionState, Effect, Event, Observed},
+        settings::Semantics,
+    };
+
+    const KINDS: [(&str, &str); 3] = [("v1", "Node"), ("v1", "Widget"), ("v1beta1", "Widget")];
+    const NAMESPACES: [&str; 2] = ["", "shop"];
+    const UIDS: u8 = 6;
+
+    fn uid(at: u8) -> Uid {
+        if at == 0 {
+            "text".into()
+        } else {
+            Uid::from_uuid([at; 16])
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Apply(usize, ObjectMeta),
+        Delete(usize, ObjectMeta),
+        /// A lookup does not find the owner as the graph knows it.
+        Absent(u8),
+        Release(Index),
+        Shrink,
+    }
+
+    /// Few uids, and descriptions of them that differ. No object owns itself.
+    fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
+        let owners = vec((0..KINDS.len(), 1..UIDS, any::<Option<bool>>()), 0..4);
+        let identity = (0..KINDS.len(), 0..NAMESPACES.len(), 0..UIDS);
+        (identity, owners, 0_u8..6).prop_map(|((kind, namespace, at), owners, deletion)| {
+            let reference = |(kind, step, block_owner_deletion): (usize, u8, _)| OwnerReference {
+                api_version: KINDS[kind].0.into(),
+                kind: KINDS[kind].1.into(),
+                name: "name".into(),
+                uid: uid((at + step) % UIDS),
+                controller: None,
+                block_owner_deletion,
+            };
+            let mut meta = ObjectMeta::new(NAMESPACES[namespace], "name", "");
+            meta.uid = uid(at);
+            meta.owner_references = owners.into_iter().map(reference).collect();
+            if deletion < 2 {
+                meta.deletion_timestamp = Some(Timestamp::EPOCH);
+                meta.finalizers
+                    .push(["orphan", "foregroundDeletion"][usize::from(deletion)].into());
+            }
+            (kind, meta)
+        })
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => object().prop_map(|(kind, meta)| Step::Apply(kind, meta)),
+            2 => object().prop_map(|(kind, meta)| Step::Delete(kind, meta)),
+            1 => (0..UIDS).prop_map(Step::Absent),
+            2 => any::<Index>().prop_map(Step::Release),
+            1 => Just(Step::Shrink),
+        ]
+    }
+
+    /// A graph, and the nodes that its effects retain.
+    struct Case {
+        graph: Graph,
+        queue: Vec<NodeId>,
+    }
+
+    impl Case {
+        fn apply(&mut self, event: &Event<'_>) {
+            let mut effects = Vec::new();
+            self.graph.apply(event, &mut effects);
+            self.queue
+                .extend(effects.into_iter().filter_map(|effect| match effect {
+                    Effect::AttemptToDelete(node)
+                    | Effect::AttemptToDeleteRateLimited(node)
+                    | Effect::AttemptToOrphan(node) => Some(node),
+                    _ => None,
+                }));
+        }
+
+        fn take(&mut self, step: &Step) {
+            let known = |graph: &mut Graph, kind: usize| graph.kind(KINDS[kind].0, KINDS[kind].1);
+            match step {
+                Step::Apply(kind, meta) => {
+                    let object = Observed::of(known(&mut self.graph, *kind), meta);
+                    let old = Some(DeletionState::default());
+                    self.apply(&Event::Applied { object, old });
+                }
+                Step::Delete(kind, meta) => {
+                    let object = Observed::of(known(&mut self.graph, *kind), meta);
+                    self.apply(&Event::Deleted { object });
+                }
+                Step::Absent(at) => {
+                    if let Some(node) = self.graph.node(&uid(*at)) {
+                        let identity = self.graph.identity(node);
+                        self.apply(&Event::VirtualDeleted { identity: &identity });
+                    }
+                }
+                Step::Release(at) => {
+                    if !self.queue.is_empty() {
+                        let node = self.queue.swap_remove(at.index(self.queue.len()));
+                        self.graph.release(node);
+                    }
+                }
+                Step::Shrink => self.graph.shrink_to_fit(),
+            }
+        }
+
+        /// All that the graph knows of the retained nodes that left the index.
+        fn stale(&self) -> BTreeMap<NodeId, (ObjectRef, Vec<OwnerReference>, Vec<NodeId>)> {
+            let graph = &self.graph;
+            let stale = self.queue.iter().filter(|node| !graph.is_current(**node));
+            let known = stale.map(|&node| {
+                let owners = graph.owners(node).collect();
+                (
+                    node,
+                    (graph.identity(node), owners, graph.dependents(node).to_vec()),
+                )
+            });
+            known.collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_stale_node_stays_as_it_was_and_all_memory_is_free_in_the_end(
+            steps in vec(step(), 0..80),
+            release in prop::sample::select(vec!["1.16", "1.20", "1.36"]),
+            refresh_api_version in any::<bool>(),
+        ) {
+            let release = release.parse().expect("a version");
+            let semantics = Semantics { refresh_api_version, ..Semantics::of(release) };
+            let mut case = Case { graph: Graph::new(semantics), queue: Vec::new() };
+            for step in &steps {
+                let before = case.stale();
+                case.take(step);
+                let after = case.stale();
+                for (node, known) in &before {
+                    prop_assert!(!case.queue.contains(node) || after.get(node) == Some(known));
+                }
+                let nodes: Vec<_> = case.graph.nodes().collect();
+                prop_assert_eq!(nodes.len(), case.graph.len());
+                for &node in &nodes {
+                    prop_assert_eq!(case.graph.node(&case.graph.uid(node)), Some(node));
+                    for &dependent in case.graph.dependents(node) {
+                        let mut owners = case.graph.owners(dependent);
+                        prop_assert!(owners.any(|owner| owner.uid == case.graph.uid(node)));
+                        prop_assert!(case.graph.is_current(dependent));
+                    }
+                }
+                if let Step::Apply(_, meta) = step {
+                    let node = case.graph.node(&meta.uid).expect("it was observed");
+                    let known: BTreeSet<_> = case.graph.owners(node).map(|owner| owner.uid).collect();
+                    let observed = meta.owner_references.iter().map(|owner| owner.uid.clone());
+                    prop_assert_eq!(known, observed.collect());
+                }
+            }
+            let first = |graph: &Graph| graph.nodes().next();
+            while let Some(node) = first(&case.graph) {
+                let identity = case.graph.identity(node);
+                let kind = KINDS.iter().position(|kind| *kind.1 == *identity.kind).expect("one of these");
+                let mut meta = ObjectMeta::new(&identity.namespace, &identity.name, "");
+                meta.uid = identity.uid;
+                case.take(&Step::Delete(kind, meta));
+            }
+            for node in std::mem::take(&mut case.queue) {
+                case.graph.release(node);
+            }
+            prop_assert_eq!(case.graph.records.in_use(), 0);
+            prop_assert_eq!(case.graph.owner_lists.in_use(), 0);
+            prop_assert_eq!(case.graph.dependent_sets.in_use(), 0);
+        }
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! # Complexity
 //! An event costs O(references of the object), plus O(dependents) if they are all queued. With n objects,
-//! r references and names of l bytes on average, memory is about 54 n + 4 r + l n bytes.
+//! r references and names of l bytes on average, memory is about 55 n + 4 r + l n bytes.
 
 mod alternate;
 mod arena;

@@ -3,7 +3,7 @@
 //! Kinds and namespaces are few and shared, so they are interned. Names are many and mostly unique, so a
 //! single buffer contains them one after another, each after the kind that it is a name of.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
 use indexmap::{Equivalent, IndexSet};
@@ -109,35 +109,50 @@ impl NameBuffer {
     /// Stores a kind and a name and returns their offset.
     #[inline]
     pub(super) fn push(&mut self, kind: GraphKind, name: &str) -> u32 {
-        self.push_bytes(kind, name.as_bytes())
+        let at = self.end();
+        if kind.0 < 0x80 && name.len() < 0x80 {
+            self.bytes.extend_from_slice(&[kind.0 as u8, name.len() as u8]);
+        } else {
+            self.push_number(kind.0 as usize);
+            self.push_number(name.len());
+        }
+        self.bytes.extend_from_slice(name.as_bytes());
+        at
+    }
+
+    #[cold]
+    fn push_number(&mut self, mut number: usize) {
+        while number >= 0x80 {
+            self.bytes.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
     }
 
     /// Stores what another buffer has at an offset.
     pub(super) fn copy(&mut self, other: &Self, at: u32) -> u32 {
-        let (kind, name) = other.at(at);
-        self.push_bytes(kind, name)
+        let fresh = self.end();
+        let (_, name) = other.read(at);
+        self.bytes.extend_from_slice(&other.bytes[at as usize..name.end]);
+        fresh
     }
 
-    #[inline]
-    fn push_bytes(&mut self, kind: GraphKind, name: &[u8]) -> u32 {
-        let at = u32::try_from(self.bytes.len()).expect("less than 4 GiB of names");
-        for mut number in [kind.0 as usize, name.len()] {
-            while number >= 0x80 {
-                self.bytes.push((number & 0x7f) as u8 | 0x80);
-                number >>= 7;
-            }
-            self.bytes.push(number as u8);
-        }
-        self.bytes.extend_from_slice(name);
-        at
+    fn end(&self) -> u32 {
+        u32::try_from(self.bytes.len()).expect("less than 4 GiB of names")
     }
 
     /// The kind and the bytes of the name at an offset.
     #[inline]
     pub(super) fn at(&self, at: u32) -> (GraphKind, &[u8]) {
+        let (kind, name) = self.read(at);
+        (kind, &self.bytes[name])
+    }
+
+    #[inline]
+    fn read(&self, at: u32) -> (GraphKind, Range<usize>) {
         let (kind, at) = self.number(at as usize);
         let (length, at) = self.number(at);
-        (GraphKind(kind), &self.bytes[at..at + length as usize])
+        (GraphKind(kind), at..at + length as usize)
     }
 
     /// The number at an offset, seven bits a byte, and the offset after it.
@@ -157,7 +172,7 @@ impl NameBuffer {
 
     /// Marks the name at an offset as unused.
     pub(super) fn forget(&mut self, at: u32) {
-        self.wasted_bytes += self.at(at).1.len() + 2;
+        self.wasted_bytes += self.read(at).1.end - at as usize;
     }
 
     /// Returns whether half of the buffer, and at least a megabyte, is unused.

@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use kubegc_core::Uid;
 
 use super::{
-    index::Index,
+    index::{Gap, Index},
     names::{GraphKind, NameBuffer},
     record::{CURRENT, Coordinates, DUPLICATE, Key, NodeId, RECORDS_MAX, Record, SHARED},
 };
@@ -61,31 +61,38 @@ impl Records {
             }
             is_it
         });
-        if let Some(at) = found {
-            self[at].uses += 1;
-            return Coordinates(at);
-        }
+        let gap = match found {
+            Ok(at) => {
+                self[at].uses += 1;
+                return Coordinates(at);
+            }
+            Err(gap) => gap,
+        };
         let mut flags = 0;
         if let Some(sibling) = sibling {
             self[sibling].set(SHARED);
             flags = SHARED;
         }
-        let record = Record::new(key, self.names.push(kind, name), flags);
-        Coordinates(self.insert(hash, record))
+        let name = self.names.push(kind, name);
+        Coordinates(self.insert(gap, key, name, flags))
     }
 
     /// Moves one use of coordinates to a new record, for a node.
+    #[cold]
     pub(super) fn duplicate(&mut self, coordinates: Coordinates) -> u32 {
         let original = &mut self[coordinates.0];
         original.set(SHARED);
         original.uses -= 1;
         let (key, name) = (original.key(), original.name);
-        self.insert(key.hash(), Record::new(key, name, SHARED | DUPLICATE))
+        let found = self.index.find(key.hash(), |_| false);
+        let gap = found.expect_err("nothing is accepted");
+        self.insert(gap, key, name, SHARED | DUPLICATE)
     }
 
-    /// Puts a record into a free position, or at the end.
-    #[inline]
-    fn insert(&mut self, hash: u32, record: Record) -> u32 {
+    /// Puts a record into a free position, or at the end. It is a part of the hot `intern`.
+    #[inline(always)]
+    fn insert(&mut self, gap: Gap, key: Key, name: u32, flags: u8) -> u32 {
+        let record = Record::new(key, name, flags);
         let at = if let Some(at) = self.free.pop() {
             self[at] = record;
             at
@@ -95,7 +102,7 @@ impl Records {
             self.records.push(record);
             at as u32
         };
-        self.index.insert(hash, at);
+        self.index.insert(gap, at);
         at
     }
 
@@ -129,9 +136,14 @@ impl Records {
             return Some(coordinates.0);
         }
         if record.has(SHARED) {
-            return self.node_of_key(record.key());
+            return self.other_node(coordinates);
         }
         None
+    }
+
+    #[cold]
+    fn other_node(&self, coordinates: Coordinates) -> Option<u32> {
+        self.node_of_key(self.key(coordinates))
     }
 
     /// The current node of a uid.
@@ -141,8 +153,8 @@ impl Records {
     }
 
     fn node_of_key(&self, key: Key) -> Option<u32> {
-        self.index
-            .find(key.hash(), |at| self[at].has(CURRENT) && self[at].key() == key)
+        let is_it = |at| self[at].has(CURRENT) && self[at].key() == key;
+        self.index.find(key.hash(), is_it).ok()
     }
 
     /// All current nodes, by position.
@@ -197,7 +209,12 @@ impl Records {
 
     /// A record with this hash. It is read from the index alone, so it can be one of several.
     pub(super) fn likely(&self, hash: u32) -> Option<u32> {
-        self.index.find(hash, |_| true)
+        self.index.find(hash, |_| true).ok()
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.records.len() - self.free.len()
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
