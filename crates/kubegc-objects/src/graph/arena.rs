@@ -11,19 +11,10 @@ use super::{
 };
 
 /// Values by position, with reused positions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slab<T> {
     values: Vec<T>,
     free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            free: Vec::new(),
-        }
-    }
 }
 
 impl<T: Default> Slab<T> {

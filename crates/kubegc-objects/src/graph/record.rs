@@ -1,12 +1,12 @@
 //! One record of the owner graph, in 40 bytes.
 //!
-//! A record contains *coordinates*: apiVersion, kind, name and uid of an object, as observed or as a reference
-//! names it. So comparing a reference with an object is comparing two positions. The record also contains the
-//! node with these coordinates, if there is one.
+//! A record contains *coordinates*: the apiVersion, kind, name and uid of an object, as observed or as a
+//! reference names it. So comparing a reference with an object is comparing two positions. It also contains
+//! the node with these coordinates, if there is one: dependents can name an owner that has no node any more.
 //!
 //! Queues, attempts and dependents store positions, so a node that left the index keeps its record, detached,
 //! while it is retained. Upstream's queues store pointers, and a stale node in a queue is processed with its
-//! last state. References keep a record, too: dependents name an owner that has no node any more.
+//! last state.
 
 use kubegc_core::Uid;
 
