@@ -7,8 +7,11 @@
 
 use kubegc_core::{ObjectRef, OwnerReference};
 
-use super::{Graph, NodeId, node::Reference};
-use super::{coordinates::Coordinates, names::Namespace};
+use super::{
+    Graph, NodeId,
+    names::Namespace,
+    record::{Coordinates, Reference},
+};
 
 impl Graph {
     /// Partitions dependents by whether their references name exactly this identity
@@ -26,13 +29,13 @@ impl Graph {
     ) -> (Vec<NodeId>, Vec<NodeId>) {
         let (mut matching, mut other) = (Vec::new(), Vec::new());
         for &dependent in dependents {
-            let place = self.nodes[dependent.0 as usize].namespace;
+            let place = self.records[dependent.0].namespace;
             if namespace != Namespace::NONE && place != namespace {
                 other.push(dependent);
                 continue;
             }
             let same_uid =
-                |reference: &&Reference| self.coordinates.same_uid(reference.coordinates(), coordinates);
+                |reference: &&Reference| self.records.same_uid(reference.coordinates(), coordinates);
             let references = self.references(dependent.0).iter().filter(same_uid);
             let (mut agrees, mut disagrees) = (false, false);
             for reference in references {
@@ -64,7 +67,7 @@ impl Graph {
         let mut first: Option<ObjectRef> = None;
         let mut first_after: Option<ObjectRef> = None;
         for &dependent in dependents {
-            let namespace = self.namespaces.name(self.nodes[dependent.0 as usize].namespace);
+            let namespace = self.namespaces.name(self.records[dependent.0].namespace);
             for reference in self
                 .owners(dependent)
                 .filter(|reference| reference.uid == absent.uid)

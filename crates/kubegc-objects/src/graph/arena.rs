@@ -1,30 +1,20 @@
-//! Allocation of nodes. Slots are reused when no queue, attempt or set retains a node, so a graph with a
-//! steady number of objects does not grow.
+//! Nodes, with their owners and dependents. A node is freed when it has left the index and no queue, attempt
+//! or set retains it, so a graph with a steady number of objects does not grow.
+
+use smallvec::SmallVec;
 
 use super::{
     Graph, NodeId,
-    coordinates::{Coordinates, NO_NODE},
+    dependents::Dependents,
     names::Namespace,
-    node::{
-        DEPENDENT_INLINE, DEPENDENTS_LISTED, DETACHED, Dependents, Node, OWNER_INLINE, OWNERS_LISTED,
-        Reference,
-    },
+    record::{CURRENT, Coordinates, DETACHED, NODE, NONE, Reference, list_of, listed},
 };
 
 /// Values by position, with reused positions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slab<T> {
     values: Vec<T>,
     free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            free: Vec::new(),
-        }
-    }
 }
 
 impl<T: Default> Slab<T> {
@@ -51,6 +41,11 @@ impl<T: Default> Slab<T> {
         &mut self.values[at as usize]
     }
 
+    #[cfg(test)]
+    fn in_use(&self) -> usize {
+        self.values.len() - self.free.len()
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.values.iter_mut()
     }
@@ -62,34 +57,25 @@ impl<T: Default> Slab<T> {
 }
 
 impl Graph {
-    /// Adds a node to the arena and the index. One use of its coordinates is already counted.
+    /// Adds a node to the index. One use of its coordinates is already counted.
     #[inline]
     pub(super) fn insert_node(&mut self, coordinates: Coordinates, namespace: Namespace, flags: u8) -> u32 {
-        let node = Node::new(coordinates, namespace, flags);
-        let at = match self.free_nodes.pop() {
-            Some(at) => {
-                self.nodes[at as usize] = node;
-                at
-            }
-            None => {
-                let at = self.nodes.len();
-                assert!(at < NO_NODE as usize, "a graph holds fewer than 2^32 nodes");
-                self.nodes.push(node);
-                at as u32
-            }
+        let at = if self.records[coordinates.0].has(DETACHED) {
+            self.records.duplicate(coordinates)
+        } else {
+            coordinates.0
         };
-        self.coordinates.set_node(coordinates, at);
+        let record = &mut self.records[at];
+        record.namespace = namespace;
+        record.set(CURRENT | flags);
         self.len += 1;
         at
     }
 
-    /// Removes a node from the index. The slot stays in use while the node is retained.
+    /// Removes a node from the index. It keeps its record while it is retained.
     pub(super) fn detach_node(&mut self, node: u32) {
-        let coordinates = self.nodes[node as usize].coordinates;
-        if self.coordinates.node(coordinates) == Some(node) {
-            self.coordinates.set_node(coordinates, NO_NODE);
-        }
-        self.nodes[node as usize].set(DETACHED);
+        self.records[node].clear(CURRENT);
+        self.records[node].set(DETACHED);
         self.len -= 1;
     }
 
@@ -100,8 +86,8 @@ impl Graph {
         let mut pending = Vec::new();
         let mut next = Some(node);
         while let Some(at) = next {
-            let candidate = &self.nodes[at as usize];
-            if candidate.has(DETACHED) && !candidate.is_pinned() && candidate.namespace != FREED {
+            let candidate = &self.records[at];
+            if candidate.has(DETACHED) && !candidate.is_pinned() {
                 self.free_node(at, &mut pending);
             }
             next = pending.pop();
@@ -110,135 +96,301 @@ impl Graph {
 
     fn free_node(&mut self, node: u32, pending: &mut Vec<u32>) {
         for reference in self.take_references(node) {
-            self.coordinates.release(reference.coordinates());
+            self.records.release(reference.coordinates());
         }
-        let at = node as usize;
-        if self.nodes[at].has(DEPENDENTS_LISTED) {
-            let set = self.dependent_sets.remove(self.nodes[at].dependents.0);
-            for dependent in set.items() {
-                self.nodes[dependent.0 as usize].unpin();
-                pending.push(dependent.0);
-            }
-        } else if self.nodes[at].has(DEPENDENT_INLINE) {
-            let dependent = self.nodes[at].dependents.0;
-            self.nodes[dependent as usize].unpin();
-            pending.push(dependent);
+        let dependents = std::mem::replace(&mut self.records[node].dependents, NodeId(NONE));
+        let mut lose = |dependent: NodeId| {
+            self.records[dependent.0].unpin();
+            pending.push(dependent.0);
+        };
+        if let Some(set) = list_of(dependents.0) {
+            let set = self.dependent_sets.remove(set);
+            set.items().iter().copied().for_each(lose);
+        } else if dependents.0 != NONE {
+            lose(dependents);
         }
-        let coordinates = self.nodes[at].coordinates;
-        self.nodes[at] = Node::new(Coordinates(0), FREED, DETACHED);
-        self.coordinates.release(coordinates);
-        self.free_nodes.push(node);
+        self.records[node].clear(NODE);
+        self.records.release(Coordinates(node));
     }
 
     /// The references that the node has.
     #[inline]
     pub(super) fn references(&self, node: u32) -> &[Reference] {
-        let node = &self.nodes[node as usize];
-        if node.has(OWNERS_LISTED) {
-            self.owner_lists.at(node.owners.0)
-        } else if node.has(OWNER_INLINE) {
-            std::slice::from_ref(&node.owners)
-        } else {
-            &[]
+        let owners = &self.records[node].owners;
+        match list_of(owners.0) {
+            Some(list) => self.owner_lists.at(list),
+            None if owners.0 == NONE => &[],
+            None => std::slice::from_ref(owners),
         }
     }
 
     /// Takes the references from the node, with the uses that they count.
-    pub(super) fn take_references(&mut self, node: u32) -> smallvec::SmallVec<[Reference; 4]> {
-        let at = node as usize;
-        let references = smallvec::SmallVec::from_slice(self.references(node));
-        if self.nodes[at].has(OWNERS_LISTED) {
-            drop(self.owner_lists.remove(self.nodes[at].owners.0));
+    pub(super) fn take_references(&mut self, node: u32) -> SmallVec<[Reference; 4]> {
+        let references = SmallVec::from_slice(self.references(node));
+        let owners = std::mem::replace(&mut self.records[node].owners, Reference(NONE));
+        if let Some(list) = list_of(owners.0) {
+            self.owner_lists.remove(list);
         }
-        self.nodes[at].clear(OWNERS_LISTED | OWNER_INLINE);
         references
     }
 
     /// Sets the references of a node that has none. Their uses are already counted.
     #[inline]
     pub(super) fn put_references(&mut self, node: u32, references: &[Reference]) {
-        let at = node as usize;
-        match references {
-            [] => {}
-            [one] => {
-                self.nodes[at].owners = *one;
-                self.nodes[at].set(OWNER_INLINE);
-            }
-            many => {
-                self.nodes[at].owners = Reference(self.owner_lists.insert(many.into()));
-                self.nodes[at].set(OWNERS_LISTED);
-            }
-        }
+        self.records[node].owners = match references {
+            [] => Reference(NONE),
+            [one] => *one,
+            many => Reference(listed(self.owner_lists.insert(many.into()))),
+        };
     }
 
     /// The dependents that the node has.
     #[inline]
     pub(super) fn dependents_of(&self, node: u32) -> &[NodeId] {
-        let node = &self.nodes[node as usize];
-        if node.has(DEPENDENTS_LISTED) {
-            self.dependent_sets.at(node.dependents.0).items()
-        } else if node.has(DEPENDENT_INLINE) {
-            std::slice::from_ref(&node.dependents)
-        } else {
-            &[]
+        let dependents = &self.records[node].dependents;
+        match list_of(dependents.0) {
+            Some(list) => self.dependent_sets.at(list).items(),
+            None if dependents.0 == NONE => &[],
+            None => std::slice::from_ref(dependents),
         }
     }
 
-    /// The position of a node's set of dependents.
-    pub(super) fn dependent_set(&self, node: u32) -> Option<u32> {
-        let node = &self.nodes[node as usize];
-        node.has(DEPENDENTS_LISTED).then_some(node.dependents.0)
+    /// Sets the dependents of a node that has none, and retains them.
+    pub(super) fn put_dependents(&mut self, node: u32, dependents: &[NodeId]) {
+        self.records[node].dependents = match dependents {
+            [] => NodeId(NONE),
+            [one] => *one,
+            many => NodeId(listed(self.dependent_sets.insert(Dependents::of(many)))),
+        };
+        for dependent in dependents {
+            self.records[dependent.0].pin();
+        }
     }
 
     /// Adds a dependent to an owner. `fresh` means that it is not in the set yet, which saves a search.
     pub(super) fn add_dependent(&mut self, owner: u32, dependent: u32, fresh: bool) {
-        let at = owner as usize;
         let id = NodeId(dependent);
-        let added = if self.nodes[at].has(DEPENDENTS_LISTED) {
-            self.dependent_sets
-                .at_mut(self.nodes[at].dependents.0)
-                .insert(id, fresh)
-        } else if self.nodes[at].has(DEPENDENT_INLINE) {
-            let first = self.nodes[at].dependents;
-            first != id && {
-                self.nodes[at].clear(DEPENDENT_INLINE);
-                self.nodes[at].set(DEPENDENTS_LISTED);
-                self.nodes[at].dependents = NodeId(self.dependent_sets.insert(Dependents::of(&[first, id])));
-                true
+        let known = self.records[owner].dependents;
+        if let Some(set) = list_of(known.0) {
+            if !self.dependent_sets.at_mut(set).insert(id, fresh) {
+                return;
             }
+        } else if known == id {
+            return;
+        } else if known.0 == NONE {
+            self.records[owner].dependents = id;
         } else {
-            self.nodes[at].set(DEPENDENT_INLINE);
-            self.nodes[at].dependents = id;
-            true
-        };
-        if added {
-            self.nodes[dependent as usize].pin();
+            let set = self.dependent_sets.insert(Dependents::of(&[known, id]));
+            self.records[owner].dependents = NodeId(listed(set));
         }
+        self.records[dependent].pin();
     }
 
     /// Removes a dependent, by node and not by uid, from an owner.
     pub(super) fn remove_dependent(&mut self, owner: u32, dependent: u32) {
-        let at = owner as usize;
         let id = NodeId(dependent);
-        let removed = if self.nodes[at].has(DEPENDENTS_LISTED) {
-            let position = self.nodes[at].dependents.0;
-            let removed = self.dependent_sets.at_mut(position).remove(id);
-            if self.dependent_sets.at(position).items().is_empty() {
-                self.nodes[at].clear(DEPENDENTS_LISTED);
-                drop(self.dependent_sets.remove(position));
+        let known = self.records[owner].dependents;
+        let mut is_empty = known == id;
+        if let Some(at) = list_of(known.0) {
+            let set = self.dependent_sets.at_mut(at);
+            if !set.remove(id) {
+                return;
             }
-            removed
-        } else if self.nodes[at].has(DEPENDENT_INLINE) && self.nodes[at].dependents == id {
-            self.nodes[at].clear(DEPENDENT_INLINE);
-            true
-        } else {
-            false
-        };
-        if removed {
-            self.nodes[dependent as usize].unpin();
+            is_empty = set.items().is_empty();
+            if is_empty {
+                self.dependent_sets.remove(at);
+            }
+        } else if known != id {
+            return;
         }
+        if is_empty {
+            self.records[owner].dependents = NodeId(NONE);
+        }
+        self.records[dependent].unpin();
     }
 }
 
-/// The namespace that marks a free slot: no namespace has this position.
-const FREED: Namespace = Namespace(u32::MAX);
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::{collection::vec, prelude::*, sample::Index};
+
+    use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid};
+
+    use super::*;
+    use crate::{
+        graph::{DeletionState, Effect, Event, Observed},
+        settings::Semantics,
+    };
+
+    const KINDS: [(&str, &str); 3] = [("v1", "Node"), ("v1", "Widget"), ("v1beta1", "Widget")];
+    const NAMESPACES: [&str; 2] = ["", "shop"];
+    const UIDS: u8 = 6;
+
+    fn uid(at: u8) -> Uid {
+        if at == 0 {
+            "text".into()
+        } else {
+            Uid::from_uuid([at; 16])
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Apply(usize, ObjectMeta),
+        Delete(usize, ObjectMeta),
+        /// A lookup does not find the owner as the graph knows it.
+        Absent(u8),
+        Release(Index),
+        Shrink,
+    }
+
+    /// Few uids, and descriptions of them that differ. No object owns itself.
+    fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
+        let owners = vec((0..KINDS.len(), 1..UIDS, any::<Option<bool>>()), 0..4);
+        let identity = (0..KINDS.len(), 0..NAMESPACES.len(), 0..UIDS);
+        (identity, owners, 0_u8..6).prop_map(|((kind, namespace, at), owners, deletion)| {
+            let reference = |(kind, step, block_owner_deletion): (usize, u8, _)| OwnerReference {
+                api_version: KINDS[kind].0.into(),
+                kind: KINDS[kind].1.into(),
+                name: "name".into(),
+                uid: uid((at + step) % UIDS),
+                controller: None,
+                block_owner_deletion,
+            };
+            let mut meta = ObjectMeta::new(NAMESPACES[namespace], "name", "");
+            meta.uid = uid(at);
+            meta.owner_references = owners.into_iter().map(reference).collect();
+            if deletion < 2 {
+                meta.deletion_timestamp = Some(Timestamp::EPOCH);
+                meta.finalizers
+                    .push(["orphan", "foregroundDeletion"][usize::from(deletion)].into());
+            }
+            (kind, meta)
+        })
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => object().prop_map(|(kind, meta)| Step::Apply(kind, meta)),
+            2 => object().prop_map(|(kind, meta)| Step::Delete(kind, meta)),
+            1 => (0..UIDS).prop_map(Step::Absent),
+            2 => any::<Index>().prop_map(Step::Release),
+            1 => Just(Step::Shrink),
+        ]
+    }
+
+    /// A graph, and the nodes that its effects retain.
+    struct Case {
+        graph: Graph,
+        queue: Vec<NodeId>,
+    }
+
+    impl Case {
+        fn apply(&mut self, event: &Event<'_>) {
+            let mut effects = Vec::new();
+            self.graph.apply(event, &mut effects);
+            self.queue
+                .extend(effects.into_iter().filter_map(|effect| match effect {
+                    Effect::AttemptToDelete(node)
+                    | Effect::AttemptToDeleteRateLimited(node)
+                    | Effect::AttemptToOrphan(node) => Some(node),
+                    _ => None,
+                }));
+        }
+
+        fn take(&mut self, step: &Step) {
+            let known = |graph: &mut Graph, kind: usize| graph.kind(KINDS[kind].0, KINDS[kind].1);
+            match step {
+                Step::Apply(kind, meta) => {
+                    let object = Observed::of(known(&mut self.graph, *kind), meta);
+                    let old = Some(DeletionState::default());
+                    self.apply(&Event::Applied { object, old });
+                }
+                Step::Delete(kind, meta) => {
+                    let object = Observed::of(known(&mut self.graph, *kind), meta);
+                    self.apply(&Event::Deleted { object });
+                }
+                Step::Absent(at) => {
+                    if let Some(node) = self.graph.node(&uid(*at)) {
+                        let identity = self.graph.identity(node);
+                        self.apply(&Event::VirtualDeleted { identity: &identity });
+                    }
+                }
+                Step::Release(at) => {
+                    if !self.queue.is_empty() {
+                        let node = self.queue.swap_remove(at.index(self.queue.len()));
+                        self.graph.release(node);
+                    }
+                }
+                Step::Shrink => self.graph.shrink_to_fit(),
+            }
+        }
+
+        /// All that the graph knows of the retained nodes that left the index.
+        fn stale(&self) -> BTreeMap<NodeId, (ObjectRef, Vec<OwnerReference>, Vec<NodeId>)> {
+            let graph = &self.graph;
+            let stale = self.queue.iter().filter(|node| !graph.is_current(**node));
+            let known = stale.map(|&node| {
+                let owners = graph.owners(node).collect();
+                (
+                    node,
+                    (graph.identity(node), owners, graph.dependents(node).to_vec()),
+                )
+            });
+            known.collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_stale_node_stays_as_it_was_and_all_memory_is_free_in_the_end(
+            steps in vec(step(), 0..80),
+            release in prop::sample::select(vec!["1.16", "1.20", "1.36"]),
+            refresh_api_version in any::<bool>(),
+        ) {
+            let release = release.parse().expect("a version");
+            let semantics = Semantics { refresh_api_version, ..Semantics::of(release) };
+            let mut case = Case { graph: Graph::new(semantics), queue: Vec::new() };
+            for step in &steps {
+                let before = case.stale();
+                case.take(step);
+                let after = case.stale();
+                for (node, known) in &before {
+                    prop_assert!(!case.queue.contains(node) || after.get(node) == Some(known));
+                }
+                let nodes: Vec<_> = case.graph.nodes().collect();
+                prop_assert_eq!(nodes.len(), case.graph.len());
+                for &node in &nodes {
+                    prop_assert_eq!(case.graph.node(&case.graph.uid(node)), Some(node));
+                    for &dependent in case.graph.dependents(node) {
+                        let mut owners = case.graph.owners(dependent);
+                        prop_assert!(owners.any(|owner| owner.uid == case.graph.uid(node)));
+                        prop_assert!(case.graph.is_current(dependent));
+                    }
+                }
+                if let Step::Apply(_, meta) = step {
+                    let node = case.graph.node(&meta.uid).expect("it was observed");
+                    let known: BTreeSet<_> = case.graph.owners(node).map(|owner| owner.uid).collect();
+                    let observed = meta.owner_references.iter().map(|owner| owner.uid.clone());
+                    prop_assert_eq!(known, observed.collect());
+                }
+            }
+            let first = |graph: &Graph| graph.nodes().next();
+            while let Some(node) = first(&case.graph) {
+                let identity = case.graph.identity(node);
+                let kind = KINDS.iter().position(|kind| *kind.1 == *identity.kind).expect("one of these");
+                let mut meta = ObjectMeta::new(&identity.namespace, &identity.name, "");
+                meta.uid = identity.uid;
+                case.take(&Step::Delete(kind, meta));
+            }
+            for node in std::mem::take(&mut case.queue) {
+                case.graph.release(node);
+            }
+            prop_assert_eq!(case.graph.records.in_use(), 0);
+            prop_assert_eq!(case.graph.owner_lists.in_use(), 0);
+            prop_assert_eq!(case.graph.dependent_sets.in_use(), 0);
+        }
+    }
+}

@@ -12,7 +12,10 @@ use smallvec::SmallVec;
 
 use kubegc_core::ObjectMeta;
 
-use super::{DeletionState, Event, Graph, GraphKind, Observed, coordinates::Coordinates};
+use super::{
+    DeletionState, Event, Graph, GraphKind, Observed,
+    record::{Coordinates, Key, list_of},
+};
 use crate::effect::Effect;
 
 /// Objects in a group. Processors have fewer reads under way, and what a group needs fits into their fastest
@@ -58,8 +61,7 @@ impl Graph {
 
     /// Reserves memory for more objects.
     fn reserve(&mut self, additional: usize) {
-        self.nodes.reserve(additional);
-        self.coordinates.reserve(additional);
+        self.records.reserve(additional);
     }
 
     /// Reads what the objects need. A loop that reads new memory does not branch on it, because a branch that
@@ -74,36 +76,29 @@ impl Graph {
         let mut hashes = Positions::new();
         for Listed { meta, .. } in group {
             read ^= ends(meta.name.as_bytes()) ^ ends(meta.namespace.as_bytes());
-            hashes.extend(self.coordinates.hash_of(&meta.uid));
+            hashes.extend(Key::of_uuid(&meta.uid).map(Key::hash));
         }
         for owner in group.iter().flat_map(|listed| &listed.meta.owner_references) {
             read ^= ends(owner.name.as_bytes())
                 ^ ends(owner.kind.as_bytes())
                 ^ ends(owner.api_version.as_bytes());
-            hashes.extend(self.coordinates.hash_of(&owner.uid));
+            hashes.extend(Key::of_uuid(&owner.uid).map(Key::hash));
         }
         for &hash in &hashes {
-            read ^= self.coordinates.read_home(hash) as usize;
+            read ^= self.records.read_home(hash) as usize;
         }
-        let heads: Positions = hashes
+        let records: Positions = hashes
             .iter()
-            .filter_map(|&hash| self.coordinates.likely_head(hash))
+            .filter_map(|&hash| self.records.likely(hash))
             .collect();
-        for &head in &heads {
-            read ^= self.coordinates.read_entry(head) as usize;
+        for &at in &records {
+            read ^= self.records[at].ends();
         }
-        let mut nodes = Positions::new();
-        for &head in &heads {
-            read ^= ends(self.coordinates.name_bytes(Coordinates(head)));
-            nodes.extend(self.coordinates.node_of_head(head));
+        let mut sets = Positions::new();
+        for &at in &records {
+            read ^= ends(self.records.kind_and_name(Coordinates(at)).1);
+            sets.extend(list_of(self.records[at].dependents.0));
         }
-        for &node in &nodes {
-            read ^= self.nodes[node as usize].dependents.0 as usize;
-        }
-        let sets: Positions = nodes
-            .iter()
-            .filter_map(|&node| self.dependent_set(node))
-            .collect();
         for &set in &sets {
             read ^= self.dependent_sets.at(set).items().len();
         }

@@ -3,7 +3,10 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::{coordinates::CoordinateTable, coordinates::Coordinates, node::Reference};
+use super::{
+    record::{Key, Reference},
+    records::Records,
+};
 
 /// References by kind of change.
 #[derive(Default)]
@@ -30,7 +33,7 @@ impl Diff {
     /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
     /// 1.20.2 and 1.17.
     pub(super) fn between(
-        table: &CoordinateTable,
+        records: &Records,
         old: &[Reference],
         new: &[Reference],
         duplicates_count: bool,
@@ -40,9 +43,9 @@ impl Diff {
         if old == new && old.len() <= 1 {
             return diff;
         }
-        let head = |reference: &Reference| table.head(reference.coordinates());
-        let mut unmatched = Lasts::of(old, head);
-        let mut compare = |reference: Reference| match unmatched.take(head(&reference)) {
+        let uid = |reference: &Reference| records.key(reference.coordinates());
+        let mut unmatched = Lasts::of(old, uid);
+        let mut compare = |reference: Reference| match unmatched.take(uid(&reference)) {
             Some(before) if before != reference => diff.changed.push((before, reference)),
             Some(_) => {}
             None => diff.added.push(reference),
@@ -50,7 +53,7 @@ impl Diff {
         if duplicates_count {
             new.iter().copied().for_each(&mut compare);
         } else {
-            Lasts::of(new, head).rest().for_each(&mut compare);
+            Lasts::of(new, uid).rest().for_each(&mut compare);
         }
         diff.removed.extend(unmatched.rest());
         diff
@@ -59,25 +62,25 @@ impl Diff {
 
 /// The last reference of each uid, in the order in which the uids first appear.
 struct Lasts {
-    entries: SmallVec<[(Coordinates, Reference, bool); 4]>,
+    entries: SmallVec<[(Key, Reference, bool); 4]>,
     /// Positions by uid, for lists that are long enough.
-    index: Option<HashMap<u32, usize, foldhash::fast::FixedState>>,
+    index: Option<HashMap<Key, usize, foldhash::fast::FixedState>>,
 }
 
 impl Lasts {
-    fn of(references: &[Reference], head: impl Fn(&Reference) -> Coordinates) -> Self {
+    fn of(references: &[Reference], uid_of: impl Fn(&Reference) -> Key) -> Self {
         let index = (references.len() > 16).then(HashMap::default);
         let mut lasts = Self {
             entries: SmallVec::new(),
             index,
         };
         for reference in references {
-            let uid = head(reference);
+            let uid = uid_of(reference);
             if let Some(at) = lasts.position(uid) {
                 lasts.entries[at].1 = *reference;
             } else {
                 if let Some(index) = &mut lasts.index {
-                    index.insert(uid.0, lasts.entries.len());
+                    index.insert(uid, lasts.entries.len());
                 }
                 lasts.entries.push((uid, *reference, false));
             }
@@ -85,14 +88,14 @@ impl Lasts {
         lasts
     }
 
-    fn position(&self, uid: Coordinates) -> Option<usize> {
+    fn position(&self, uid: Key) -> Option<usize> {
         match &self.index {
-            Some(index) => index.get(&uid.0).copied(),
+            Some(index) => index.get(&uid).copied(),
             None => self.entries.iter().position(|entry| entry.0 == uid),
         }
     }
 
-    fn take(&mut self, uid: Coordinates) -> Option<Reference> {
+    fn take(&mut self, uid: Key) -> Option<Reference> {
         let at = self.position(uid)?;
         let (_, reference, taken) = &mut self.entries[at];
         (!std::mem::replace(taken, true)).then_some(*reference)

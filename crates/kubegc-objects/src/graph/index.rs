@@ -13,28 +13,38 @@ pub(super) struct Index {
     len: usize,
 }
 
+/// The free slot at which a search for a hash ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gap {
+    slot: usize,
+    hash: u32,
+}
+
 const SLOTS_MIN: usize = 16;
 
 impl Index {
-    /// The position with this hash that `is_it` accepts.
+    /// The position with this hash that `is_it` accepts; otherwise where to insert one.
     #[inline]
-    pub(super) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Result<u32, Gap> {
         self.slot_of(hash, is_it).map(|slot| position(self.slots[slot]))
     }
 
-    /// Adds a position, which must not be in the index. It is below `u32::MAX`.
+    /// Adds a position where a search for its hash ended. It is below `u32::MAX`.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u32, at: u32) {
-        if (self.len + 1) * 4 > self.slots.len() * 3 {
-            self.resize((self.slots.len() * 2).max(SLOTS_MIN));
-        }
+    pub(super) fn insert(&mut self, gap: Gap, at: u32) {
+        let value = u64::from(gap.hash) << 32 | u64::from(at + 1);
         self.len += 1;
-        self.put(u64::from(hash) << 32 | u64::from(at + 1));
+        if self.len * 4 > self.slots.len() * 3 {
+            self.resize((self.slots.len() * 2).max(SLOTS_MIN));
+            self.put(value);
+        } else {
+            self.slots[gap.slot] = value;
+        }
     }
 
     /// Removes a position.
     pub(super) fn remove(&mut self, hash: u32, at: u32) {
-        let Some(mut gap) = self.slot_of(hash, |other| other == at) else {
+        let Ok(mut gap) = self.slot_of(hash, |other| other == at) else {
             return;
         };
         self.len -= 1;
@@ -60,7 +70,7 @@ impl Index {
 
     /// Makes room for more positions.
     pub(super) fn reserve(&mut self, additional: usize) {
-        let wanted = slots_for(self.len + additional);
+        let wanted = (self.len + additional) * 4 / 3 + 1;
         if wanted > self.slots.len() {
             // At least twice as many, so that many small reservations do not each resize.
             self.resize(wanted.max(self.slots.len() * 2));
@@ -68,38 +78,38 @@ impl Index {
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
-        if self.len == 0 {
-            self.slots = Vec::new();
-        } else if slots_for(self.len) < self.slots.len() {
-            self.resize(slots_for(self.len));
+        // Searches for what is there stay short. The next insertion makes room again.
+        let wanted = (self.len * 8).div_ceil(7);
+        if wanted < self.slots.len() {
+            self.resize(wanted);
         }
     }
 
     #[inline]
-    fn slot_of(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<usize> {
-        if self.slots.is_empty() {
-            return None;
-        }
+    fn slot_of(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Result<usize, Gap> {
         let mut slot = self.home(hash);
         loop {
-            let value = self.slots[slot];
+            let Some(&value) = self.slots.get(slot) else {
+                if self.slots.is_empty() {
+                    return Err(Gap { slot, hash });
+                }
+                slot = 0;
+                continue;
+            };
             if value == 0 {
-                return None;
+                return Err(Gap { slot, hash });
             }
             if tag(value) == hash && is_it(position(value)) {
-                return Some(slot);
+                return Ok(slot);
             }
-            slot = self.after(slot);
+            slot += 1;
         }
     }
 
-    /// Puts a value into the first free slot. There is one: at most three quarters are in use.
+    /// Puts a value into the first free slot. There is one: at most seven eighths are in use.
     #[inline]
     fn put(&mut self, value: u64) {
-        let mut slot = self.home(tag(value));
-        while self.slots[slot] != 0 {
-            slot = self.after(slot);
-        }
+        let (Ok(slot) | Err(Gap { slot, .. })) = self.slot_of(tag(value), |_| false);
         self.slots[slot] = value;
     }
 
@@ -115,14 +125,9 @@ impl Index {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
-    #[inline]
     fn after(&self, slot: usize) -> usize {
         if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
-}
-
-fn slots_for(len: usize) -> usize {
-    (len * 4).div_ceil(3).max(SLOTS_MIN)
 }
 
 fn tag(value: u64) -> u32 {
@@ -152,7 +157,8 @@ mod tests {
                 match known[at as usize].take() {
                     Some(hash) => index.remove(hash, at),
                     None => {
-                        index.insert(hash, at);
+                        let gap = index.find(hash, |_| false).expect_err("nothing is accepted");
+                        index.insert(gap, at);
                         known[at as usize] = Some(hash);
                     }
                 }
@@ -162,7 +168,7 @@ mod tests {
                     _ => {}
                 }
                 for (at, hash) in (0..).zip(known) {
-                    let found = |hash| index.find(hash, |other| other == at);
+                    let found = |hash| index.find(hash, |other| other == at).ok();
                     prop_assert_eq!(hash.and_then(found), hash.map(|_| at));
                     let anywhere = (0..4).any(|hash| found(hash).or(found(u32::MAX - hash)).is_some());
                     prop_assert_eq!(anywhere, hash.is_some());

@@ -7,13 +7,9 @@ use kubegc_core::{ObjectRef, OwnerReference};
 
 use super::{
     DeletionState, Event, Graph, NodeId, Observed,
-    coordinates::Coordinates,
     diff::Diff,
     names::Namespace,
-    node::{
-        BEING_DELETED, DELETING_DEPENDENTS, DEPENDENT_INLINE, DEPENDENTS_LISTED, Dependents, Node, Reference,
-        VIRTUAL,
-    },
+    record::{BEING_DELETED, Coordinates, DELETING_DEPENDENTS, Reference, VIRTUAL},
 };
 use crate::effect::{Effect, InvalidNamespace};
 
@@ -35,7 +31,7 @@ impl Graph {
             Event::Applied { object, old } => self.apply_object(&object, old, effects),
             Event::Deleted { object } => {
                 // E-7 and E-8.
-                let Some(existing) = self.coordinates.node_of_uid(object.uid) else {
+                let Some(existing) = self.records.node_of_uid(object.uid) else {
                     return;
                 };
                 let (coordinates, namespace) = self.identify(&object);
@@ -45,7 +41,7 @@ impl Graph {
                     |graph| graph.object_ref(coordinates, namespace),
                     effects,
                 );
-                self.coordinates.release(coordinates);
+                self.records.release(coordinates);
             }
             Event::VirtualDeleted { identity } => self.apply_virtual_delete(identity, effects),
         }
@@ -57,7 +53,7 @@ impl Graph {
             references.push(self.intern_reference(reference));
         }
         let (coordinates, namespace) = self.identify(object);
-        let node = match self.coordinates.node(coordinates) {
+        let node = match self.records.node(coordinates) {
             None => {
                 // E-5.
                 let mut flags = 0;
@@ -76,10 +72,10 @@ impl Graph {
             Some(existing) => {
                 let node = self.observe(existing, coordinates, namespace, effects);
                 let node = self.refresh(node, object);
-                self.coordinates.release(coordinates);
+                self.records.release(coordinates);
                 self.update_references(node, references, effects);
                 if object.deletion.deleting {
-                    self.nodes[node as usize].set(BEING_DELETED);
+                    self.records[node].set(BEING_DELETED);
                 }
                 node
             }
@@ -96,49 +92,46 @@ impl Graph {
         namespace: Namespace,
         effects: &mut Vec<Effect>,
     ) -> u32 {
-        if !self.nodes[existing as usize].has(VIRTUAL) {
+        if !self.records[existing].has(VIRTUAL) {
             return existing;
         }
         if !self.semantics.verify_owners {
-            self.nodes[existing as usize].clear(VIRTUAL);
+            self.records[existing].clear(VIRTUAL);
             return existing;
         }
-        let guess = &self.nodes[existing as usize];
-        if guess.coordinates == coordinates && guess.namespace == namespace {
-            self.nodes[existing as usize].clear(VIRTUAL);
+        let guess = &self.records[existing];
+        if self.records.is(existing, coordinates) && guess.namespace == namespace {
+            self.records[existing].clear(VIRTUAL);
             return existing;
         }
         let (_, disagreeing) = self.partition(self.dependents_of(existing), coordinates, namespace);
         for dependent in disagreeing {
-            if namespace != Namespace::NONE && self.nodes[dependent.0 as usize].namespace != namespace {
+            if namespace != Namespace::NONE && self.records[dependent.0].namespace != namespace {
                 self.warn(dependent.0, coordinates, effects);
             }
             self.attempt_to_delete(dependent.0, effects);
         }
-        self.coordinates.retain(coordinates);
+        self.records.retain(coordinates);
         let replacement = self.replace_node(existing, coordinates, namespace);
-        self.nodes[replacement as usize].clear(VIRTUAL);
+        self.records[replacement].clear(VIRTUAL);
         replacement
     }
 
     /// [E-6](crate::rules#e-6): an object that is observed under another apiVersion or kind gets a new node,
     /// which replaces the old one in its owners' sets.
     fn refresh(&mut self, existing: u32, object: &Observed<'_>) -> u32 {
-        let Node {
-            coordinates,
-            namespace,
-            ..
-        } = self.nodes[existing as usize];
-        if !self.semantics.refresh_api_version || self.coordinates.kind(coordinates) == object.kind {
+        let known = Coordinates(existing);
+        if !self.semantics.refresh_api_version || self.records.kind(known) == object.kind {
             return existing;
         }
-        let name = self.coordinates.name(coordinates).to_owned();
-        let coordinates = self.coordinates.intern(object.kind, &name, object.uid);
+        let name = self.records.name(known).to_owned();
+        let namespace = self.records[existing].namespace;
+        let coordinates = self.records.intern(object.kind, &name, object.uid);
         self.retain(NodeId(existing));
         let replacement = self.replace_node(existing, coordinates, namespace);
         let references: References = self.references(replacement).into();
         for reference in references {
-            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+            if let Some(owner) = self.records.node(reference.coordinates()) {
                 self.remove_dependent(owner, existing);
                 self.add_dependent(owner, replacement, false);
             }
@@ -151,7 +144,7 @@ impl Graph {
     fn identify(&mut self, object: &Observed<'_>) -> (Coordinates, Namespace) {
         let namespace = self.namespaces.intern(object.namespace);
         (
-            self.coordinates.intern(object.kind, object.name, object.uid),
+            self.records.intern(object.kind, object.name, object.uid),
             namespace,
         )
     }
@@ -160,7 +153,7 @@ impl Graph {
     /// the old node keep it.
     fn replace_node(&mut self, existing: u32, coordinates: Coordinates, namespace: Namespace) -> u32 {
         let flags = {
-            let node = &self.nodes[existing as usize];
+            let node = &self.records[existing];
             [VIRTUAL, BEING_DELETED, DELETING_DEPENDENTS]
                 .into_iter()
                 .filter(|&flag| node.has(flag))
@@ -168,27 +161,13 @@ impl Graph {
         };
         let references: References = self.references(existing).into();
         for reference in &references {
-            self.coordinates.retain(reference.coordinates());
+            self.records.retain(reference.coordinates());
         }
         let dependents: SmallVec<[NodeId; 8]> = self.dependents_of(existing).into();
         self.detach_node(existing);
         let replacement = self.insert_node(coordinates, namespace, flags);
         self.put_references(replacement, &references);
-        match dependents.as_slice() {
-            [] => {}
-            [one] => {
-                self.nodes[replacement as usize].dependents = *one;
-                self.nodes[replacement as usize].set(DEPENDENT_INLINE);
-            }
-            many => {
-                let set = Dependents::of(many);
-                self.nodes[replacement as usize].dependents = NodeId(self.dependent_sets.insert(set));
-                self.nodes[replacement as usize].set(DEPENDENTS_LISTED);
-            }
-        }
-        for dependent in dependents {
-            self.nodes[dependent.0 as usize].pin();
-        }
+        self.put_dependents(replacement, &dependents);
         self.free_if_unused(existing);
         replacement
     }
@@ -196,7 +175,7 @@ impl Graph {
     /// [E-6](crate::rules#e-6), with [G-29](crate::rules#g-29) to [G-31](crate::rules#g-31).
     fn update_references(&mut self, node: u32, new: References, effects: &mut Vec<Effect>) {
         let count = self.semantics.duplicate_references_count;
-        let diff = Diff::between(&self.coordinates, self.references(node), &new, count);
+        let diff = Diff::between(&self.records, self.references(node), &new, count);
         if diff.is_empty() {
             self.release_references(&new);
             return;
@@ -216,7 +195,7 @@ impl Graph {
         self.put_references(node, &new);
         self.add_to_owners(node, &diff.added, false, effects);
         for reference in &diff.removed {
-            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+            if let Some(owner) = self.records.node(reference.coordinates()) {
                 self.remove_dependent(owner, node);
             }
         }
@@ -226,12 +205,12 @@ impl Graph {
     /// [G-24](crate::rules#g-24) to [G-26](crate::rules#g-26). `fresh` means that no owner has the node among
     /// its dependents yet.
     fn add_to_owners(&mut self, node: u32, references: &[Reference], fresh: bool, effects: &mut Vec<Effect>) {
-        let namespace = self.nodes[node as usize].namespace;
+        let namespace = self.records[node].namespace;
         let mut suspect = false;
         for &reference in references {
             let coordinates = reference.coordinates();
-            let Some(owner) = self.coordinates.node(coordinates) else {
-                self.coordinates.retain(coordinates);
+            let Some(owner) = self.records.node(coordinates) else {
+                self.records.retain(coordinates);
                 let owner = self.insert_node(coordinates, namespace, VIRTUAL);
                 self.add_dependent(owner, node, fresh);
                 self.attempt_to_delete(owner, effects);
@@ -242,13 +221,13 @@ impl Graph {
             if suspect || !self.semantics.verify_owners {
                 continue;
             }
-            let known = &self.nodes[owner as usize];
+            let known = &self.records[owner];
             if known.namespace != Namespace::NONE && known.namespace != namespace {
                 suspect = true;
                 if !known.has(VIRTUAL) {
                     self.warn(node, coordinates, effects);
                 }
-            } else if known.coordinates != coordinates {
+            } else if !self.records.is(owner, coordinates) {
                 suspect = true;
             } else if self.semantics.suspect_cluster_scoped_guess {
                 let guessed_without_namespace = known.namespace == Namespace::NONE && known.has(VIRTUAL);
@@ -284,7 +263,7 @@ impl Graph {
             return;
         }
         if starts(now.foreground, |old| old.foreground) {
-            self.nodes[node as usize].set(DELETING_DEPENDENTS);
+            self.records[node].set(DELETING_DEPENDENTS);
             self.attempt_dependents(node, effects);
             self.attempt_to_delete(node, effects);
         }
@@ -292,22 +271,22 @@ impl Graph {
 
     /// [E-10](crate::rules#e-10) to [E-13](crate::rules#e-13).
     fn apply_virtual_delete(&mut self, identity: &ObjectRef, effects: &mut Vec<Effect>) {
-        let Some(existing) = self.coordinates.node_of_uid(&identity.uid) else {
+        let Some(existing) = self.records.node_of_uid(&identity.uid) else {
             return;
         };
         if !self.semantics.verify_owners {
             // Before 1.20 it is processed like any delete, which also observes the node.
-            self.nodes[existing as usize].clear(VIRTUAL);
+            self.records[existing].clear(VIRTUAL);
             return self.remove(existing, |_| identity.clone(), effects);
         }
         let kind = self.kinds.intern(&identity.api_version, &identity.kind);
         let namespace = self.namespaces.intern(&identity.namespace);
-        let coordinates = self.coordinates.intern(kind, &identity.name, &identity.uid);
-        let node = &self.nodes[existing as usize];
-        let same = node.coordinates == coordinates && node.namespace == namespace;
+        let coordinates = self.records.intern(kind, &identity.name, &identity.uid);
+        let node = &self.records[existing];
+        let same = self.records.is(existing, coordinates) && node.namespace == namespace;
         let is_virtual = node.has(VIRTUAL);
         let (matching, other) = self.partition(self.dependents_of(existing), coordinates, namespace);
-        self.coordinates.release(coordinates);
+        self.records.release(coordinates);
 
         // E-11, and E-13 for an observed node.
         if if is_virtual { other.is_empty() } else { same } {
@@ -326,7 +305,7 @@ impl Graph {
         {
             let kind = self.kinds.intern(&next.api_version, &next.kind);
             let namespace = self.namespaces.intern(&next.namespace);
-            let coordinates = self.coordinates.intern(kind, &next.name, &next.uid);
+            let coordinates = self.records.intern(kind, &next.name, &next.uid);
             let replacement = self.replace_node(existing, coordinates, namespace);
             self.pin_for(replacement, effects, Effect::AttemptToDeleteRateLimited);
         }
@@ -337,7 +316,7 @@ impl Graph {
         self.detach_node(node);
         let references: References = self.references(node).into();
         for reference in &references {
-            if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+            if let Some(owner) = self.records.node(reference.coordinates()) {
                 self.remove_dependent(owner, node);
             }
         }
@@ -346,8 +325,8 @@ impl Graph {
             self.attempt_dependents(node, effects);
         }
         for reference in &references {
-            if let Some(owner) = self.coordinates.node(reference.coordinates())
-                && self.nodes[owner as usize].has(DELETING_DEPENDENTS)
+            if let Some(owner) = self.records.node(reference.coordinates())
+                && self.records[owner].has(DELETING_DEPENDENTS)
             {
                 self.attempt_to_delete(owner, effects);
             }
@@ -365,7 +344,7 @@ impl Graph {
     }
 
     fn attempt_owner(&mut self, reference: Reference, effects: &mut Vec<Effect>) {
-        if let Some(owner) = self.coordinates.node(reference.coordinates()) {
+        if let Some(owner) = self.records.node(reference.coordinates()) {
             self.attempt_to_delete(owner, effects);
         }
     }
@@ -375,14 +354,14 @@ impl Graph {
     }
 
     fn pin_for(&mut self, node: u32, effects: &mut Vec<Effect>, effect: fn(NodeId) -> Effect) {
-        self.nodes[node as usize].pin();
+        self.records[node].pin();
         effects.push(effect(NodeId(node)));
     }
 
     /// [G-27](crate::rules#g-27): the reference shown is the dependent's first one with the owner's uid.
     fn warn(&self, dependent: u32, owner: Coordinates, effects: &mut Vec<Effect>) {
         let mut references = self.references(dependent).iter();
-        let named = references.find(|reference| self.coordinates.same_uid(reference.coordinates(), owner));
+        let named = references.find(|reference| self.records.same_uid(reference.coordinates(), owner));
         if let Some(&reference) = named {
             let warning =
                 InvalidNamespace::new(self.identity(NodeId(dependent)), self.owner_reference(reference));
@@ -392,13 +371,13 @@ impl Graph {
 
     fn intern_reference(&mut self, reference: &OwnerReference) -> Reference {
         let kind = self.kinds.intern(&reference.api_version, &reference.kind);
-        let coordinates = self.coordinates.intern(kind, &reference.name, &reference.uid);
+        let coordinates = self.records.intern(kind, &reference.name, &reference.uid);
         Reference::new(coordinates, reference.controller, reference.block_owner_deletion)
     }
 
     fn release_references(&mut self, references: &[Reference]) {
         for reference in references {
-            self.coordinates.release(reference.coordinates());
+            self.records.release(reference.coordinates());
         }
     }
 }

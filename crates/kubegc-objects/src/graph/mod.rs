@@ -15,18 +15,19 @@
 //!
 //! # Complexity
 //! An event costs O(references of the object), plus O(dependents) if they are all queued. With n objects,
-//! r references and names of l bytes on average, memory is about 65 n + 4 r + l n bytes.
+//! r references and names of l bytes on average, memory is about 55 n + 4 r + l n bytes.
 
 mod alternate;
 mod arena;
 mod bulk;
-mod coordinates;
+mod dependents;
 mod diff;
 mod dot;
 mod index;
 mod ingest;
 mod names;
-mod node;
+mod record;
+mod records;
 
 use std::sync::Arc;
 
@@ -34,14 +35,15 @@ use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
 
 pub use self::bulk::Listed;
 use self::{
-    coordinates::{CoordinateTable, Coordinates},
+    dependents::Dependents,
     names::{Kinds, Namespace, Namespaces},
-    node::{BEING_DELETED, DELETING_DEPENDENTS, DETACHED, Dependents, Node, Reference, VIRTUAL},
+    record::{BEING_DELETED, CURRENT, Coordinates, DELETING_DEPENDENTS, Reference, VIRTUAL},
+    records::Records,
 };
 pub use self::{
     dot::{DotFilter, SelfEdge},
     names::GraphKind,
-    node::NodeId,
+    record::NodeId,
 };
 pub use crate::effect::Effect;
 use crate::settings::Semantics;
@@ -81,9 +83,7 @@ pub struct Graph {
     semantics: Semantics,
     kinds: Kinds,
     namespaces: Namespaces,
-    coordinates: CoordinateTable,
-    nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
+    records: Records,
     owner_lists: arena::Slab<Box<[Reference]>>,
     dependent_sets: arena::Slab<Dependents>,
     /// Number of nodes in the index.
@@ -184,9 +184,7 @@ impl Graph {
             semantics,
             kinds: Kinds::default(),
             namespaces: Namespaces::default(),
-            coordinates: CoordinateTable::default(),
-            nodes: Vec::new(),
-            free_nodes: Vec::new(),
+            records: Records::default(),
             owner_lists: arena::Slab::default(),
             dependent_sets: arena::Slab::default(),
             len: 0,
@@ -213,46 +211,37 @@ impl Graph {
     /// The node of a uid ([E-2](crate::rules#e-2)).
     #[must_use]
     pub fn node(&self, uid: &Uid) -> Option<NodeId> {
-        self.coordinates.node_of_uid(uid).map(NodeId)
+        self.records.node_of_uid(uid).map(NodeId)
     }
 
     /// All nodes in the index, in the arena's order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| !node.has(DETACHED))
-            .map(|(at, _)| NodeId(at as u32))
+        self.records.nodes()
     }
 
     /// The node's identity: coordinates of the monitor that observed it, or of the reference that named it
     /// ([G-6](crate::rules#g-6)).
     #[must_use]
     pub fn identity(&self, node: NodeId) -> ObjectRef {
-        let Node {
-            coordinates,
-            namespace,
-            ..
-        } = self.nodes[node.0 as usize];
-        self.object_ref(coordinates, namespace)
+        self.object_ref(Coordinates(node.0), self.records[node.0].namespace)
     }
 
     /// The node's uid.
     #[must_use]
     pub fn uid(&self, node: NodeId) -> Uid {
-        self.coordinates.uid(self.nodes[node.0 as usize].coordinates)
+        self.records.uid(Coordinates(node.0))
     }
 
     /// The node's namespace; empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self, node: NodeId) -> &Arc<str> {
-        self.namespaces.name(self.nodes[node.0 as usize].namespace)
+        self.namespaces.name(self.records[node.0].namespace)
     }
 
     /// The node's apiVersion and kind.
     #[must_use]
     pub fn kind_of(&self, node: NodeId) -> GraphKind {
-        self.coordinates.kind(self.nodes[node.0 as usize].coordinates)
+        self.records.kind(Coordinates(node.0))
     }
 
     /// The texts of a kind.
@@ -264,25 +253,25 @@ impl Graph {
     /// Returns whether the node is known only from references.
     #[must_use]
     pub fn is_virtual(&self, node: NodeId) -> bool {
-        self.nodes[node.0 as usize].has(VIRTUAL)
+        self.records[node.0].has(VIRTUAL)
     }
 
     /// Returns whether the object was observed with a deletionTimestamp.
     #[must_use]
     pub fn is_being_deleted(&self, node: NodeId) -> bool {
-        self.nodes[node.0 as usize].has(BEING_DELETED)
+        self.records[node.0].has(BEING_DELETED)
     }
 
     /// Returns whether the object waits for its dependents to be deleted.
     #[must_use]
     pub fn is_deleting_dependents(&self, node: NodeId) -> bool {
-        self.nodes[node.0 as usize].has(DELETING_DEPENDENTS)
+        self.records[node.0].has(DELETING_DEPENDENTS)
     }
 
     /// Returns whether this is the current node of its uid.
     #[must_use]
     pub fn is_current(&self, node: NodeId) -> bool {
-        !self.nodes[node.0 as usize].has(DETACHED)
+        self.records[node.0].has(CURRENT)
     }
 
     /// The nodes whose references name this node's uid.
@@ -302,17 +291,17 @@ impl Graph {
     pub fn owner_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.references(node.0)
             .iter()
-            .filter_map(|reference| self.coordinates.node(reference.coordinates()))
+            .filter_map(|reference| self.records.node(reference.coordinates()))
             .map(NodeId)
     }
 
     /// The dependents that block a deletion of the node in the foreground ([G-7](crate::rules#g-7)): some
     /// reference with the node's uid, whatever its other coordinates, is blocking.
     pub fn blocking_dependents(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        let owner = self.nodes[node.0 as usize].coordinates;
+        let owner = Coordinates(node.0);
         self.dependents(node).iter().copied().filter(move |dependent| {
             let blocks = |reference: &Reference| {
-                reference.is_blocking() && self.coordinates.same_uid(reference.coordinates(), owner)
+                reference.is_blocking() && self.records.same_uid(reference.coordinates(), owner)
             };
             self.references(dependent.0).iter().any(blocks)
         })
@@ -321,12 +310,12 @@ impl Graph {
     /// Number of dependents that leave `blockOwnerDeletion` unset in every reference with the node's uid.
     #[must_use]
     pub fn dependents_without_block_owner_deletion(&self, node: NodeId) -> usize {
-        let owner = self.nodes[node.0 as usize].coordinates;
+        let owner = Coordinates(node.0);
         let leaves_unset = |dependent: &&NodeId| {
             let mut references = self.references(dependent.0).iter();
             references.all(|reference| {
                 reference.block_owner_deletion().is_none()
-                    || !self.coordinates.same_uid(reference.coordinates(), owner)
+                    || !self.records.same_uid(reference.coordinates(), owner)
             })
         };
         self.dependents(node).iter().filter(leaves_unset).count()
@@ -335,25 +324,23 @@ impl Graph {
     /// Marks a node as observed without an event: releases before 1.20 do so if a lookup fails
     /// ([A-4](crate::rules#a-4)).
     pub(crate) fn mark_observed(&mut self, node: NodeId) {
-        self.nodes[node.0 as usize].clear(VIRTUAL);
+        self.records[node.0].clear(VIRTUAL);
     }
 
     /// Retains a node, so that it stays valid until it is released.
     pub fn retain(&mut self, node: NodeId) {
-        self.nodes[node.0 as usize].pin();
+        self.records[node.0].pin();
     }
 
     /// Releases a node that an [`Effect`] or [`retain`](Self::retain) retained.
     pub fn release(&mut self, node: NodeId) {
-        self.nodes[node.0 as usize].unpin();
+        self.records[node.0].unpin();
         self.free_if_unused(node.0);
     }
 
     /// Returns unused memory.
     pub fn shrink_to_fit(&mut self) {
-        self.coordinates.shrink_to_fit();
-        self.nodes.shrink_to_fit();
-        self.free_nodes.shrink_to_fit();
+        self.records.shrink_to_fit();
         self.owner_lists.shrink_to_fit();
         for set in self.dependent_sets.iter_mut() {
             set.shrink_to_fit();
@@ -362,24 +349,24 @@ impl Graph {
     }
 
     fn object_ref(&self, coordinates: Coordinates, namespace: Namespace) -> ObjectRef {
-        let kind = self.coordinates.kind(coordinates);
+        let kind = self.records.kind(coordinates);
         ObjectRef {
             kind: Arc::clone(self.kinds.kind(kind)),
             api_version: Arc::clone(self.kinds.api_version(kind)),
             namespace: Arc::clone(self.namespaces.name(namespace)),
-            name: self.coordinates.name(coordinates).into(),
-            uid: self.coordinates.uid(coordinates),
+            name: self.records.name(coordinates).into(),
+            uid: self.records.uid(coordinates),
         }
     }
 
     fn owner_reference(&self, reference: Reference) -> OwnerReference {
         let coordinates = reference.coordinates();
-        let kind = self.coordinates.kind(coordinates);
+        let kind = self.records.kind(coordinates);
         OwnerReference {
             api_version: Arc::clone(self.kinds.api_version(kind)),
             kind: Arc::clone(self.kinds.kind(kind)),
-            name: self.coordinates.name(coordinates).into(),
-            uid: self.coordinates.uid(coordinates),
+            name: self.records.name(coordinates).into(),
+            uid: self.records.uid(coordinates),
             controller: reference.controller(),
             block_owner_deletion: reference.block_owner_deletion(),
         }

@@ -1,12 +1,12 @@
 //! Storage of the graph's strings: kinds, namespaces, and the names of objects in one buffer.
 //!
 //! Kinds and namespaces are few and shared, so they are interned. Names are many and mostly unique, so a
-//! single buffer contains them one after another with their lengths, and a name is the offset of its length.
+//! single buffer contains them one after another, each after the kind that it is a name of.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use indexmap::{Equivalent, IndexSet};
 
 /// An apiVersion and kind in one graph. It is meaningless in another graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,60 +14,47 @@ pub struct GraphKind(pub(super) u32);
 
 /// Position of an interned namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Namespace(pub(super) u32);
+pub(super) struct Namespace(u32);
 
 impl Namespace {
     /// The empty namespace of cluster-scoped objects.
     pub(super) const NONE: Self = Self(0);
 }
 
-/// A kind is packed together with its flags.
-const KINDS_MAX: usize = 1 << 24;
-
 /// The kinds of one graph, each an apiVersion and a kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds {
-    kinds: Vec<(Arc<str>, Arc<str>)>,
-    index: HashTable<u32>,
+    kinds: IndexSet<(Arc<str>, Arc<str>), FixedState>,
     /// The latest kind of each place: references name few kinds.
     recent: [u32; RECENT],
 }
 
 const RECENT: usize = 16;
 
+#[derive(Hash)]
+struct Texts<'a>(&'a str, &'a str);
+
+impl Equivalent<(Arc<str>, Arc<str>)> for Texts<'_> {
+    fn equivalent(&self, (api_version, kind): &(Arc<str>, Arc<str>)) -> bool {
+        *self.1 == **kind && *self.0 == **api_version
+    }
+}
+
 impl Kinds {
     pub(super) fn intern(&mut self, api_version: &str, kind: &str) -> GraphKind {
+        let texts = Texts(api_version, kind);
         // Among the kinds of Kubernetes, few have both lengths in common.
         let place = (api_version.len() * 3 + kind.len()) % RECENT;
         let recent = self.recent[place];
-        if let Some((known_version, known_kind)) = self.kinds.get(recent as usize)
-            && **known_kind == *kind
-            && **known_version == *api_version
-        {
+        let known = self.kinds.get_index(recent as usize);
+        if known.is_some_and(|known| texts.equivalent(known)) {
             return GraphKind(recent);
         }
-        let at = self.find_or_insert(api_version, kind);
+        let found = self.kinds.get_index_of(&texts);
+        let at = found.unwrap_or_else(|| self.kinds.insert_full((api_version.into(), kind.into())).0);
+        let at = u32::try_from(at).expect("fewer kinds than u32::MAX");
         self.recent[place] = at;
         GraphKind(at)
-    }
-
-    fn find_or_insert(&mut self, api_version: &str, kind: &str) -> u32 {
-        let hash = FixedState::default().hash_one((api_version, kind));
-        let kinds = &mut self.kinds;
-        let is_it = |at: &u32| *kinds[*at as usize].1 == *kind && *kinds[*at as usize].0 == *api_version;
-        if let Some(&at) = self.index.find(hash, is_it) {
-            return at;
-        }
-        assert!(
-            kinds.len() < KINDS_MAX,
-            "a graph holds fewer than 2^24 distinct kinds"
-        );
-        let at = kinds.len() as u32;
-        kinds.push((api_version.into(), kind.into()));
-        self.index.insert_unique(hash, at, |at| {
-            FixedState::default().hash_one((&*kinds[*at as usize].0, &*kinds[*at as usize].1))
-        });
-        at
     }
 
     pub(super) fn api_version(&self, kind: GraphKind) -> &Arc<str> {
@@ -82,45 +69,27 @@ impl Kinds {
 /// The namespaces of one graph.
 #[derive(Clone, Debug)]
 pub(super) struct Namespaces {
-    names: Vec<Arc<str>>,
-    index: HashTable<u32>,
+    names: IndexSet<Arc<str>, FixedState>,
     recent: u32,
 }
 
 impl Default for Namespaces {
     fn default() -> Self {
-        let mut namespaces = Self {
-            names: Vec::new(),
-            index: HashTable::new(),
-            recent: 0,
-        };
-        namespaces.intern("");
-        namespaces
+        Self {
+            names: IndexSet::from_iter(["".into()]),
+            recent: Namespace::NONE.0,
+        }
     }
 }
 
 impl Namespaces {
     pub(super) fn intern(&mut self, name: &str) -> Namespace {
-        if let Some(known) = self.names.get(self.recent as usize)
-            && **known == *name
-        {
-            return Namespace(self.recent);
+        if **self.name(Namespace(self.recent)) != *name {
+            let found = self.names.get_index_of(name);
+            let at = found.unwrap_or_else(|| self.names.insert_full(name.into()).0);
+            self.recent = u32::try_from(at).expect("fewer namespaces than u32::MAX");
         }
-        let hash = FixedState::default().hash_one(name);
-        let names = &mut self.names;
-        let at = match self.index.find(hash, |at| *names[*at as usize] == *name) {
-            Some(&at) => at,
-            None => {
-                let at = u32::try_from(names.len()).expect("fewer namespaces than u32::MAX");
-                names.push(name.into());
-                self.index.insert_unique(hash, at, |at| {
-                    FixedState::default().hash_one(&*names[*at as usize])
-                });
-                at
-            }
-        };
-        self.recent = at;
-        Namespace(at)
+        Namespace(self.recent)
     }
 
     pub(super) fn name(&self, namespace: Namespace) -> &Arc<str> {
@@ -128,57 +97,82 @@ impl Namespaces {
     }
 }
 
-/// The names of all objects, one after another.
+/// The kinds and names of all objects, one after another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameBuffer {
     bytes: Vec<u8>,
     /// Bytes of names that are no longer used.
-    pub(super) wasted_bytes: usize,
+    wasted_bytes: usize,
 }
 
 impl NameBuffer {
-    /// Stores a name and returns its offset.
+    /// Stores a kind and a name and returns their offset.
     #[inline]
-    pub(super) fn push(&mut self, name: &str) -> u32 {
-        let at = u32::try_from(self.bytes.len()).expect("less than 4 GiB of names");
-        let mut length = name.len();
-        while length >= 0x80 {
-            self.bytes.push((length & 0x7f) as u8 | 0x80);
-            length >>= 7;
+    pub(super) fn push(&mut self, kind: GraphKind, name: &str) -> u32 {
+        let at = self.end();
+        if kind.0 < 0x80 && name.len() < 0x80 {
+            self.bytes.extend_from_slice(&[kind.0 as u8, name.len() as u8]);
+        } else {
+            self.push_number(kind.0 as usize);
+            self.push_number(name.len());
         }
-        self.bytes.push(length as u8);
         self.bytes.extend_from_slice(name.as_bytes());
         at
     }
 
-    /// The bytes of the name at an offset.
-    #[inline]
-    pub(super) fn bytes_at(&self, at: u32) -> &[u8] {
-        let mut at = at as usize;
-        let first = self.bytes[at];
-        at += 1;
-        let mut length = usize::from(first & 0x7f);
-        let mut shift = 7;
-        let mut more = first >= 0x80;
-        while more {
-            let byte = self.bytes[at];
-            at += 1;
-            length |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            more = byte >= 0x80;
+    #[cold]
+    fn push_number(&mut self, mut number: usize) {
+        while number >= 0x80 {
+            self.bytes.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
         }
-        &self.bytes[at..at + length]
+        self.bytes.push(number as u8);
     }
 
-    /// The name at an offset.
-    pub(super) fn name(&self, at: u32) -> &str {
-        // Only whole strings are stored.
-        std::str::from_utf8(self.bytes_at(at)).unwrap_or_default()
+    /// Stores what another buffer has at an offset.
+    pub(super) fn copy(&mut self, other: &Self, at: u32) -> u32 {
+        let fresh = self.end();
+        let (_, name) = other.read(at);
+        self.bytes.extend_from_slice(&other.bytes[at as usize..name.end]);
+        fresh
+    }
+
+    fn end(&self) -> u32 {
+        u32::try_from(self.bytes.len()).expect("less than 4 GiB of names")
+    }
+
+    /// The kind and the bytes of the name at an offset.
+    #[inline]
+    pub(super) fn at(&self, at: u32) -> (GraphKind, &[u8]) {
+        let (kind, name) = self.read(at);
+        (kind, &self.bytes[name])
+    }
+
+    #[inline]
+    fn read(&self, at: u32) -> (GraphKind, Range<usize>) {
+        let (kind, at) = self.number(at as usize);
+        let (length, at) = self.number(at);
+        (GraphKind(kind), at..at + length as usize)
+    }
+
+    /// The number at an offset, seven bits a byte, and the offset after it.
+    #[inline]
+    fn number(&self, mut at: usize) -> (u32, usize) {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.bytes[at];
+            at += 1;
+            number |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return (number, at);
+            }
+            shift += 7;
+        }
     }
 
     /// Marks the name at an offset as unused.
     pub(super) fn forget(&mut self, at: u32) {
-        self.wasted_bytes += self.bytes_at(at).len() + 1;
+        self.wasted_bytes += self.read(at).1.end - at as usize;
     }
 
     /// Returns whether half of the buffer, and at least a megabyte, is unused.
