@@ -110,7 +110,7 @@ impl CriRuntime {
     ///
     /// # Errors
     /// [`ConnectError::NoRuntime`] if there is none, with the reason for each socket;
-    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Doubtful`] if there is one, and
+    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Undetermined`] if there is one, and
     /// another socket is undetermined: that may be the node's runtime, and this a leftover.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
@@ -153,7 +153,7 @@ impl CriRuntime {
         Err(if tried.is_empty() {
             ConnectError::Ambiguous { found }
         } else {
-            ConnectError::Doubtful {
+            ConnectError::Undetermined {
                 found,
                 unclear: tried,
             }

@@ -119,7 +119,7 @@ pub enum ConnectError {
         Found(found),
         Tried(unclear)
     )]
-    Doubtful {
+    Undetermined {
         /// Each with its response to `Version`: one or more.
         found: Vec<(Endpoint, RuntimeVersion)>,
         /// The errors of the others, in the order in which they were tried.

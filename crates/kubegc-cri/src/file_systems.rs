@@ -26,7 +26,7 @@ use crate::{
 /// A collector frees space on the first of [`images`](Self::images). Eviction uses both lists: if writable
 /// layers are on a disk separate from images, that disk's usage counts too, and space freed on one does not
 /// show on the other. See [`kubegc_node::eviction`]:
-/// [`FileSystems::of_mount_points`](kubegc_node::eviction::FileSystems::of_mount_points) takes the first
+/// [`FileSystems::from_mount_points`](kubegc_node::eviction::FileSystems::from_mount_points) takes the first
 /// mount point of each list, and
 /// [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) the measurement there.
 #[non_exhaustive]

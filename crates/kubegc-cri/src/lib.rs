@@ -105,14 +105,14 @@
 //! # tokio.block_on(async {
 //! use std::sync::Arc;
 //! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, World, container::Occasion, driver::{ReadySandboxes, Settings}};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, container::Mode, driver::{ReadySandboxes, Settings}};
 //! let (endpoint, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let (runtime, clock) = (Arc::new(runtime), TokioClock::new());
 //! let pods = ReadySandboxes::new(runtime.clone());
-//! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
+//! let world = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
 //! let settings = Settings { dry_run: true, ..Settings::from(&policy) };
-//! let report = Node::new(world, settings).collect_containers(Occasion::Periodic).await;
+//! let report = Node::new(world, settings).collect_containers(Mode::Periodic).await;
 //! println!("{endpoint}, {}: {:#?}", runtime.version(), report.containers.actions);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -126,7 +126,7 @@
 //! use std::{sync::Arc, time::Duration};
 //! use kubegc_core::{Clock, Runtime};
 //! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, World, driver::{KeepImages, ReadySandboxes, Settings}};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::{KeepImages, ReadySandboxes, Settings}};
 //! let (_, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let mut kept: Vec<Arc<str>> = Vec::new();
 //! let sandbox_image = runtime.status().await?.sandbox_image;
@@ -137,7 +137,7 @@
 //! let runtime = Arc::new(KeepImages::new(runtime, kept));
 //! println!("not there, or misspelled: {:?}", runtime.unmatched().await?);
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
-//! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
+//! let world = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
 //! // Before 1.29, the planner itself protects it.
 //! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });

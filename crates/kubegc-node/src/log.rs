@@ -26,7 +26,7 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    pod::{PodEnd, content_removable},
+    pod::{RemovableState, content_removable},
     semantics::behavior,
 };
 
@@ -56,7 +56,7 @@ impl Policy {
 
     /// Sets another order of directories and links.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
@@ -108,7 +108,7 @@ pub enum Action {
         /// Its name.
         entry: Arc<str>,
         /// The reason why its content can be removed.
-        end: PodEnd,
+        end: RemovableState,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
     ResolveLink {

@@ -30,8 +30,8 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    container::Occasion,
-    pod::{PodEnd, content_removable, runtime_removable},
+    container::Mode,
+    pod::{RemovableState, content_removable, runtime_removable},
 };
 
 /// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
@@ -39,7 +39,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     semantics: Semantics,
-    occasion: Occasion,
+    mode: Mode,
     order: Order,
 }
 
@@ -49,21 +49,21 @@ impl Policy {
     pub const fn new(semantics: Semantics) -> Self {
         Self {
             semantics,
-            occasion: Occasion::Periodic,
+            mode: Mode::Periodic,
             order: Order::Total,
         }
     }
 
-    /// Sets another occasion.
+    /// Sets another mode.
     #[must_use]
-    pub const fn on(mut self, occasion: Occasion) -> Self {
-        self.occasion = occasion;
+    pub const fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 
     /// Sets another order among equals.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
@@ -81,7 +81,7 @@ pub enum Action {
         /// The sandbox.
         sandbox: Arc<Sandbox>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -101,9 +101,9 @@ impl PlannedAction for Action {
 /// The reason why a sandbox is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
+pub enum RemovalReason {
     /// The remains of its pod can be removed, and no container belongs to it.
-    PodEnded(PodEnd),
+    PodEnded(RemovableState),
     /// Its pod has a newer one, and no container belongs to it.
     Superseded,
 }
@@ -226,9 +226,9 @@ impl Policy {
     ) {
         let Some(first) = group.first() else { return };
         let (pods, uid) = (&inventory.pods, &first.pod.uid);
-        let end = content_removable(pods, uid, &self.semantics).or_else(|| match self.occasion {
-            Occasion::Periodic => None,
-            Occasion::Forced => runtime_removable(pods, uid, &self.semantics),
+        let end = content_removable(pods, uid, &self.semantics).or_else(|| match self.mode {
+            Mode::Periodic => None,
+            Mode::Forced => runtime_removable(pods, uid, &self.semantics),
         });
         let mut group = group.to_vec();
         if end.is_none() {
@@ -244,7 +244,7 @@ impl Policy {
                 (false, SandboxState::NotReady, 0) => {
                     plan.actions.push(Action::Remove {
                         sandbox: Arc::clone(sandbox),
-                        reason: end.map_or(RemovedBecause::Superseded, RemovedBecause::PodEnded),
+                        reason: end.map_or(RemovalReason::Superseded, RemovalReason::PodEnded),
                     });
                     continue;
                 }
@@ -270,7 +270,7 @@ fn about(sandbox: &Arc<Sandbox>, reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -281,7 +281,7 @@ impl RemovedBecause {
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodEnded(end) => write!(f, "its pod is {}, and it has no containers", end.as_str()),

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Arithmetic, Error, Pass, Policy, Records, RemovedBecause, Response, Step, Summary, Task,
+        Action, Arithmetic, Error, Run, Policy, Records, RemovalReason, Response, Step, Summary, Task,
         Thresholds,
     },
 };
@@ -47,7 +47,7 @@ fn policy(case: &ImageCase) -> Result<Policy, Failure> {
     let semantics = super::semantics(&case.semantics, case.runtime_class_in_image_cri_api)?;
     let policy = Policy::new(thresholds, semantics)
         .map_err(|problem| Failure::unreadable(format!("the policy is refused: {problem}")))?;
-    Ok(policy.computing(Arithmetic::Upstream).ordered(Order::Listing))
+    Ok(policy.with_arithmetic(Arithmetic::Upstream).with_order(Order::Listing))
 }
 
 /// N3.2: what records are kept under.
@@ -80,9 +80,9 @@ fn perform(
     let inventory = inventory(case, round, ties);
     let began = Timestamp::from_nanos(case.began_gc);
     let now = Timestamp::from_nanos(round.now);
-    let mut pass = Pass::new(policy, task, std::mem::take(records), began, now);
+    let mut pass = Run::new(policy, task, std::mem::take(records), began, now);
     if round.detect_zero {
-        pass = pass.undated();
+        pass = pass.with_zero_detection_time();
     }
     let mut outcome = RoundOutcome::default();
     let mut response = None;
@@ -176,8 +176,8 @@ fn attempt(action: &Action) -> Attempt {
         reason,
     } = action;
     let reason = match reason {
-        RemovedBecause::Age { .. } => "age",
-        RemovedBecause::Space { .. } => "space",
+        RemovalReason::Age { .. } => "age",
+        RemovalReason::Space { .. } => "space",
         _ => "unknown",
     };
     Attempt(
@@ -199,7 +199,7 @@ fn remove(round: &Round, action: &Action, outcome: &mut RoundOutcome) -> Result<
 }
 
 /// The keys of candidates, in groups that upstream's order leaves alike.
-fn eviction_order(pass: &Pass<'_>) -> Vec<Vec<String>> {
+fn eviction_order(pass: &Run<'_>) -> Vec<Vec<String>> {
     let keys: Vec<&Arc<str>> = pass.records().iter().map(|record| &record.key).collect();
     let groups = pass
         .candidates()

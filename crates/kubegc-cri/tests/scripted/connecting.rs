@@ -544,7 +544,7 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
             let error = CriRuntime::detect_among(&among, options.clone())
                 .await
                 .expect_err("perhaps two");
-            let ConnectError::Doubtful {
+            let ConnectError::Undetermined {
                 found: reported,
                 unclear,
             } = &error

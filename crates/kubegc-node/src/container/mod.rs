@@ -20,12 +20,12 @@
 //! and reported.
 
 mod listing;
-mod pass;
+mod run;
 mod plan;
 mod policy;
 mod reason;
 mod units;
 
-pub use pass::{Failed, Pass, Step};
-pub use policy::{InvalidAge, Limits, Occasion, Policy};
-pub use reason::{Action, Reason, RemovedBecause, Subject, Summary};
+pub use run::{Failed, Run, Step};
+pub use policy::{InvalidAge, Limits, Mode, Policy};
+pub use reason::{Action, Reason, RemovalReason, Subject, Summary};

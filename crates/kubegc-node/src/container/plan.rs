@@ -9,13 +9,13 @@ use kubegc_core::{
 };
 
 use super::{
-    Action, Occasion, Policy, Reason, RemovedBecause, Subject, Summary,
+    Action, Mode, Policy, Reason, RemovalReason, Subject, Summary,
     listing::sort,
     units::{Dead, Units, newest_first},
 };
 use crate::{
     Inventory, Order,
-    pod::{PodEnd, content_removable_at, runtime_removable_at},
+    pod::{RemovableState, content_removable_at, runtime_removable_at},
 };
 
 /// Grace period in seconds of a container without annotations, and the minimum of any.
@@ -59,7 +59,7 @@ impl Planner for Policy {
         plan.summary.units = count(choice.units.units.len());
         plan.summary.pod_ended = choice.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
-            let reason = RemovedBecause::UnitLimit { per_unit_max: max };
+            let reason = RemovalReason::UnitLimit { per_unit_max: max };
             plan.summary.unit_limit = choice.per_unit(max, reason);
         }
         if let Some(max) = self.limits.node_max {
@@ -97,7 +97,7 @@ impl Choice<'_> {
                 continue;
             };
             if pods.sources_ready {
-                self.remove_beyond(at, 0, RemovedBecause::PodEnded(end));
+                self.remove_beyond(at, 0, RemovalReason::PodEnded(end));
             } else {
                 self.unready.push(at);
             }
@@ -107,16 +107,16 @@ impl Choice<'_> {
         count(self.actions.len() - before)
     }
 
-    fn pod_end(&self, state: Option<PodState>) -> Option<PodEnd> {
+    fn pod_end(&self, state: Option<PodState>) -> Option<RemovableState> {
         let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
-        content_removable_at(pods, state, semantics).or_else(|| match self.policy.occasion {
-            Occasion::Periodic => None,
-            Occasion::Forced => runtime_removable_at(pods, state, semantics),
+        content_removable_at(pods, state, semantics).or_else(|| match self.policy.mode {
+            Mode::Periodic => None,
+            Mode::Forced => runtime_removable_at(pods, state, semantics),
         })
     }
 
     /// [N2.22](crate::rules#n2-22): each unit keeps its newest.
-    fn per_unit(&mut self, max: u32, reason: RemovedBecause) -> u32 {
+    fn per_unit(&mut self, max: u32, reason: RemovalReason) -> u32 {
         let before = self.actions.len();
         for at in 0..self.units.units.len() {
             if self.units.units[at].len > max {
@@ -141,11 +141,11 @@ impl Choice<'_> {
             units,
             share,
         }));
-        let reason = RemovedBecause::EvenShare { share, node_max: max };
+        let reason = RemovalReason::EvenShare { share, node_max: max };
         summary.even_share = self.per_unit(share, reason);
         let remaining = self.units.total();
         if remaining > max {
-            summary.node_limit = self.oldest(remaining - max, RemovedBecause::NodeLimit { node_max: max });
+            summary.node_limit = self.oldest(remaining - max, RemovalReason::NodeLimit { node_max: max });
         } else if remaining < max {
             findings.push(node(Reason::RemovesMoreThanNeeded {
                 remaining,
@@ -155,7 +155,7 @@ impl Choice<'_> {
     }
 
     /// Removes this number of the oldest containers of the node.
-    fn oldest(&mut self, excess: u32, reason: RemovedBecause) -> u32 {
+    fn oldest(&mut self, excess: u32, reason: RemovalReason) -> u32 {
         let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
         for &unit in &self.units.units {
             all.extend_from_slice(self.units.kept(unit));
@@ -184,7 +184,7 @@ impl Choice<'_> {
 
     /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its newest; the others are
     /// removed, the oldest first.
-    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovedBecause) {
+    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
         let unit = self.units.units[at];
         let range = unit.start as usize..(unit.start + unit.len) as usize;
         let dead = &mut self.units.dead[range];
@@ -227,7 +227,7 @@ impl Choice<'_> {
     }
 }
 
-fn remove(container: Arc<Container>, dead: Dead, reason: RemovedBecause) -> Action {
+fn remove(container: Arc<Container>, dead: Dead, reason: RemovalReason) -> Action {
     Action::Remove {
         stop_first: dead.is_unknown.then(|| grace_seconds(&container)),
         container,

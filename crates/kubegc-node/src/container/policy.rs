@@ -2,10 +2,10 @@
 
 use crate::{GoDuration, Order, Semantics};
 
-/// The occasion of a collection of containers and sandboxes.
+/// The mode of a collection of containers and sandboxes.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these two callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Occasion {
+pub enum Mode {
     /// The loop that runs every minute ([N2.1](crate::rules#n2-1)).
     #[default]
     Periodic,
@@ -53,7 +53,7 @@ pub struct InvalidAge {
 pub struct Policy {
     pub(super) limits: Limits,
     pub(super) semantics: Semantics,
-    pub(super) occasion: Occasion,
+    pub(super) mode: Mode,
     pub(super) order: Order,
 }
 
@@ -71,21 +71,21 @@ impl Policy {
         Ok(Self {
             limits,
             semantics,
-            occasion: Occasion::Periodic,
+            mode: Mode::Periodic,
             order: Order::Total,
         })
     }
 
-    /// Sets another occasion.
+    /// Sets another mode.
     #[must_use]
-    pub const fn on(mut self, occasion: Occasion) -> Self {
-        self.occasion = occasion;
+    pub const fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 
     /// Sets another order among equals.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }

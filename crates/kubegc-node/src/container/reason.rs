@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{PlannedAction, node_facts::Container};
 
-use crate::{GoDuration, pod::PodEnd};
+use crate::{GoDuration, pod::RemovableState};
 
 /// An action of a container plan.
 #[expect(
@@ -21,7 +21,7 @@ pub enum Action {
         /// is not removed.
         stop_first: Option<u32>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -36,7 +36,7 @@ impl Action {
 
     /// The reason.
     #[must_use]
-    pub const fn reason(&self) -> RemovedBecause {
+    pub const fn reason(&self) -> RemovalReason {
         match self {
             Self::Remove { reason, .. } => *reason,
         }
@@ -58,9 +58,9 @@ impl PlannedAction for Action {
 /// The reason why a dead container is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
+pub enum RemovalReason {
     /// The remains of its pod can be removed: the whole unit is removed.
-    PodEnded(PodEnd),
+    PodEnded(RemovableState),
     /// Its unit exceeds its limit.
     UnitLimit {
         /// The limit of each unit.
@@ -80,7 +80,7 @@ pub enum RemovedBecause {
     },
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -209,7 +209,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodEnded(end) => write!(f, "its pod is {}", end.as_str()),

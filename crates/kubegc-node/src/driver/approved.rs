@@ -1,7 +1,7 @@
 //! A runtime that performs approved actions only: for tools that show a plan, request approval, and then
 //! perform it.
 //!
-//! The node can change between approval and execution. A pass lists again and can find more; removals without
+//! The node can change between approval and execution. A run lists again and can find more; removals without
 //! approval are refused and reported.
 
 use std::{
@@ -19,7 +19,7 @@ use super::NodeAction;
 use crate::{container, image, log, sandbox};
 
 /// A runtime and its logs, in which only approved actions can be performed. It implements both traits: pass
-/// it to a [`World`](super::World) in both places.
+/// it to a [`Environment`](super::Environment) in both places.
 ///
 /// # Guarantees
 /// Other removals are refused with [`REFUSAL`](Self::REFUSAL) and do not reach the runtime. Listings are

@@ -10,7 +10,7 @@ use kubegc_core::{
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
 use crate::{
     Inventory, Unlisted, container,
-    container::Occasion,
+    container::Mode,
     event::{self, Event},
     log, sandbox,
 };
@@ -25,16 +25,16 @@ impl Node<'_> {
     /// # Upstream
     /// `GarbageCollect` and `DeleteAllUnusedContainers` of
     /// [`container/container_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/container/container_gc.go).
-    pub async fn collect_containers(&self, occasion: Occasion) -> ContainersReport {
+    pub async fn collect_containers(&self, mode: Mode) -> ContainersReport {
         let mut report = ContainersReport::default();
-        self.collect_dead(occasion, &mut report).await;
-        self.collect_sandboxes(occasion, &mut report).await;
+        self.collect_dead_containers(mode, &mut report).await;
+        self.collect_sandboxes(mode, &mut report).await;
         self.collect_logs(&mut report).await;
         report
     }
 
     /// The first stage alone: `evictContainers`.
-    pub async fn collect_dead(&self, occasion: Occasion, report: &mut ContainersReport) {
+    pub async fn collect_dead_containers(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
         if let Err(why) = &containers {
             report.errors.push(why.to_string());
@@ -43,7 +43,7 @@ impl Node<'_> {
             containers,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.container.on(occasion);
+        let policy = self.settings.container.with_mode(mode);
         report.containers = policy.plan(&inventory, self.world.clock.now());
         if self.settings.dry_run {
             let actions = report.containers.actions.iter().cloned();
@@ -51,11 +51,11 @@ impl Node<'_> {
                 .performed
                 .extend(actions.map(|action| dry(NodeAction::Container(action))));
         }
-        let mut pass = container::Pass::new(report.containers.clone());
+        let mut run = container::Run::new(report.containers.clone());
         let mut response = None;
         // Terminates: at most two steps for each action of the plan.
         loop {
-            response = match pass.next(response) {
+            response = match run.next(response) {
                 container::Step::Stop {
                     container,
                     grace_seconds,
@@ -73,7 +73,7 @@ impl Node<'_> {
                 container::Step::Done => break,
             };
         }
-        let (plan, failed) = pass.finish();
+        let (plan, failed) = run.finish();
         let mut failed = failed.into_iter().peekable();
         for action in plan.actions {
             let outcome = match failed.next_if(|failed| failed.action == action) {
@@ -102,7 +102,7 @@ impl Node<'_> {
     }
 
     /// The second stage alone: `evictSandboxes`.
-    pub async fn collect_sandboxes(&self, occasion: Occasion, report: &mut ContainersReport) {
+    pub async fn collect_sandboxes(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
         let sandboxes = if containers.is_ok() {
             self.world.runtime.sandboxes().await.map_err(Unlisted::from)
@@ -118,7 +118,7 @@ impl Node<'_> {
             sandboxes,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.sandbox.on(occasion);
+        let policy = self.settings.sandbox.with_mode(mode);
         report.sandboxes = policy.plan(&inventory, self.world.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action::Remove { sandbox, .. } = action;
@@ -140,7 +140,7 @@ impl Node<'_> {
     /// because some dangle only then.
     ///
     /// Right before a directory is removed, pods are read again, as upstream does: if it can no longer be
-    /// removed, or the pods are unknown, it [stays](Outcome::Stays).
+    /// removed, or the pods are unknown, it [stays](Outcome::Kept).
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
         let entries = logs.pod_entries().await.map_err(Unlisted::from);
@@ -182,7 +182,7 @@ impl Node<'_> {
                 log::Action::RemoveDirectory { entry, .. } => {
                     match self.still_removable(entry, &mut report.errors).await {
                         Ok(()) => removal(logs.remove_pod_entry(entry).await),
-                        Err(reason) => Outcome::Stays(reason),
+                        Err(reason) => Outcome::Kept(reason),
                     }
                 }
                 log::Action::RemoveLink { path, .. } => removal(logs.remove_container_link(path).await),
@@ -190,7 +190,7 @@ impl Node<'_> {
                     let status = self.world.runtime.container_status(container_id).await;
                     match self.settings.log.link(&status) {
                         Ok(_) => removal(logs.remove_container_link(path).await),
-                        Err(reason) => Outcome::Stays(reason),
+                        Err(reason) => Outcome::Kept(reason),
                     }
                 }
             };

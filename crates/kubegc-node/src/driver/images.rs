@@ -7,7 +7,7 @@ use kubegc_core::{RuntimeError, Timestamp};
 use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
 use crate::{
     Inventory, Listing, Unlisted,
-    image::{Pass, Response, Step, Task},
+    image::{Run, Response, Step, Task},
     semantics::behavior,
 };
 
@@ -32,26 +32,26 @@ impl Node<'_> {
         self.images(Task::DeleteUnused).await
     }
 
-    /// Performs one pass. A dry run changes neither the records nor the start of image collection.
+    /// Performs one run. A dry run changes neither the records nor the start of image collection.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
         let now = self.world.clock.now();
         let since = match task {
-            Task::Collect if !self.settings.dry_run => *self.watched_since.get_or_insert(now),
-            _ => self.watched_since.unwrap_or(now),
+            Task::Collect if !self.settings.dry_run => *self.image_gc_began_at.get_or_insert(now),
+            _ => self.image_gc_began_at.unwrap_or(now),
         };
         let mut performed = Vec::new();
-        // Listed in a dry run too, in which the pass gets a copy of the records.
+        // Listed in a dry run too, in which the run gets a copy of the records.
         let listing: Inventory;
         let records = self.records.clone();
-        let mut pass = Pass::new(self.settings.image, task, records, since, now);
-        let mut step = pass.next(None);
+        let mut run = Run::new(self.settings.image, task, records, since, now);
+        let mut step = run.next(None);
         if step == Step::Measure {
-            step = pass.next(Some(Response::Measured(self.measure().await)));
+            step = run.next(Some(Response::Measured(self.measure().await)));
         }
         if step == Step::List {
             listing = self.list().await;
             let at = self.world.clock.now();
-            step = pass.next(Some(Response::Listed {
+            step = run.next(Some(Response::Listed {
                 inventory: &listing,
                 at,
             }));
@@ -76,9 +76,9 @@ impl Node<'_> {
                     Response::Removed(result)
                 }
             };
-            step = pass.next(Some(response));
+            step = run.next(Some(response));
         }
-        let plan = pass.finish();
+        let plan = run.finish();
         if !self.settings.dry_run {
             self.records = plan.summary.records.clone();
         }
@@ -105,14 +105,14 @@ impl Node<'_> {
             .map_err(Unlisted::from)
     }
 
-    /// The listings of a pass over images, in upstream's order: the sandbox image, images, containers,
+    /// The listings of a run over images, in upstream's order: the sandbox image, images, containers,
     /// volumes.
     pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
         let runtime = self.world.runtime;
         let mut inventory = Inventory::default();
         if let Some(reference) = &self.settings.sandbox_image
-            && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+            && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED)
         {
             // As upstream, an error is ignored.
             inventory.sandbox_image = runtime.image_id(reference).await.ok().flatten();
@@ -143,7 +143,7 @@ impl Node<'_> {
 
     /// The start of image collection, if known.
     #[must_use]
-    pub const fn watched_since(&self) -> Option<Timestamp> {
-        self.watched_since
+    pub const fn image_gc_began_at(&self) -> Option<Timestamp> {
+        self.image_gc_began_at
     }
 }

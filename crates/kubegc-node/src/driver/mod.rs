@@ -1,5 +1,5 @@
 //! A driver of a node's collection over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a [`Clock`]:
-//! one pass, or all loops.
+//! one run, or all loops.
 //!
 //! The driver makes no decisions. Listings are read when upstream reads them: again before each stage, so
 //! that removed entries are not listed and remaining ones still count. Pods are read after the listing that
@@ -41,7 +41,7 @@ pub use survey::Survey;
 /// The environment of a node.
 #[derive(Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
-pub struct World<'a> {
+pub struct Environment<'a> {
     /// The container runtime.
     pub runtime: &'a dyn Runtime,
     /// The log files; `None` ignores them.
@@ -94,30 +94,30 @@ impl From<&Policy> for Settings {
 /// The driver of one node.
 ///
 /// # Guarantees
-/// After a failure nothing else is removed instead. If a listing fails, its stage does nothing. Every pass
+/// After a failure nothing else is removed instead. If a listing fails, its stage does nothing. Every run
 /// can be dropped at any await and started again.
 pub struct Node<'a> {
-    world: World<'a>,
+    world: Environment<'a>,
     settings: Settings,
     records: Records,
-    watched_since: Option<Timestamp>,
+    image_gc_began_at: Option<Timestamp>,
 }
 
 impl<'a> Node<'a> {
     /// A node without image records, like a kubelet that has just started ([N3.3](crate::rules#n3-3)).
     #[must_use]
-    pub fn new(world: World<'a>, settings: Settings) -> Self {
-        Self::remembering(world, settings, Records::default())
+    pub fn new(world: Environment<'a>, settings: Settings) -> Self {
+        Self::with_records(world, settings, Records::default())
     }
 
     /// A node with image records.
     #[must_use]
-    pub const fn remembering(world: World<'a>, settings: Settings, records: Records) -> Self {
+    pub const fn with_records(world: Environment<'a>, settings: Settings, records: Records) -> Self {
         Self {
             world,
             settings,
             records,
-            watched_since: None,
+            image_gc_began_at: None,
         }
     }
 
@@ -135,8 +135,8 @@ impl<'a> Node<'a> {
 
     /// Sets the start of image collection, from which the maximum age counts. Otherwise the first collection
     /// of images sets it.
-    pub const fn watch_since(&mut self, since: Timestamp) {
-        self.watched_since = Some(since);
+    pub const fn set_image_gc_began_at(&mut self, since: Timestamp) {
+        self.image_gc_began_at = Some(since);
     }
 
     /// The pods that are known now. If the source fails, no pod is known, and the error is reported.

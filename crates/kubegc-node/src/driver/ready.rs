@@ -156,7 +156,7 @@ pub fn add_running(pods: &mut Pods, containers: &[Arc<Container>], sandboxes: &[
         .filter(|container| running.contains(&container.sandbox_id))
         .map(|container| &container.pod.uid);
     for uid in unended.into_iter().chain(of_sandboxes).chain(of_containers) {
-        let state = pods.known.entry(uid.clone()).or_insert(PodState::LIVING);
+        let state = pods.known.entry(uid.clone()).or_insert(PodState::ACTIVE);
         state.terminated = false;
     }
 }
@@ -180,7 +180,7 @@ pub fn add_created_since(
     let of_sandboxes = sandboxes.iter().map(|one| (one.created_at, &one.pod.uid));
     for (created_at, uid) in of_containers.chain(of_sandboxes) {
         if created_at >= since && !pods.known.contains_key(uid) {
-            pods.known.insert(uid.clone(), PodState::LIVING);
+            pods.known.insert(uid.clone(), PodState::ACTIVE);
         }
     }
 }

@@ -4,7 +4,7 @@ use kubegc_core::Timestamp;
 
 use super::{ContainersReport, ImagesReport, Node};
 use crate::{
-    container::Occasion,
+    container::Mode,
     eviction::{self, Function, Observations, Verdict},
 };
 
@@ -25,7 +25,7 @@ pub struct ReclaimReport {
 impl Node<'_> {
     /// Performs the reclaim of a node under pressure. `measure` returns fresh observations and their time, or
     /// the reason why there are none.
-    pub async fn reclaim<M, O>(&mut self, mut pass: eviction::Pass, mut measure: M) -> ReclaimReport
+    pub async fn reclaim<M, O>(&mut self, mut run: eviction::Run, mut measure: M) -> ReclaimReport
     where
         M: FnMut() -> O,
         O: Future<Output = Result<(Observations, Timestamp), String>>,
@@ -34,11 +34,11 @@ impl Node<'_> {
         let mut response = None;
         // Terminates: each function runs once, and the node is measured once.
         let verdict = loop {
-            response = match pass.next(response) {
+            response = match run.next(response) {
                 eviction::Step::Run(function) => {
                     let error = match function {
                         Function::DeleteAllUnusedContainers => {
-                            let done = self.collect_containers(Occasion::Forced).await;
+                            let done = self.collect_containers(Mode::Forced).await;
                             let error = done.error();
                             containers.push(done);
                             error

@@ -16,7 +16,7 @@ pub enum NodeAction {
     Sandbox(sandbox::Action),
     /// Of the log stage.
     Log(log::Action),
-    /// Of an image pass.
+    /// Of an image run.
     Image(image::Action),
 }
 
@@ -32,7 +32,7 @@ pub enum Outcome {
     NotRemoved(RuntimeError),
     /// It is kept after all: a dangling link whose container has not ended; a log directory whose pod exists
     /// or is unknown by now.
-    Stays(log::Reason),
+    Kept(log::Reason),
     /// A dry run performs nothing.
     DryRun,
 }
@@ -75,18 +75,18 @@ impl ContainersReport {
     }
 }
 
-/// A pass over images.
+/// A run over images.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagesReport {
-    /// The plan of the pass. Its actions are those that were tried.
+    /// The plan of the run. Its actions are those that were tried.
     pub plan: PlanOf<image::Policy>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,
 }
 
 impl ImagesReport {
-    /// Upstream's error of the pass, if any.
+    /// Upstream's error of the run, if any.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.plan.summary.error.as_ref().map(ToString::to_string)
@@ -111,9 +111,9 @@ pub enum Report {
     Containers(Box<ContainersReport>),
     /// A detection ended.
     Detection(DetectionReport),
-    /// A pass over images ended.
+    /// A run over images ended.
     Images(Box<ImagesReport>),
-    /// An event for the node. It comes before the pass that it belongs to, and is not repeated there.
+    /// An event for the node. It comes before the run that it belongs to, and is not repeated there.
     Event(Event),
     /// An event for a pod, about one container of it.
     OfContainer {

@@ -10,12 +10,12 @@ use futures_util::{
 use super::{Node, Report};
 use crate::{
     LoopHealth,
-    container::Occasion,
+    container::Mode,
     schedule::{Loop, Next, Schedule},
 };
 
 impl Node<'_> {
-    /// Runs the loops until `stop` is ready. A pass in progress is finished first.
+    /// Runs the loops until `stop` is ready. A run in progress is finished first.
     ///
     /// Loops run one at a time, each one period after its last run ended. The eviction loop is not included,
     /// because the caller measures: see [`reclaim`](Self::reclaim).
@@ -54,7 +54,7 @@ impl Node<'_> {
     async fn run_loop(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
         match which {
             Loop::Containers => {
-                let mut done = self.collect_containers(Occasion::Periodic).await;
+                let mut done = self.collect_containers(Mode::Periodic).await;
                 let ended = health.containers_finished(done.error().as_deref());
                 for (container, event) in done.events.drain(..) {
                     report(Report::OfContainer { container, event });

@@ -16,7 +16,7 @@ pub struct Survey {
 }
 
 impl Node<'_> {
-    /// Reads all facts of the node, and changes nothing: for forecasts, and to show the input of a pass.
+    /// Reads all facts of the node, and changes nothing: for forecasts, and to show the input of a run.
     ///
     /// # Guarantees
     /// A listing that failed is [`Failed`](Unlisted::Failed) with its error, and the others are still read.
@@ -26,11 +26,11 @@ impl Node<'_> {
     /// between do not count as garbage.
     ///
     /// The records and the start of image collection are those of this node: see
-    /// [`remembering`](Node::remembering) and [`watch_since`](Node::watch_since). Without a start, no image
+    /// [`with_records`](Node::with_records) and [`set_image_gc_began_at`](Node::set_image_gc_began_at). Without a start, no image
     /// counts as unused for long.
     ///
     /// # Assumptions
-    /// The node can change during the survey: the listings are of slightly different moments. A pass lists
+    /// The node can change during the survey: the listings are of slightly different moments. A run lists
     /// again before it acts.
     ///
     /// # Complexity
@@ -38,7 +38,7 @@ impl Node<'_> {
     pub async fn survey(&self) -> Survey {
         let mut inventory = self.list().await;
         if inventory.images.is_err() {
-            // A pass over images ends here; the other planners still need containers.
+            // A run over images ends here; the other planners still need containers.
             inventory.containers = self.containers().await;
             if inventory.image_volumes.is_ok() {
                 inventory.image_volumes = self.volumes(&inventory).await;
@@ -56,7 +56,7 @@ impl Node<'_> {
             inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         }
         inventory.image_records = self.records.clone();
-        inventory.images_watched_since = self.watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX));
+        inventory.image_gc_began_at = self.image_gc_began_at.unwrap_or(Timestamp::from_nanos(i64::MAX));
         let mut errors = Vec::new();
         inventory.pods = self.pods(&mut errors).await;
         Survey {

@@ -46,7 +46,7 @@ pub(super) enum Fate {
     UsedSince,
 }
 
-/// The candidates of a pass and their outcomes.
+/// The candidates of a run and their outcomes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     /// The listing's data of each record.
@@ -115,10 +115,10 @@ impl Choice {
         self.invalid
     }
 
-    /// [N3.38](crate::rules#n3-38), [N3.39](crate::rules#n3-39): whether the age step applies in this pass.
-    pub(super) fn age_applies(&self, policy: &Policy, watched_since: Timestamp, now: Timestamp) -> bool {
+    /// [N3.38](crate::rules#n3-38), [N3.39](crate::rules#n3-39): whether the age step applies in this run.
+    pub(super) fn age_applies(&self, policy: &Policy, image_gc_began_at: Timestamp, now: Timestamp) -> bool {
         let age_max = policy.thresholds.age_max;
-        age_max != GoDuration::ZERO && GoDuration::between(watched_since, now) > age_max
+        age_max != GoDuration::ZERO && GoDuration::between(image_gc_began_at, now) > age_max
     }
 
     /// The size of a candidate.

@@ -96,7 +96,7 @@ pub(super) fn detect(
             record.last_used = Some(now);
         }
         record.size_bytes = last_seen.size_bytes;
-        record.pinned = last_seen.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_STAY);
+        record.pinned = last_seen.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_ARE_KEPT);
         detected.records.sorted.push(record);
         detected.listed.push(Listed {
             at: last.at,
@@ -138,7 +138,7 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
             Err(why) => return Err(Error::ImageVolumes(why.clone())),
         }
     }
-    if !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+    if !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED)
         && let Some(id) = inventory.sandbox_image.as_deref().filter(|id| !id.is_empty())
     {
         in_use.insert(Cow::Borrowed(id));

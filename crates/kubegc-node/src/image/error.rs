@@ -1,4 +1,4 @@
-//! Errors of a pass over images, with upstream's texts for each version.
+//! Errors of a run over images, with upstream's texts for each version.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use kubegc_core::node_facts::Container;
 
 use crate::{GoDuration, Unlisted};
 
-/// The error of a pass over images. The texts are upstream's if it has one.
+/// The error of a run over images. The texts are upstream's if it has one.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Error {

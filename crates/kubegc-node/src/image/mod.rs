@@ -1,6 +1,6 @@
 //! Planner for images, least recently used first.
 //!
-//! A pass lists images and containers and updates the [`Records`] with the first detection and the last use
+//! A run lists images and containers and updates the [`Records`] with the first detection and the last use
 //! of each image. Images that are neither in use nor pinned are candidates, ordered by last use, then by
 //! first detection. Those that are unused for longer than the maximum age are removed. If the disk usage
 //! reaches the high threshold, candidates that reached the minimum age are removed until their listed sizes
@@ -25,12 +25,12 @@
 //! [`image_gc_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go).
 //! Differences between releases are in
 //! [`semantics`](crate::semantics). Among images of equal use and detection upstream's order is random; here
-//! they are ordered by key. Upstream ignores a container that names no image; here the pass fails.
+//! they are ordered by key. Upstream ignores a container that names no image; here the run fails.
 
 mod choice;
 mod detect;
 mod error;
-mod pass;
+mod run;
 mod plan;
 mod policy;
 mod pull_record;
@@ -42,10 +42,10 @@ mod usage;
 
 pub use choice::Candidate;
 pub use error::{Error, Wording};
-pub use pass::Pass;
+pub use run::Run;
 pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
-pub use reason::{Action, Hook, Reason, RemovedBecause, Subject, Summary};
+pub use reason::{Action, Hook, Reason, RemovalReason, Subject, Summary};
 pub use records::{Record, Records};
 pub use step::{Response, Step};
 pub use task::Task;

@@ -1,11 +1,11 @@
-//! The plan of a policy: a pass in which every removal succeeds, and the reasons for all images.
+//! The plan of a policy: a run in which every removal succeeds, and the reasons for all images.
 
 use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Hook, Pass, Policy, Reason, Response, Subject, Summary, Task, choice::Fate, step::Wanted,
+    Action, Hook, Run, Policy, Reason, Response, Subject, Summary, Task, choice::Fate, step::Wanted,
 };
 use crate::{GoDuration, Inventory};
 
@@ -18,25 +18,25 @@ impl Planner for Policy {
 
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
         let records = inventory.image_records.clone();
-        let mut pass = Pass::new(*self, self.task, records, inventory.images_watched_since, now);
+        let mut run = Run::new(*self, self.task, records, inventory.image_gc_began_at, now);
         let mut response = None;
-        // Terminates: a pass lists once, measures once, and removes each image at most twice.
+        // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
-            response = match pass.next_wanted(response) {
+            response = match run.next_wanted(response) {
                 Wanted::Listing => Some(Response::Listed { inventory, at: now }),
                 Wanted::Measurement => Some(Response::Measured(inventory.image_file_system.clone())),
                 Wanted::Removal => Some(Response::Removed(Ok(()))),
-                Wanted::Nothing => return pass.finish(),
+                Wanted::Nothing => return run.finish(),
             };
         }
     }
 }
 
-impl Pass<'_> {
-    /// The actions of the pass, and the reasons for kept images. Removals that failed are among the actions,
+impl Run<'_> {
+    /// The actions of the run, and the reasons for kept images. Removals that failed are among the actions,
     /// and their images are kept.
     ///
-    /// For an unfinished pass: its actions so far.
+    /// For an unfinished run: its actions so far.
     pub fn finish(mut self) -> PlanOf<Policy> {
         let images = self
             .inventory
@@ -107,7 +107,7 @@ impl Pass<'_> {
     fn waiting(&self) -> Reason {
         match (&self.outcome.error, self.outcome.freed, self.usage) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
-            (Some(error), None, _) => Reason::PassEnded(Box::new(error.clone())),
+            (Some(error), None, _) => Reason::RunEnded(Box::new(error.clone())),
             (_, None, Some(usage)) if usage.overflow => Reason::ArithmeticOverflow,
             (_, None, Some(usage)) => Reason::BelowThreshold {
                 usage_percent: usage.percent,
@@ -139,7 +139,7 @@ impl Pass<'_> {
             && self.task() == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
         // Ages are compared strictly, so the age step starts one nanosecond later.
-        let watched = after(self.watched_since(), thresholds.age_max, 1);
+        let watched = after(self.image_gc_began_at(), thresholds.age_max, 1);
         let candidates = self.choice.candidates.iter().zip(&self.choice.fates);
         let times = candidates.filter_map(|(candidate, fate)| {
             let young = match (fate, candidate.first_detected) {

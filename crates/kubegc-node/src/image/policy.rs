@@ -130,21 +130,21 @@ impl Policy {
 
     /// Sets another arithmetic.
     #[must_use]
-    pub const fn computing(mut self, arithmetic: Arithmetic) -> Self {
+    pub const fn with_arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;
         self
     }
 
     /// Sets another order among equals.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
     /// Sets another task. The default is [`Task::Collect`].
     #[must_use]
-    pub const fn to(mut self, task: Task) -> Self {
+    pub const fn with_task(mut self, task: Task) -> Self {
         self.task = task;
         self
     }

@@ -2,7 +2,7 @@
 //! [N3.49](crate::rules#n3-49)).
 //!
 //! From 1.33 a kubelet can record which images it pulled with which secrets. After making room it deletes the
-//! records that it no longer needs, based on the images that the pass *considered and kept*. Images in use
+//! records that it no longer needs, based on the images that the run *considered and kept*. Images in use
 //! are not considered, so their older records are deleted as well, and the next pod with such an image pulls
 //! or verifies it again. [`Pruning::Strict`] keeps them.
 //!
@@ -31,7 +31,7 @@ pub struct PullRecord {
 #[expect(clippy::exhaustive_enums, reason = "as upstream, or as it should be")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pruning {
-    /// Those of images that the pass considered and kept.
+    /// Those of images that the run considered and kept.
     AsUpstream,
     /// Those of all images that still exist.
     #[default]
@@ -42,9 +42,9 @@ pub enum Pruning {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PullRecordKept {
-    /// It was written since the start of the pass.
+    /// It was written since the start of the run.
     WrittenSince,
-    /// The pass considered its image and kept it.
+    /// The run considered its image and kept it.
     ConsideredAndKept,
     /// Its image still exists. Upstream deletes the record.
     ImageExists,
@@ -53,7 +53,7 @@ pub enum PullRecordKept {
 impl fmt::Display for PullRecordKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::WrittenSince => "written since the pass started",
+            Self::WrittenSince => "written since the run started",
             Self::ConsideredAndKept => "its image was considered and kept",
             Self::ImageExists => "its image still exists",
         })
@@ -62,7 +62,7 @@ impl fmt::Display for PullRecordKept {
 
 impl Hook {
     /// The pull records to delete, and the reasons for the others; each in the given order. `left` are the
-    /// image records after the pass.
+    /// image records after the run.
     ///
     /// # Complexity
     /// `O(r log n)` for `r` records and `n` images.

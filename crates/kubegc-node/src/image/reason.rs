@@ -24,7 +24,7 @@ pub enum Action {
         /// The handler of its record; empty if there is none.
         runtime_handler: Arc<str>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -44,7 +44,7 @@ impl PlannedAction for Action {
 /// The reason why an image is removed. The names are the values of upstream's metric.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
+pub enum RemovalReason {
     /// It was not used for longer than the maximum age.
     Age {
         /// The time since its last use; the maximum if it was never used.
@@ -82,7 +82,7 @@ pub enum Reason {
     InUse,
     /// The runtime pins it.
     Pinned,
-    /// The pass was a detection.
+    /// The run was a detection.
     OnlyDetected,
     /// The usage of the file system is below the threshold.
     BelowThreshold {
@@ -98,7 +98,7 @@ pub enum Reason {
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// It was in use at the start of the pass, or later.
+    /// It was in use at the start of the run, or later.
     UsedSince,
     /// Enough was freed before it was considered.
     EnoughFreed {
@@ -107,8 +107,8 @@ pub enum Reason {
     },
     /// Removing it failed.
     RemovalFailed(Box<str>),
-    /// The pass ended before it was considered.
-    PassEnded(Box<Error>),
+    /// The run ended before it was considered.
+    RunEnded(Box<Error>),
 
     /// The container does not name its image.
     UseUnknown,
@@ -118,7 +118,7 @@ pub enum Reason {
     InvalidId,
     /// Its size does not fit into a signed 64-bit integer.
     SizeOverflow,
-    /// It was first detected or last used after the start of the pass: a clock is wrong.
+    /// It was first detected or last used after the start of the run: a clock is wrong.
     InFuture,
     /// More is available than the capacity; nothing counts as used.
     AvailableAboveCapacity,
@@ -135,7 +135,7 @@ pub enum Reason {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The records for the next pass.
+    /// The records for the next run.
     pub records: Records,
     /// The usage of the file system, if it was measured.
     pub usage_percent: Option<i64>,
@@ -145,7 +145,7 @@ pub struct Summary {
     pub freed_bytes: Option<i64>,
     /// How much was freed by age, by the sizes of the listing.
     pub freed_by_age_bytes: i64,
-    /// The error, if the pass failed.
+    /// The error, if the run failed.
     pub error: Option<Error>,
     /// Events for the node.
     pub events: Vec<Event>,
@@ -171,11 +171,11 @@ pub struct Hook {
     /// Ids of images that were considered and kept. Images in use, pinned ones and those after an early end
     /// are *not* included.
     pub remaining: Vec<Arc<str>>,
-    /// The start of the pass.
+    /// The start of the run.
     pub began_at: kubegc_core::Timestamp,
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name: a value of upstream's metric `kubelet_image_garbage_collected_total`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -186,7 +186,7 @@ impl RemovedBecause {
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Age {
@@ -220,10 +220,10 @@ impl fmt::Display for Reason {
             Self::TooYoung { age, age_min } => {
                 write!(f, "first detected {age} ago, less than {age_min}")
             }
-            Self::UsedSince => f.write_str("used since the pass began"),
+            Self::UsedSince => f.write_str("used since the run began"),
             Self::EnoughFreed { freed_bytes } => write!(f, "{freed_bytes} bytes were enough"),
             Self::RemovalFailed(why) => write!(f, "could not be removed: {why}"),
-            Self::PassEnded(why) => write!(f, "the pass ended: {why}"),
+            Self::RunEnded(why) => write!(f, "the run ended: {why}"),
             Self::UseUnknown => f.write_str("does not name its image"),
             Self::Repeated => f.write_str("listed more than once; the last entry counts"),
             Self::InvalidId => f.write_str("its record has no image id"),

@@ -1,4 +1,4 @@
-//! Image records between passes: first detection and last use ([N3.1](crate::rules#n3-1),
+//! Image records between runs: first detection and last use ([N3.1](crate::rules#n3-1),
 //! [N3.3](crate::rules#n3-3)).
 
 use std::sync::Arc;

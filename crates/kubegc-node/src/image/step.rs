@@ -1,11 +1,11 @@
-//! Steps, results and the outcome of a pass over images.
+//! Steps, results and the outcome of a run over images.
 
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{Action, Error, Reason, Subject};
 use crate::{Event, Inventory, Listing};
 
-/// The next step of a pass.
+/// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -15,7 +15,7 @@ pub enum Step {
     Measure,
     /// Perform an action, and pass in [`Response::Removed`].
     Remove(Action),
-    /// The pass is complete.
+    /// The run is complete.
     Done,
 }
 
@@ -36,7 +36,7 @@ pub enum Response<'a> {
     Removed(Result<(), RuntimeError>),
 }
 
-/// The result of a pass so far.
+/// The result of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) actions: Vec<Action>,
@@ -51,7 +51,7 @@ pub(super) struct Outcome {
     pub(super) hooks_run: bool,
 }
 
-/// The next requirement of a pass.
+/// The next requirement of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Listing,

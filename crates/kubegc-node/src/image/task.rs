@@ -1,6 +1,6 @@
-//! The task of a pass over images.
+//! The task of a run over images.
 
-/// The task of a pass over images.
+/// The task of a run over images.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Task {

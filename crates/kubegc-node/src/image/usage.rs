@@ -54,7 +54,7 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
 }
 
 impl Policy {
-    /// The usage of a file system in percent, as a pass computes it; `None` if it has no capacity or 64 bits
+    /// The usage of a file system in percent, as a run computes it; `None` if it has no capacity or 64 bits
     /// are not enough.
     #[must_use]
     pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
@@ -179,7 +179,7 @@ mod tests {
             checked.map(|usage| (usage.overflow, usage.to_free_bytes)),
             Ok((true, None))
         );
-        let wrapping = usage(&policy(0, 0).computing(Arithmetic::Upstream), &huge);
+        let wrapping = usage(&policy(0, 0).with_arithmetic(Arithmetic::Upstream), &huge);
         assert!(wrapping.is_ok_and(|usage| usage.overflow && usage.to_free_bytes.is_some()));
     }
 }

@@ -140,7 +140,7 @@ impl NodeForecast {
         for (at, action) in plan.actions.iter().enumerate() {
             let image::Action::Remove { image, reason, .. } = action;
             let why = match reason {
-                image::RemovedBecause::Space { wanted_bytes } => {
+                image::RemovalReason::Space { wanted_bytes } => {
                     format!("{} left to free", signed(*wanted_bytes))
                 }
                 reason => reason.to_string(),

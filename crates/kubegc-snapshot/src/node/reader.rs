@@ -187,7 +187,7 @@ impl NodeReader {
     /// Without both, it is [`now`](Self::now), and without that the end of all times, so that no image seems
     /// unused for long.
     #[must_use]
-    pub fn images_watched_since(mut self, since: Timestamp) -> Self {
+    pub fn image_gc_began_at(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
         self
     }

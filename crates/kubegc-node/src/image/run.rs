@@ -1,4 +1,4 @@
-//! One pass over the images of a node, step by step: list, measure the disk, remove one image after the
+//! One run over the images of a node, step by step: list, measure the disk, remove one image after the
 //! other.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Arithmetic, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
+    Action, Arithmetic, Error, Policy, Reason, Records, RemovalReason, Subject, Task, Wording,
     choice::{Candidate, Choice, Fate},
     detect::detect,
     step::{Outcome, Response, Step, Wanted},
@@ -14,19 +14,19 @@ use super::{
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
 
-/// One pass over the images of a node ([N6.1](crate::rules#n6-1)). `'a`: the listing.
+/// One run over the images of a node ([N6.1](crate::rules#n6-1)). `'a`: the listing.
 ///
 /// # Guarantees
 /// If all steps succeed with the facts of one inventory, it performs the plan of the [`Policy`] in order.
 #[derive(Clone, Debug)]
-pub struct Pass<'a> {
+pub struct Run<'a> {
     policy: Policy,
     task: Task,
-    /// The start of the pass: upstream's `freeTime`.
+    /// The start of the run: upstream's `freeTime`.
     pub(super) now: Timestamp,
-    watched_since: Timestamp,
+    image_gc_began_at: Timestamp,
     /// Whether new records have no first detection, whatever the version does.
-    undated: bool,
+    with_zero_detection_time: bool,
     state: State,
     pub(super) records: Records,
     pub(super) inventory: Option<&'a Inventory>,
@@ -37,7 +37,7 @@ pub struct Pass<'a> {
     pub(super) outcome: Outcome,
 }
 
-/// The state of a pass.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listing,
@@ -54,14 +54,14 @@ enum State {
     Done,
 }
 
-impl<'a> Pass<'a> {
-    /// Creates a pass. `watched_since`: the start of image collection on this node.
+impl<'a> Run<'a> {
+    /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
     #[must_use]
     pub fn new(
         policy: Policy,
         task: Task,
         records: Records,
-        watched_since: Timestamp,
+        image_gc_began_at: Timestamp,
         now: Timestamp,
     ) -> Self {
         let disk_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
@@ -69,8 +69,8 @@ impl<'a> Pass<'a> {
             policy,
             task,
             now,
-            watched_since,
-            undated: false,
+            image_gc_began_at,
+            with_zero_detection_time: false,
             state: if disk_first {
                 State::Measuring
             } else {
@@ -91,8 +91,8 @@ impl<'a> Pass<'a> {
     /// [`detectImages`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/kubelet/images/image_gc_manager.go)
     /// with the zero time, as the first detection of kubelets up to 1.28.
     #[must_use]
-    pub const fn undated(mut self) -> Self {
-        self.undated = true;
+    pub const fn with_zero_detection_time(mut self) -> Self {
+        self.with_zero_detection_time = true;
         self
     }
 
@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
         &self.choice.candidates
     }
 
-    /// The current records: updated when images were listed. Records of removed images stay until the pass
+    /// The current records: updated when images were listed. Records of removed images stay until the run
     /// ends.
     #[must_use]
     pub const fn records(&self) -> &Records {
@@ -152,7 +152,7 @@ impl<'a> Pass<'a> {
                 .semantics
                 .version
                 .has(behavior::FIRST_DETECTION_IS_NOW);
-        let first_detected = (!first_seen && !self.undated).then_some(self.now);
+        let first_detected = (!first_seen && !self.with_zero_detection_time).then_some(self.now);
         let findings = &mut self.outcome.findings;
         match detect(&self.policy, records, inventory, first_detected, at, findings) {
             Err((records, error)) => {
@@ -282,7 +282,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns whether enough was freed. If everything is to be removed, a saturated sum does not end the
-    /// pass ([N3.46](crate::rules#n3-46), [N3.47](crate::rules#n3-47)).
+    /// run ([N3.46](crate::rules#n3-46), [N3.47](crate::rules#n3-47)).
     fn is_enough(&self, freed: i64, wanted: i64) -> bool {
         freed >= wanted && (wanted < i64::MAX || self.policy.arithmetic == Arithmetic::Upstream)
     }
@@ -306,7 +306,7 @@ impl<'a> Pass<'a> {
         let age_max = self.policy.thresholds.age_max;
         let applies = self
             .choice
-            .age_applies(&self.policy, self.watched_since, self.now);
+            .age_applies(&self.policy, self.image_gc_began_at, self.now);
         let Some(candidate) = self.choice.candidates.get(at).filter(|_| applies) else {
             match aggregate(std::mem::take(&mut self.errors)) {
                 Some(errors) => self.fail(Error::Age {
@@ -319,7 +319,7 @@ impl<'a> Pass<'a> {
         };
         let idle = candidate.idle(self.now);
         if idle > age_max {
-            self.remove(at, true, RemovedBecause::Age { idle, age_max });
+            self.remove(at, true, RemovalReason::Age { idle, age_max });
         } else {
             self.state = State::Age(at + 1);
         }
@@ -343,7 +343,7 @@ impl<'a> Pass<'a> {
                 i64::MAX => i64::MAX,
                 wanted => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
             };
-            return self.remove(at, false, RemovedBecause::Space { wanted_bytes });
+            return self.remove(at, false, RemovalReason::Space { wanted_bytes });
         };
         self.choice.fates[at] = fate;
         self.outcome.considered.push(at);
@@ -351,7 +351,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Requests the removal of the candidate at this position.
-    fn remove(&mut self, at: usize, by_age: bool, reason: RemovedBecause) {
+    fn remove(&mut self, at: usize, by_age: bool, reason: RemovalReason) {
         let images = self
             .inventory
             .and_then(|inventory| inventory.images.as_ref().ok());
@@ -433,7 +433,7 @@ impl<'a> Pass<'a> {
         &self.policy
     }
 
-    pub(super) const fn watched_since(&self) -> Timestamp {
-        self.watched_since
+    pub(super) const fn image_gc_began_at(&self) -> Timestamp {
+        self.image_gc_began_at
     }
 }

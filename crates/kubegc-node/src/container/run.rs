@@ -7,7 +7,7 @@ use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 
 use super::{Action, Policy};
 
-/// The next step of a pass.
+/// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -23,7 +23,7 @@ pub enum Step {
         /// The container.
         container: Arc<Container>,
     },
-    /// The pass is complete.
+    /// The run is complete.
     Done,
 }
 
@@ -45,7 +45,7 @@ pub struct Failed {
 /// If all steps succeed, every action of the plan is performed in order. A failure changes nothing else: a
 /// container that cannot be stopped is not removed, and no other container is removed instead.
 #[derive(Clone, Debug)]
-pub struct Pass {
+pub struct Run {
     plan: PlanOf<Policy>,
     at: usize,
     stopped: bool,
@@ -53,7 +53,7 @@ pub struct Pass {
     failed: Vec<Failed>,
 }
 
-impl Pass {
+impl Run {
     /// Starts the execution of a plan.
     #[must_use]
     pub const fn new(plan: PlanOf<Policy>) -> Self {
