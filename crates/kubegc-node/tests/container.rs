@@ -361,7 +361,7 @@ fn n2_17_to_n2_19_failures_change_nothing_else() {
         assert_eq!(after, plan, "no extra victim");
         let failures: Vec<_> = failures
             .iter()
-            .map(|failed| (&*failed.action.container().id, failed.stopping))
+            .map(|failed| (&*failed.action.container().id, failed.stop_failed))
             .collect();
         assert_eq!(failures, failed);
     }
@@ -452,8 +452,8 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
         reported,
         [
             "beyond 2 of its pod and container name",
-            "beyond 1 in each unit, the share of 2 on the node",
-            "among the oldest beyond 2 on the node",
+            "beyond 1 of its unit, the equal share of the node's limit of 2",
+            "among the oldest beyond the node's limit of 2",
         ]
     );
     let findings: Vec<_> = plan
@@ -463,7 +463,7 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
         .collect();
     assert_eq!(
         findings,
-        ["3 units share 2 places on the node, 1 each, although its limit is 2"]
+        ["3 units share the node's limit of 2 containers, 1 each, although the limit of each unit is 2"]
     );
     let summary = plan.summary;
     assert_eq!(
@@ -491,8 +491,8 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
     assert_eq!(
         findings,
         [
-            "3 units share 8 places on the node, 2 each, though a unit has no limit of its own",
-            "equal shares keep 6 of 8 allowed containers",
+            "3 units share the node's limit of 8 containers, 2 each, although units have no limit",
+            "with equal shares 6 containers are kept, although 8 are allowed",
         ]
     );
 }

@@ -78,7 +78,7 @@ impl Node<'_> {
         for action in plan.actions {
             let outcome = match failed.next_if(|failed| failed.action == action) {
                 None => Outcome::Done,
-                Some(failed) if failed.stopping => Outcome::NotStopped(failed.error),
+                Some(failed) if failed.stop_failed => Outcome::NotStopped(failed.error),
                 Some(failed) => Outcome::NotRemoved(failed.error),
             };
             report.performed.push(Performed {
