@@ -181,7 +181,7 @@ fn report(now: Timestamp, done: &Report) {
     let (performed, error): (&[Performed], _) = match done {
         Report::Containers(done) => (&done.performed, done.error()),
         Report::Images(done) => (&done.performed, done.error()),
-        Report::Event(event) | Report::OfContainer { event, .. } => {
+        Report::Event(event) | Report::ContainerEvent { event, .. } => {
             let kind = event.kind.as_str();
             return log(
                 now,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Joins messages: `None` without messages, the message itself if all are equal, otherwise `[a, b]`. Duplicates
-/// are removed; the order is that of the first occurrence.
+/// Joins messages: `None` without messages, the message itself if all are equal, otherwise `[a, b]`.
+/// Duplicates are removed; the order is that of the first occurrence.
 ///
 /// For a nested aggregate, pass its messages one by one. *O*(n log n) for n messages.
 ///

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use kubegc_core::{FieldError, Timestamp};
 
-/// A signed duration in nanoseconds, formatted as Go's `time.Duration`. Arithmetic saturates, as Go's `Time.Sub`
-/// does.
+/// A signed duration in nanoseconds, formatted as Go's `time.Duration`. Arithmetic saturates, as Go's
+/// `Time.Sub` does.
 ///
 /// # Examples
 /// ```

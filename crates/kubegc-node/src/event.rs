@@ -1,5 +1,5 @@
-//! Events that the kubelet records, and the rules for when a failed run causes one ([N1.11](crate::rules#n1-11) to
-//! [N1.15](crate::rules#n1-15)).
+//! Events that the kubelet records, and the rules for when a failed run causes one
+//! ([N1.11](crate::rules#n1-11) to [N1.15](crate::rules#n1-15)).
 
 /// The type of an event.
 #[expect(clippy::exhaustive_enums, reason = "Kubernetes has these two types")]
@@ -89,8 +89,8 @@ pub struct LoopReport {
 
 /// The result of the last run of each loop, which determines whether a failure causes an event.
 ///
-/// Each failed run of the container loop causes an event. A failed run of the image loop causes one only if the
-/// one before failed too.
+/// Each failed run of the container loop causes an event. A failed run of the image loop causes one only if
+/// the one before failed too.
 ///
 /// # Upstream
 /// `StartGarbageCollection` in

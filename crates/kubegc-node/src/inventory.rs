@@ -26,8 +26,8 @@ pub type Listing<T> = Result<T, Unlisted>;
 
 /// All known facts about one node at one moment.
 ///
-/// With `Default` all listings are missing and planners plan nothing. The order within listings is irrelevant,
-/// except for images with the same id, of which the last one counts, and with
+/// With `Default` all listings are missing and planners plan nothing. The order within listings is
+/// irrelevant, except for images with the same id, of which the last one counts, and with
 /// [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub struct Inventory {
     /// The image records.
     pub image_records: Records,
     /// The time at which image collection started on this node. The maximum age applies only once it has
-    /// passed since then ([N3.4](crate::rules#n3-4)). Upstream: `beganGC`, set when the kubelet's loop starts.
-    /// The default is the latest possible time, so that the maximum age removes no image.
+    /// passed since then ([N3.4](crate::rules#n3-4)). Upstream: `beganGC`, set when the kubelet's loop
+    /// starts. The default is the latest possible time, so that the maximum age removes no image.
     pub image_gc_began_at: Timestamp,
 }
 

@@ -1,16 +1,16 @@
 //! Planner for pod log directories and dangling links to container logs.
 //!
-//! A directory belongs to the pod whose uid follows the last `_` of its name. It is removed if the content of that
-//! pod can be removed. A dangling link in `/var/log/containers` is removed, unless its container exists and has
-//! not exited: then the log is being rotated.
+//! A directory belongs to the pod whose uid follows the last `_` of its name. It is removed if the content of
+//! that pod can be removed. A dangling link in `/var/log/containers` is removed, unless its container exists
+//! and has not exited: then the log is being rotated.
 //!
 //! # Guarantees
-//! - Directories are removed only if all pod sources are ready ([N2.4](crate::rules#n2-4)). Links do not depend on
-//!   that.
+//! - Directories are removed only if all pod sources are ready ([N2.4](crate::rules#n2-4)). Links do not
+//!   depend on that.
 //! - A link whose target exists is never removed.
 //! - If the directory cannot be read, that run removes no links either.
-//! - An entry that is not a file name (`.`, `..`, empty, or with a `/`) is kept ([N6.2](crate::rules#n6-2)). Upstream
-//!   does not check that.
+//! - An entry that is not a file name (`.`, `..`, empty, or with a `/`) is kept ([N6.2](crate::rules#n6-2)).
+//!   Upstream does not check that.
 //! - As upstream, a failed removal does not fail the stage ([N2.49](crate::rules#n2-49)).
 //!
 //! # Upstream
@@ -80,8 +80,8 @@ impl Policy {
 
     /// [N2.47](crate::rules#n2-47): decides whether a dangling link is removed.
     ///
-    /// `status` is the runtime's response for the container id in the link; `Ok(None)` is a response without a
-    /// status.
+    /// `status` is the runtime's response for the container id in the link; `Ok(None)` is a response without
+    /// a status.
     ///
     /// # Errors
     /// The reason why the link is kept.
@@ -234,7 +234,8 @@ fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
 
 /// The path of the link to a container's log, as upstream names it; `None` if the container lacks fields.
 ///
-/// File names are truncated to 255 bytes. The id comes last, so it can be truncated if the other names are long.
+/// File names are truncated to 255 bytes. The id comes last, so it can be truncated if the other names are
+/// long.
 #[must_use]
 pub fn link_path(container: &Container) -> Option<String> {
     const NAME_LENGTH_MAX: usize = 255;
@@ -279,7 +280,8 @@ impl Policy {
             Ok(entries) => entries,
             Err(error) => {
                 plan.findings.push(unlisted(&error.to_string()));
-                // Unless all pod sources are ready, upstream does not read the directory, so no read can fail.
+                // Unless all pod sources are ready, upstream does not read the directory, so no read can
+                // fail.
                 return !inventory.pods.sources_ready;
             }
         };

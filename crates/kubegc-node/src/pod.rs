@@ -1,5 +1,5 @@
-//! The pod states in which the content or the runtime state of a pod can be removed ([N2.60](crate::rules#n2-60) to
-//! [N2.63](crate::rules#n2-63)).
+//! The pod states in which the content or the runtime state of a pod can be removed
+//! ([N2.60](crate::rules#n2-60) to [N2.63](crate::rules#n2-63)).
 
 use kubegc_core::{
     Uid,
@@ -35,8 +35,8 @@ impl RemovableState {
     }
 }
 
-/// Returns the state if the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the pod
-/// workers; up to 1.21 `IsPodDeleted`.
+/// Returns the state if the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the
+/// pod workers; up to 1.21 `IsPodDeleted`.
 #[must_use]
 pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
     content_removable_at(pods, pods.known.get(uid).copied(), semantics)
@@ -80,8 +80,9 @@ pub(crate) fn runtime_removable_at(
     }
 }
 
-/// An unknown pod can be removed once the pod workers have synced. Kubelets up to 1.21 have no pod workers and do
-/// not wait; this function waits at least until all pod sources are ready, because no pod is known before that.
+/// An unknown pod can be removed once the pod workers have synced. Kubelets up to 1.21 have no pod workers
+/// and do not wait; this function waits at least until all pod sources are ready, because no pod is known
+/// before that.
 fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<RemovableState> {
     let is_removable =
         pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));

@@ -1,15 +1,15 @@
 //! Planner for pod sandboxes.
 //!
 //! A sandbox is *active* if it is ready, or if a container in any state belongs to it. If the
-//! [state](crate::pod::RemovableState) of the pod allows it, all its inactive sandboxes are removed. Otherwise
-//! the newest sandbox is kept, active or not, and older inactive ones are removed.
+//! [state](crate::pod::RemovableState) of the pod allows it, all its inactive sandboxes are removed.
+//! Otherwise the newest sandbox is kept, active or not, and older inactive ones are removed.
 //!
 //! # Guarantees
 //! An active sandbox is never removed.
 //!
 //! # Assumptions
-//! The listing of containers was read after dead containers were removed: a container in the listing keeps its
-//! sandbox. Ages, limits, and whether all pod sources are ready have no effect.
+//! The listing of containers was read after dead containers were removed: a container in the listing keeps
+//! its sandbox. Ages, limits, and whether all pod sources are ready have no effect.
 //!
 //! # Complexity
 //! `n` sandboxes and `m` containers: `O((n + m) log (n + m))` time.
@@ -177,8 +177,8 @@ impl Planner for Policy {
 }
 
 impl Policy {
-    /// The sandboxes of each pod, the newest first, or in the order of the listing. Sandboxes without id, or with
-    /// contradicting entries, are in no group and are kept.
+    /// The sandboxes of each pod, the newest first, or in the order of the listing. Sandboxes without id, or
+    /// with contradicting entries, are in no group and are kept.
     fn groups<'a>(
         &self,
         sandboxes: &'a [Arc<Sandbox>],

@@ -42,8 +42,8 @@ impl Loop {
         Self::Eviction,
     ];
 
-    /// The time from the end of one run to the start of the next. After a sync that evicts a pod, the eviction
-    /// manager does not wait this time: it starts the next sync as soon as the pod is cleaned up.
+    /// The time from the end of one run to the start of the next. After a sync that evicts a pod, the
+    /// eviction manager does not wait this time: it starts the next sync as soon as the pod is cleaned up.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_secs(match self {

@@ -91,8 +91,8 @@ impl Classified {
         let mut ids = excluded.is_none().then(|| Ids::new(listing));
         let mut loaded: Vec<Loaded<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
-            // Short loops over a block first, so that the CPU loads the memory of many containers in parallel.
-            // Cloning an `Arc` waits for the memory of each container.
+            // Short loops over a block first, so that the CPU loads the memory of many containers in
+            // parallel. Cloning an `Arc` waits for the memory of each container.
             loaded.clear();
             loaded.extend(block.iter().map(Loaded::of));
             for loaded in &mut loaded {
@@ -177,8 +177,8 @@ struct Ids<'a> {
     hasher: FixedState,
     listing: &'a [Arc<Container>],
     table: HashTable<(u32, u32)>,
-    /// The remaining comparisons of ids with equal hashes. It starts at the number of ids, so that the total time
-    /// is linear.
+    /// The remaining comparisons of ids with equal hashes. It starts at the number of ids, so that the total
+    /// time is linear.
     comparisons: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Selects the containers to remove, in upstream's order ([N2.20](crate::rules#n2-20) to
-//! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an equal
-//! share of the node's limit, the oldest of the node.
+//! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an
+//! equal share of the node's limit, the oldest of the node.
 
 use std::sync::Arc;
 
@@ -184,8 +184,8 @@ impl Selection<'_> {
         excess
     }
 
-    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers. The
-    /// others are removed, the oldest first.
+    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers.
+    /// The others are removed, the oldest first.
     fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
         let unit = self.units.units[at];
         let range = unit.start as usize..(unit.start + unit.len) as usize;
@@ -237,8 +237,8 @@ fn remove(container: Arc<Container>, dead: Dead, reason: RemovalReason) -> Actio
     }
 }
 
-/// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that may
-/// be running.
+/// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that
+/// may be running.
 fn grace_seconds(container: &Container) -> u32 {
     let grace = |key: &str| container.annotations.get(key)?.parse::<i64>().ok();
     let seconds = grace(annotation::DELETION_GRACE_PERIOD)

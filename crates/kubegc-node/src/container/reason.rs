@@ -17,8 +17,8 @@ pub enum Action {
     Remove {
         /// The container.
         container: Arc<Container>,
-        /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it is not
-        /// removed.
+        /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it
+        /// is not removed.
         stop_first: Option<u32>,
         /// The reason.
         reason: RemovalReason,

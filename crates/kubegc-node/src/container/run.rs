@@ -42,8 +42,8 @@ pub struct Failed {
 /// The execution of a container plan ([N2.53](crate::rules#n2-53)).
 ///
 /// # Guarantees
-/// If all steps succeed, every action of the plan is performed in order. A container that cannot be stopped is
-/// not removed, and no other container is removed instead.
+/// If all steps succeed, every action of the plan is performed in order. A container that cannot be stopped
+/// is not removed, and no other container is removed instead.
 #[derive(Clone, Debug)]
 pub struct Run {
     plan: PlanOf<Policy>,

@@ -1,5 +1,5 @@
-//! Evict units: the dead containers of one pod and container name. Each unit is sorted, the newest first, only
-//! if a limit applies to it ([N2.9](crate::rules#n2-9)).
+//! Evict units: the dead containers of one pod and container name. Each unit is sorted, the newest first,
+//! only if a limit applies to it ([N2.9](crate::rules#n2-9)).
 
 use std::{cmp::Reverse, hash::BuildHasher, sync::Arc};
 
@@ -35,8 +35,8 @@ pub(super) struct Units {
     pub(super) units: Vec<Unit>,
     /// The pod uid of each unit, ascending.
     pub(super) pods: Vec<Uid>,
-    /// A clone of each container's `Arc`, by index in the listing; [`take`](Self::take) moves it out. The clones
-    /// are made while the containers are in the CPU cache.
+    /// A clone of each container's `Arc`, by index in the listing; [`take`](Self::take) moves it out. The
+    /// clones are made while the containers are in the CPU cache.
     pub(super) shared: Vec<Option<Arc<Container>>>,
 }
 
@@ -163,7 +163,8 @@ impl Units {
     }
 }
 
-/// Sorts by creation time, the newest first. Containers of the same time are sorted by id, or keep their order.
+/// Sorts by creation time, the newest first. Containers of the same time are sorted by id, or keep their
+/// order.
 pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order: Order) {
     match order {
         Order::Total => dead.sort_unstable_by(|a, b| {

@@ -1,4 +1,4 @@
-//! Passes over images: detection, collection, and the removal of all unused images.
+//! Image runs: detection, collection, and the removal of all unused images.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Node<'_> {
-    /// Updates the records. Upstream's detection loop.
+    /// Updates the image records. Upstream: the detection loop.
     pub async fn detect_images(&mut self) -> DetectionReport {
         let report = self.images(Task::Detect).await;
         DetectionReport {
@@ -21,29 +21,29 @@ impl Node<'_> {
         }
     }
 
-    /// Removes images that are unused for too long, and makes room if the disk is too full. Upstream's
-    /// collection loop.
+    /// Removes images that are unused for longer than the maximum age, and frees space if the disk usage
+    /// reaches the high threshold. Upstream: the image loop.
     pub async fn collect_images(&mut self) -> ImagesReport {
         self.images(Task::Collect).await
     }
 
-    /// Removes all unused images, as a node under pressure does.
+    /// Removes all unused images, as under node pressure.
     pub async fn delete_unused_images(&mut self) -> ImagesReport {
         self.images(Task::DeleteUnused).await
     }
 
-    /// Performs one run. A dry run changes neither the records nor the start of image collection.
+    /// Performs one image run. A dry run does not change the records or the start of image collection.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
         let now = self.world.clock.now();
-        let since = match task {
+        let began_at = match task {
             Task::Collect if !self.settings.dry_run => *self.image_gc_began_at.get_or_insert(now),
             _ => self.image_gc_began_at.unwrap_or(now),
         };
         let mut performed = Vec::new();
-        // Listed in a dry run too, in which the run gets a copy of the records.
+        // A dry run lists too; it updates only the run's copy of the records.
         let listing: Inventory;
         let records = self.records.clone();
-        let mut run = Run::new(self.settings.image, task, records, since, now);
+        let mut run = Run::new(self.settings.image, task, records, began_at, now);
         let mut step = run.next(None);
         if step == Step::Measure {
             step = run.next(Some(Response::Measured(self.measure().await)));
@@ -56,10 +56,10 @@ impl Node<'_> {
                 at,
             }));
         }
-        // Terminates: each image is removed at most twice, and the disk is measured once.
+        // Terminates: each image is removed at most twice, and the file system is measured once.
         loop {
             let response = match step {
-                // Listed above, and only once.
+                // A run lists only once, above.
                 Step::List | Step::Done => break,
                 Step::Measure => Response::Measured(self.measure().await),
                 Step::Remove(action) => {
@@ -105,7 +105,7 @@ impl Node<'_> {
             .map_err(Unlisted::from)
     }
 
-    /// The listings of a run over images, in upstream's order: the sandbox image, images, containers,
+    /// Reads the listings of an image run, in upstream's order: the sandbox image, images, containers,
     /// volumes.
     pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
@@ -127,15 +127,15 @@ impl Node<'_> {
         inventory
     }
 
-    /// [N3.9](crate::rules#n3-9): the images that containers mount. A container that was removed in the
-    /// meantime makes it unknown, as upstream.
+    /// [N3.9](crate::rules#n3-9): the images that containers mount as volumes. As upstream, they are unknown
+    /// if a container was removed after the listing.
     pub(super) async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
             let status = self.world.runtime.container_status(&container.id).await;
-            // An empty response is an error: the mounts of the container are unknown.
-            let nothing = || RuntimeError::unknown("container status is nil");
-            let status = status.and_then(|status| status.ok_or_else(nothing));
+            // A response without a status is an error: the mounts of the container are unknown.
+            let no_status = || RuntimeError::unknown("container status is nil");
+            let status = status.and_then(|status| status.ok_or_else(no_status));
             volumes.extend(status.map_err(Unlisted::from)?.image_volumes);
         }
         Ok(volumes)

@@ -55,7 +55,8 @@ pub enum Layout {
     Split,
 }
 
-/// The reason why a sync of the eviction manager ends before it evaluates thresholds. The next sync tries again.
+/// The reason why a sync of the eviction manager ends before it evaluates thresholds. The next sync tries
+/// again.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LayoutError {
@@ -71,12 +72,12 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Determines the layout. Up to 1.28, [`containers_are_separate`](FileSystems::containers_are_separate) is
-    /// ignored.
+    /// Determines the layout. Up to 1.28, [`containers_are_separate`](FileSystems::containers_are_separate)
+    /// is ignored.
     ///
     /// # Errors
-    /// See [`LayoutError`]. As upstream, a split with the gate off is an error even if images have no dedicated
-    /// file system. With the gate on, such a split is [`Single`](Self::Single).
+    /// See [`LayoutError`]. As upstream, a split with the gate off is an error even if images have no
+    /// dedicated file system. With the gate on, such a split is [`Single`](Self::Single).
     pub fn new(facts: &FileSystems, semantics: Semantics) -> Result<Self, LayoutError> {
         let dedicated = match &facts.images_are_dedicated {
             Ok(dedicated) => *dedicated,

@@ -1,9 +1,9 @@
 //! Planner for the resources that a node under pressure reclaims before it evicts pods
 //! ([N4.1](crate::rules#n4-1)).
 //!
-//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one sync of the eviction manager: it selects the
-//! threshold to act on and its reclaim functions. [`Run`] runs the functions one by one and evaluates the new
-//! measurement.
+//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one sync of the eviction manager: it selects
+//! the threshold to act on and its reclaim functions. [`Run`] runs the functions one by one and evaluates the
+//! new measurement.
 //!
 //! # Guarantees
 //! - A signal that was not measured, or whose capacity is zero, causes no action.

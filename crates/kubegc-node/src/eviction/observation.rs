@@ -53,8 +53,8 @@ impl Observations {
         self.by_signal.insert(signal, observation);
     }
 
-    /// Sets the measurements of a file system, for bytes and for inodes. Skips each of them if its capacity or
-    /// its available amount is unknown.
+    /// Sets the measurements of a file system, for bytes and for inodes. Skips each of them if its capacity
+    /// or its available amount is unknown.
     pub fn insert_file_system(&mut self, role: FileSystemRole, measured: &FileSystem, at: Option<Timestamp>) {
         let (bytes, inodes) = match role {
             FileSystemRole::Node => (Signal::NodeFsAvailable, Signal::NodeFsInodesFree),

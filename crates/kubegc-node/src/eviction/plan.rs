@@ -102,8 +102,8 @@ impl Planner for Thresholds {
     /// whether a pod is evicted. *O*(n²) for n thresholds, at most about thirty.
     ///
     /// # Assumptions
-    /// No pod was evicted because of its local storage in this sync ([N4.5](crate::rules#n4-5)). Otherwise the
-    /// sync ends, and only the history of the summary may be used.
+    /// No pod was evicted because of its local storage in this sync ([N4.5](crate::rules#n4-5)). Otherwise
+    /// the sync ends, and only the history of the summary may be used.
     ///
     /// # Upstream
     /// `synchronize` in
@@ -290,8 +290,8 @@ impl Thresholds {
     }
 }
 
-/// Findings about the measurements of the thresholds' signals. A copied threshold whose signal was not measured
-/// is no finding.
+/// Findings about the measurements of the thresholds' signals. A copied threshold whose signal was not
+/// measured is no finding.
 pub(super) fn measurement_findings(
     thresholds: &[Threshold],
     observations: &Observations,

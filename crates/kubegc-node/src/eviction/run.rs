@@ -43,7 +43,8 @@ pub enum Verdict {
     EvictPod {
         /// The reason.
         reason: EvictionReason,
-        /// The thresholds that are still met, in the order of the [`Thresholds`]; empty without a measurement.
+        /// The thresholds that are still met, in the order of the [`Thresholds`]; empty without a
+        /// measurement.
         still_met: Vec<StillMet>,
     },
 }
@@ -264,7 +265,8 @@ impl Run {
         &self.failed
     }
 
-    /// Findings about the new measurement, such as a signal that was not measured and is treated as recovered.
+    /// Findings about the new measurement, such as a signal that was not measured and is treated as
+    /// recovered.
     #[must_use]
     pub fn findings(&self) -> &[Kept<Subject, Reason>] {
         &self.findings

@@ -74,8 +74,8 @@ impl Thresholds {
     /// Parses and validates the thresholds of a configuration. `0%` and `100%` disable a threshold.
     ///
     /// # Errors
-    /// All invalid entries, in this order: hard thresholds, soft thresholds, grace periods, minimum minimum_reclaims.
-    /// The texts differ from upstream's.
+    /// All invalid entries, in this order: hard thresholds, soft thresholds, grace periods, minimum
+    /// minimum_reclaims. The texts differ from upstream's.
     pub fn new(spec: &PolicySpec, semantics: Semantics) -> Result<Self, Vec<FieldError>> {
         let mut parser = Parser {
             semantics,
@@ -122,8 +122,8 @@ impl Thresholds {
 
     /// The thresholds that apply with a layout: the configured ones, then the copies for `containerfs`.
     ///
-    /// From 1.31, thresholds of `containerfs` are replaced by copies of those of the file system that contains
-    /// the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
+    /// From 1.31, thresholds of `containerfs` are replaced by copies of those of the file system that
+    /// contains the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
     #[must_use]
     pub fn effective(&self, layout: Layout) -> Vec<Threshold> {
         let mut effective = self.configured.clone();

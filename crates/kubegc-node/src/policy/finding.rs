@@ -39,8 +39,8 @@ impl ContainerFlag {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
     /// Eviction starts at a lower usage than image collection, or at the same one. So all unused images are
-    /// removed, or pods are evicted, before image collection starts. With upstream's defaults both start at the
-    /// same usage.
+    /// removed, or pods are evicted, before image collection starts. With upstream's defaults both start at
+    /// the same usage.
     EvictionComesFirst {
         /// The eviction threshold.
         threshold: Threshold,
@@ -134,12 +134,12 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     findings
 }
 
-/// The hard and soft thresholds on `imagefs.available` that are met at a lower usage than the one at which image
-/// collection starts, or at the same one.
+/// The hard and soft thresholds on `imagefs.available` that are met at a lower usage than the one at which
+/// image collection starts, or at the same one.
 ///
-/// Collection starts at a usage of `high` percent. Eviction starts when less than its value is available. Both
-/// start at the same usage if the value is `100 - high` percent. Not considered: upstream's integer arithmetic
-/// shifts the former by up to one percent, and the loops have different periods.
+/// Collection starts at a usage of `high` percent. Eviction starts when less than its value is available.
+/// Both start at the same usage if the value is `100 - high` percent. Not considered: upstream's integer
+/// arithmetic shifts the former by up to one percent, and the loops have different periods.
 pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
     let high_percent = policy.image().thresholds().high_percent;
     if high_percent >= 100 {

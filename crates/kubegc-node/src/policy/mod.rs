@@ -125,8 +125,8 @@ impl Policy {
         Switches::new(self.image.thresholds(), self.semantics)
     }
 
-    /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the image
-    /// threshold only if the capacity of the image file system is known.
+    /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the
+    /// image threshold only if the capacity of the image file system is known.
     #[must_use]
     pub fn findings(&self, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
         let mut findings = finding::eviction_first(self, image_file_system);

@@ -21,8 +21,8 @@ pub struct PolicySpec {
     /// Usage, in percent, down to which space is freed. Default 80. Field `imageGCLowThresholdPercent`, flag
     /// `--image-gc-low-threshold`.
     pub image_gc_low_threshold_percent: i32,
-    /// Time since the first detection of an image for which it is not removed to free space. Default 2 minutes. Field
-    /// `imageMinimumGCAge`, flag `--minimum-image-ttl-duration`.
+    /// Time since the first detection of an image for which it is not removed to free space. Default 2
+    /// minutes. Field `imageMinimumGCAge`, flag `--minimum-image-ttl-duration`.
     pub image_minimum_gc_age: GoDuration,
     /// Time since its last use after which an image is removed; zero: never. Default zero. Field
     /// `imageMaximumGCAge`.
@@ -39,8 +39,8 @@ pub struct PolicySpec {
     pub feature_gates: BTreeMap<String, bool>,
     /// Directory of pod logs. Default `/var/log/pods`. Field `podLogsDir`.
     pub pod_logs_directory: String,
-    /// Hard thresholds: pods are evicted without a grace period. For example `nodefs.available` to `10%`. Field
-    /// `evictionHard`.
+    /// Hard thresholds: pods are evicted without a grace period. For example `nodefs.available` to `10%`.
+    /// Field `evictionHard`.
     pub eviction_hard: BTreeMap<String, String>,
     /// Soft thresholds: pods are evicted after a grace period. Field `evictionSoft`.
     pub eviction_soft: BTreeMap<String, String>,

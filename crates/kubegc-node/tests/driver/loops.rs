@@ -129,7 +129,7 @@ fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'s
             Report::Containers(_) => "containers",
             Report::Images(_) => "images",
             Report::Detection(_) => "detection",
-            Report::Event(event) | Report::OfContainer { event, .. } => event.reason,
+            Report::Event(event) | Report::ContainerEvent { event, .. } => event.reason,
             _ => "something else",
         };
         reports.push((clock.now().as_secs() - start, name));

@@ -240,8 +240,8 @@ fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
         ..world(&busy.node, &busy.clock)
     };
     let report = now(Node::new(world, settings("1.36.0")).collect_containers(Mode::Forced));
-    let expected = "list pods: nothing runs here, no sandbox is ready and every container has ended: \
-                    it may be the wrong runtime, or a machine that has just booted";
+    let expected = "list pods: no pod is running: no sandbox is ready, and all containers have exited; \
+        the runtime may be the wrong one, or the machine may have just booted";
     assert_eq!(report.errors, [expected; 3]);
     assert_eq!(busy.node.all_log_entries(), logs);
     assert_eq!(busy.node.all_sandboxes(), sandboxes);

@@ -279,7 +279,7 @@ fn every_reason_has_a_text_of_its_own() {
         Reason::UsedSince,
         Reason::EnoughFreed { freed_bytes: 7 },
         Reason::RemovalFailed("busy".into()),
-        Reason::RunEnded(Box::new(Error::InvalidCapacity)),
+        Reason::RunFailed(Box::new(Error::InvalidCapacity)),
         Reason::Repeated,
         Reason::InvalidId,
         Reason::SizeOverflow,
@@ -290,6 +290,6 @@ fn every_reason_has_a_text_of_its_own() {
     ];
     let texts: BTreeSet<String> = reasons.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), reasons.len());
-    assert!(texts.contains("the run ended: invalid capacity 0 on image filesystem"));
+    assert!(texts.contains("the run failed: invalid capacity 0 on image filesystem"));
     assert!(texts.contains("the disk is 10% full, below 85%"));
 }

@@ -569,7 +569,7 @@ fn the_generator_reaches_every_step_reason_and_error() {
             "UsedSince",
             "EnoughFreed",
             "RemovalFailed",
-            "RunEnded",
+            "RunFailed",
             "InvalidId",
             "InFuture",
             "AvailableAboveCapacity",
