@@ -555,11 +555,11 @@ fn missing_facts_protect() {
     let plan = images(release("1.36.0")).plan(&node, at(9));
     assert!(
         plan.actions.is_empty(),
-        "no image counts as unused while one container does not name its image"
+        "no image counts as unused while one container has neither an image reference nor an image id"
     );
     assert_eq!(
         plan.summary.error.map(|error| error.to_string()),
-        Some("container c does not name its image".to_owned())
+        Some("container c has neither an image reference nor an image id".to_owned())
     );
     // Without any listing no planner plans anything.
     let nothing = Inventory::default();

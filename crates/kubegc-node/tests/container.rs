@@ -219,7 +219,7 @@ fn n2_11_containers_without_a_uid_form_units_by_name() {
         .iter()
         .map(|finding| finding.reason.to_string())
         .collect();
-    assert_eq!(findings, ["no label names its pod"; 3]);
+    assert_eq!(findings, ["its labels have no pod uid"; 3]);
 }
 
 #[test]

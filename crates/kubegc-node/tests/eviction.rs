@@ -286,7 +286,7 @@ fn all_invalid_thresholds_are_named() {
     assert_eq!(
         text.as_deref(),
         Some(
-            "evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 knows no such signal"
+            "evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 has no such signal"
         )
     );
 }

@@ -116,7 +116,7 @@ fn n1_31_equal_thresholds_pass_the_constructor_alone() {
 #[test]
 fn n1_24_to_n1_27_ages_are_validated_where_a_maximum_age_exists() {
     const GATE: &str = "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge";
-    let unknown = "imageMaximumGCAge 1h0m0s is set, but Kubernetes 1.28.0 knows no such setting";
+    let unknown = "imageMaximumGCAge 1h0m0s is set, but Kubernetes 1.28.0 has no such field";
     let minimum = "invalid configuration: imageMinimumGCAge -1s must not be negative";
     let maximum = "invalid configuration: imageMaximumGCAge -1s must not be negative";
     let crossed = |max: &str, min: &str| {

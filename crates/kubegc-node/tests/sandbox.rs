@@ -212,7 +212,7 @@ fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
             .iter()
             .map(|finding| finding.reason.to_string())
             .collect();
-        assert_eq!(findings, ["its metadata names no pod"; 2]);
+        assert_eq!(findings, ["its metadata has no pod uid"; 2]);
     }
 }
 
@@ -225,7 +225,7 @@ fn reasons_of_removal() {
         ),
         (
             Some(PodState::ACTIVE),
-            "its pod has a newer one, and it has no containers",
+            "its pod has a newer sandbox, and it has no containers",
         ),
         (
             None,

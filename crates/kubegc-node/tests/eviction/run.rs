@@ -60,7 +60,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
                 EvictionReason::NotEnough,
                 vec![
                     "nodefs.available<10%",
-                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
                 ],
             )),
         ),
@@ -69,7 +69,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             free(15, 8),
             Some((
                 EvictionReason::NotEnough,
-                vec!["nodefs.available<20% for 1h0m0s, its grace period does not count"],
+                vec!["nodefs.available<20% for 1h0m0s, its grace period is ignored"],
             )),
         ),
         (
@@ -79,7 +79,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
                 EvictionReason::NotEnough,
                 vec![
                     "memory.available<1Gi",
-                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
                 ],
             )),
         ),

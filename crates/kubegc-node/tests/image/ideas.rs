@@ -291,5 +291,5 @@ fn every_reason_has_a_text_of_its_own() {
     let texts: BTreeSet<String> = reasons.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), reasons.len());
     assert!(texts.contains("the run failed: invalid capacity 0 on image filesystem"));
-    assert!(texts.contains("the disk is 10% full, below 85%"));
+    assert!(texts.contains("the disk usage is 10%, below 85%"));
 }

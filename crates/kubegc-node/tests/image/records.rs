@@ -232,7 +232,7 @@ fn n3_7_a_container_without_an_image_fails_the_pass_because_any_image_may_be_its
         node.containers = listed([user("c7", reference, id, "")]);
         let plan = policy(Thresholds::default(), release(version)).plan(&node, at(900));
         assert!(plan.actions.is_empty());
-        assert_eq!(error(&plan), "container c7 does not name its image");
+        assert_eq!(error(&plan), "container c7 has neither an image reference nor an image id");
     }
 }
 

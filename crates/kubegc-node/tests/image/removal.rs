@@ -303,7 +303,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
     assert_eq!(removed(&plan), ["a"], "ideas 47 and 49; no age step");
     assert_eq!(error(&plan), "");
     let Action::Remove { reason: why, .. } = &plan.actions[0];
-    assert_eq!(why.to_string(), "all unused images are removed");
+    assert_eq!(why.to_string(), "unused, and all unused images are removed");
     assert_eq!(plan.summary.usage_percent, None, "no threshold is checked");
     assert_eq!(reason(&plan, "b"), Some(&Reason::InUse));
     assert_eq!(reason(&plan, "c"), Some(&Reason::Pinned));
