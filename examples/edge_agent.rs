@@ -24,7 +24,7 @@ use kubegc::{
         node_facts::{ContainerState, PodState, Pods},
     },
     node::{
-        Node, Policy, PolicySpec, Environment,
+        Environment, Node, Policy, PolicySpec,
         driver::{Outcome, Performed, Report, Settings},
     },
     sim::{

@@ -15,7 +15,7 @@ use clap::Parser;
 use kubegc::{
     core::{Clock as _, KubernetesVersion, Timestamp},
     node::{
-        Node, Policy, PolicySpec, Environment,
+        Environment, Node, Policy, PolicySpec,
         driver::{Outcome, Report, Settings},
         image,
     },

@@ -17,7 +17,7 @@ use std::{
 use kubegc::{
     core::{RuntimeError, Timestamp},
     node::{
-        Node, Policy, PolicySpec, Environment,
+        Environment, Node, Policy, PolicySpec,
         driver::{ImagesReport, NodeAction, Outcome, Settings},
         image::{Action, Reason, Records, Subject},
     },

@@ -11,7 +11,7 @@ use kubegc::{
     },
     node::{
         Inventory,
-        image::{Run, Policy, Response, Step, Task},
+        image::{Policy, Response, Run, Step, Task},
     },
 };
 

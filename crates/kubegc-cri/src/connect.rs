@@ -12,7 +12,7 @@ use crate::{
     },
     call::{Failure, Method, call},
     file_systems::Measurements,
-    socket::{Listed, Socket, NotSent},
+    socket::{Listed, NotSent, Socket},
 };
 
 /// The version of the kubelet's runtime API, a field of the `Version` request.
@@ -91,7 +91,12 @@ impl CriRuntime {
             Arc::new(Socket::new(image_endpoint, &options))
         };
         let version = version(endpoint, runtime.connection().runtime, options.connect_timeout).await?;
-        check_image_service(image_endpoint, images.connection().images, options.request_timeout).await?;
+        check_image_service(
+            image_endpoint,
+            images.connection().images,
+            options.request_timeout,
+        )
+        .await?;
         let connected = Self {
             runtime,
             images,

@@ -130,9 +130,7 @@ pub enum EndpointError {
         text: String,
     },
     /// The path is not absolute.
-    #[error(
-        "{text:?}: the path of a socket must be absolute, as in unix:///run/containerd/containerd.sock"
-    )]
+    #[error("{text:?}: the path of a socket must be absolute, as in unix:///run/containerd/containerd.sock")]
     Relative {
         /// The text.
         text: String,

@@ -81,11 +81,13 @@ impl CriRuntime {
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
         let (message, timeout) = (ImageFsInfoRequest {}, self.request_timeout);
-        let response = self
-            .images
-            .read(METHOD, "", timeout, message, |mut connection, request| async move {
-                connection.images.image_fs_info(request).await
-            });
+        let response = self.images.read(
+            METHOD,
+            "",
+            timeout,
+            message,
+            |mut connection, request| async move { connection.images.image_fs_info(request).await },
+        );
         match response.await {
             Ok((usages, _)) => Ok(usages),
             Err(failure) => Err(failure.into_error(METHOD)),

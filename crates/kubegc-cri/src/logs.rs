@@ -70,7 +70,10 @@ impl HostLogs {
         let refused = || RuntimeError::refused(format!("{path}: not a link in {}", self.links.display()));
         let (directory, name) = path.rsplit_once('/').ok_or_else(refused)?;
         let directory = Path::new(directory);
-        if is_file_name(name) && name.ends_with(SUFFIX) && (directory == self.links || directory == Path::new(LINKS)) {
+        if is_file_name(name)
+            && name.ends_with(SUFFIX)
+            && (directory == self.links || directory == Path::new(LINKS))
+        {
             Ok(self.links.join(name))
         } else {
             Err(refused())
@@ -125,7 +128,9 @@ impl LogDirectory for HostLogs {
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
         if !is_file_name(entry) {
             let directory = self.pods.display();
-            return Err(RuntimeError::refused(format!("{entry:?}: not an entry of {directory}")));
+            return Err(RuntimeError::refused(format!(
+                "{entry:?}: not an entry of {directory}"
+            )));
         }
         let path = self.pods.join(entry);
         blocking(move || ignore_missing(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
@@ -135,7 +140,10 @@ impl LogDirectory for HostLogs {
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
         let path = self.link(path)?;
         blocking(move || match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_dir() => Err(RuntimeError::refused(format!("{}: is a directory", path.display()))),
+            Ok(meta) if meta.is_dir() => Err(RuntimeError::refused(format!(
+                "{}: is a directory",
+                path.display()
+            ))),
             _ => fs::remove_file(&path).map_err(|error| unknown(&path, &error)),
         })
         .await
@@ -201,7 +209,8 @@ fn log_file(path: &str) -> Option<(PathBuf, String)> {
     let (directory, name) = path.rsplit_once('/')?;
     let directory = Path::new(if directory.is_empty() { "/" } else { directory });
     let has_parent = directory.components().any(|part| part == Component::ParentDir);
-    (directory.is_absolute() && !has_parent && is_file_name(name)).then(|| (directory.to_owned(), name.to_owned()))
+    (directory.is_absolute() && !has_parent && is_file_name(name))
+        .then(|| (directory.to_owned(), name.to_owned()))
 }
 
 /// All entries of a directory.

@@ -67,7 +67,10 @@ impl CriRuntime {
         }
         // Before the check, so that the request cannot use a connection that is created after it.
         let connection = socket.connection();
-        if let Some((_, socket)) = listings.iter().find(|(listed, socket)| !is_current(listed, socket)) {
+        if let Some((_, socket)) = listings
+            .iter()
+            .find(|(listed, socket)| !is_current(listed, socket))
+        {
             return Err(socket.closed().into_error(method));
         }
         let response = call(method, id, timeout, message, |request| send(connection, request)).await;
@@ -208,9 +211,11 @@ impl Runtime for CriRuntime {
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
         let timeout = self.request_timeout.saturating_add(grace);
-        self.write_container((method, id, timeout), message, |mut connection, request| async move {
-            connection.runtime.stop_container(request).await
-        })
+        self.write_container(
+            (method, id, timeout),
+            message,
+            |mut connection, request| async move { connection.runtime.stop_container(request).await },
+        )
         .await
     }
 

@@ -107,7 +107,9 @@ impl Socket {
         let last = self.connection();
         let send_on = |connection: Connection, timeout, message| {
             let number = connection.number;
-            let response = call(method, object, timeout, message, |request| send(connection, request));
+            let response = call(method, object, timeout, message, |request| {
+                send(connection, request)
+            });
             async move { Ok((response.await?, number)) }
         };
         match send_on(last.clone(), timeout, message.clone()).await {

@@ -49,7 +49,7 @@ pub mod schedule;
 pub mod semantics;
 
 pub use aggregate::aggregate;
-pub use driver::{Node, Environment};
+pub use driver::{Environment, Node};
 pub use duration::GoDuration;
 pub use event::{Event, EventKind, LoopHealth, LoopReport};
 pub use inventory::{Inventory, Listing, Unlisted};

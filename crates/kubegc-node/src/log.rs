@@ -177,7 +177,10 @@ pub enum NoContainer {
 }
 
 /// The subject of an entry in a log plan.
-#[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a not_dangling")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "an entry, a link, or the node as a not_dangling"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// An entry of the pod log directory.

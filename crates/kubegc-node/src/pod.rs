@@ -103,7 +103,13 @@ mod tests {
             (false, false, false, None, None),
             (false, false, true, None, Some(RemovableState::Terminated)),
             (false, true, false, None, None),
-            (false, true, true, Some(RemovableState::Deleted), Some(RemovableState::Terminated)),
+            (
+                false,
+                true,
+                true,
+                Some(RemovableState::Deleted),
+                Some(RemovableState::Terminated),
+            ),
             (true, false, false, Some(RemovableState::Evicted), None),
         ] {
             let state = PodState {

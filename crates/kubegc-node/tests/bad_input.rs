@@ -380,7 +380,9 @@ fn disks_that_cannot_be() {
                 plan.findings
             );
             // As upstream, wrapping is reported as well; its consequences are upstream's.
-            let wrapped = policy.with_arithmetic(Arithmetic::Upstream).plan(&node(disk), at(9));
+            let wrapped = policy
+                .with_arithmetic(Arithmetic::Upstream)
+                .plan(&node(disk), at(9));
             assert!(wrapped.findings.iter().any(|found| found.reason == reason));
         }
     }
@@ -413,7 +415,9 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
             image_file_system: Ok(file_system(1_000, 50)),
             ..empty()
         };
-        let plan = images(release("1.36.0")).with_task(Task::Collect).plan(&node, at(9));
+        let plan = images(release("1.36.0"))
+            .with_task(Task::Collect)
+            .plan(&node, at(9));
         assert_eq!(plan.actions.len(), expected, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
         let count = plan

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order, Unlisted,
-    container::{InvalidAge, Limits, Mode, Run, Policy, Reason, Step, Subject},
+    container::{InvalidAge, Limits, Mode, Policy, Reason, Run, Step, Subject},
 };
 
 use crate::world::{ENDING, EVICTED, at, dead, empty, in_state, listed, pods, release, seconds};
@@ -848,7 +848,10 @@ fn ideas_1_to_18_containers() {
                 continue;
             }
             let policy = Policy::new(limits, release(minor)).expect("valid limits");
-            let plan = policy.with_mode(idea.mode).with_order(idea.order).plan(&node, at(100));
+            let plan = policy
+                .with_mode(idea.mode)
+                .with_order(idea.order)
+                .plan(&node, at(100));
             assert_eq!(removed(&plan), idea.expected, "idea {} on {minor}", idea.number);
             let stopped = plan.actions.iter().any(|action| {
                 matches!(

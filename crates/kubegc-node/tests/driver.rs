@@ -27,7 +27,7 @@ use kubegc_core::{
     node_facts::{ContainerState, PodIdentity, Pods, annotation},
 };
 use kubegc_node::{
-    Node, Policy, PolicySpec, Environment,
+    Environment, Node, Policy, PolicySpec,
     container::Mode,
     driver::{ImagesReport, NodeAction, Outcome, Report, Settings},
     eviction, image,

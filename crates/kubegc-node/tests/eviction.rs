@@ -7,15 +7,15 @@ use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
         EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
-        Observations, Origin, Run, Pressure, Reason, Resource, Response, Signal, Step, Subject, Thresholds,
+        Observations, Origin, Pressure, Reason, Resource, Response, Run, Signal, Step, Subject, Thresholds,
         Verdict, pod_grace_seconds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
 
 mod laws;
-mod run;
 mod round;
+mod run;
 
 const C: Function = Function::DeleteAllUnusedContainers;
 const I: Function = Function::DeleteUnusedImages;
@@ -285,9 +285,7 @@ fn all_invalid_thresholds_are_named() {
     let text = refused.first().map(ToString::to_string);
     assert_eq!(
         text.as_deref(),
-        Some(
-            "evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 has no such signal"
-        )
+        Some("evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 has no such signal")
     );
 }
 

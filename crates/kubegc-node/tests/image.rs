@@ -14,7 +14,7 @@ use kubegc_core::{
 use kubegc_node::{
     Event, EventKind, Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Run, Policy, Reason, Record, Records, Response, Step, Subject, Task,
+        Action, Arithmetic, Error, Policy, Reason, Record, Records, Response, Run, Step, Subject, Task,
         Thresholds,
     },
     semantics::gate,

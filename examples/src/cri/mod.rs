@@ -19,7 +19,7 @@ use kubegc::{
     core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
-        driver::{KeepImages, ReadySandboxes, Settings, Environment},
+        driver::{Environment, KeepImages, ReadySandboxes, Settings},
     },
     predict::node::Change,
     snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use futures_util::FutureExt as _;
 use kubegc_node::{
-    GoDuration, Order, Semantics, Environment,
+    Environment, GoDuration, Order, Semantics,
     container::{self, Limits, Mode, RemovalReason},
     driver::{self, ContainersReport, NodeAction, Settings},
     image, log,

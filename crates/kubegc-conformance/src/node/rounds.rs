@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Arithmetic, Error, Run, Policy, Records, RemovalReason, Response, Step, Summary, Task,
+        Action, Arithmetic, Error, Policy, Records, RemovalReason, Response, Run, Step, Summary, Task,
         Thresholds,
     },
 };
@@ -47,7 +47,9 @@ fn policy(case: &ImageCase) -> Result<Policy, Failure> {
     let semantics = super::semantics(&case.semantics, case.runtime_class_in_image_cri_api)?;
     let policy = Policy::new(thresholds, semantics)
         .map_err(|problem| Failure::unreadable(format!("the policy is refused: {problem}")))?;
-    Ok(policy.with_arithmetic(Arithmetic::Upstream).with_order(Order::Listing))
+    Ok(policy
+        .with_arithmetic(Arithmetic::Upstream)
+        .with_order(Order::Listing))
 }
 
 /// N3.2: what records are kept under.

@@ -41,7 +41,10 @@ pub(crate) fn image(message: bindings::Image) -> Result<Image, InvalidEntry> {
 }
 
 /// The id of the image in the response to a reference. As upstream, an image without an id is an error.
-pub(crate) fn image_id(reference: &str, message: Option<bindings::Image>) -> Result<Option<Arc<str>>, InvalidEntry> {
+pub(crate) fn image_id(
+    reference: &str,
+    message: Option<bindings::Image>,
+) -> Result<Option<Arc<str>>, InvalidEntry> {
     let entry = || format!("image {reference}");
     message.map(|image| required(image.id, &entry, "id")).transpose()
 }

@@ -73,7 +73,11 @@ pub(crate) fn listing<W, T: Keyed>(
                 tracing::warn!(operation, entry = fact.display_name(), "listed twice");
             }
             Some(_) => {
-                let invalid = InvalidEntry::new(fact.display_name(), "id", "is listed twice with different contents");
+                let invalid = InvalidEntry::new(
+                    fact.display_name(),
+                    "id",
+                    "is listed twice with different contents",
+                );
                 return Err(invalid.into_error(operation));
             }
         }

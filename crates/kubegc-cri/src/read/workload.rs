@@ -9,7 +9,7 @@ use kubegc_core::{
     },
 };
 
-use super::{InvalidEntry, Keyed, entry_name, created_at, pairs, required};
+use super::{InvalidEntry, Keyed, created_at, entry_name, pairs, required};
 use crate::bindings;
 
 impl Keyed for Container {
@@ -156,7 +156,11 @@ fn sandbox_state(state: i32, entry: &dyn Fn() -> String) -> SandboxState {
         Ok(Reported::SandboxReady) => SandboxState::Ready,
         Ok(Reported::SandboxNotready) => SandboxState::NotReady,
         Err(_) => {
-            tracing::warn!(entry = entry(), state, "not a sandbox state of CRI; treated as ready");
+            tracing::warn!(
+                entry = entry(),
+                state,
+                "not a sandbox state of CRI; treated as ready"
+            );
             SandboxState::Ready
         }
     }

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use kubegc_core::node_facts::PodState;
 use kubegc_cri::{HostLogs, TokioClock};
 use kubegc_node::{
-    GoDuration, Node, Environment,
+    Environment, GoDuration, Node,
     container::{Action, Mode, Reason, RemovalReason, Subject},
     driver::{ReadySandboxes, WithRunning},
 };
@@ -188,9 +188,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     spared.sort();
     assert_eq!(spared, ["web/side#1"]);
 
-    let all = Node::new(world, none(0))
-        .collect_containers(Mode::Periodic)
-        .await;
+    let all = Node::new(world, none(0)).collect_containers(Mode::Periodic).await;
     assert_eq!(reported(&all.performed), ["container web/side#1"]);
     assert_eq!(
         host.left().await,

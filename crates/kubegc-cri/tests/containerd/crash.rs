@@ -17,7 +17,7 @@ use kubegc_core::{
 };
 use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
 use kubegc_node::{
-    Node, Environment,
+    Environment, Node,
     container::Mode,
     driver::{KeepImages, Outcome, Performed, ReadySandboxes},
 };

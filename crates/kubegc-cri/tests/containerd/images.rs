@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
-    Node, Environment,
+    Environment, Node,
     driver::{ImagesReport, KeepImages},
     image::{Action, Reason, Subject, Task},
 };
@@ -184,7 +184,12 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
 
 /// Removes all unused images, as a kubelet that is configured with the image of sandboxes does. Returns the
 /// names of the removed images, in order.
-async fn delete_unused(world: Environment<'_>, clock: &SimClock, version: &str, dry_run: bool) -> Vec<String> {
+async fn delete_unused(
+    world: Environment<'_>,
+    clock: &SimClock,
+    version: &str,
+    dry_run: bool,
+) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());
     let mut node = Node::new(world, settings.clone());

@@ -7,7 +7,7 @@ use kubegc_core::{
     node_facts::{FileSystem, PodState},
 };
 use kubegc_cri::TokioClock;
-use kubegc_node::{Inventory, Node, Environment, container::Mode, driver::Settings, image::Task};
+use kubegc_node::{Environment, Inventory, Node, container::Mode, driver::Settings, image::Task};
 use kubegc_snapshot::{NodeReader, NodeSnapshot, write_records};
 use rustix::fs::statvfs;
 use serde_json::{Value, json};

@@ -538,8 +538,18 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     for undetermined in [silent, half.endpoint(), starting.endpoint(), datagrams] {
         let why = failure(&undetermined, options.clone()).await;
         for among in [
-            [missing.clone(), found.endpoint(), undetermined.clone(), old.endpoint()],
-            [undetermined.clone(), old.endpoint(), missing.clone(), found.endpoint()],
+            [
+                missing.clone(),
+                found.endpoint(),
+                undetermined.clone(),
+                old.endpoint(),
+            ],
+            [
+                undetermined.clone(),
+                old.endpoint(),
+                missing.clone(),
+                found.endpoint(),
+            ],
         ] {
             let error = CriRuntime::detect_among(&among, options.clone())
                 .await

@@ -11,7 +11,7 @@ use kubegc_core::{
 };
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
-    GoDuration, Node, Policy, PolicySpec, Environment,
+    Environment, GoDuration, Node, Policy, PolicySpec,
     container::Mode,
     driver::{ContainersReport, ImagesReport, Settings},
 };

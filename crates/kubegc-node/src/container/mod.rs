@@ -24,12 +24,12 @@
 //! and reported.
 
 mod listing;
-mod run;
 mod plan;
 mod policy;
 mod reason;
+mod run;
 mod units;
 
-pub use run::{Failed, Run, Step};
 pub use policy::{InvalidAge, Limits, Mode, Policy};
 pub use reason::{Action, Reason, RemovalReason, Subject, Summary};
+pub use run::{Failed, Run, Step};

@@ -185,7 +185,9 @@ impl Node<'_> {
                         Err(reason) => Outcome::Kept(reason),
                     }
                 }
-                log::Action::RemoveLink { path, .. } => removal_outcome(logs.remove_container_link(path).await),
+                log::Action::RemoveLink { path, .. } => {
+                    removal_outcome(logs.remove_container_link(path).await)
+                }
                 log::Action::ResolveLink { path, container_id } => {
                     let status = self.world.runtime.container_status(container_id).await;
                     match self.settings.log.link(&status) {

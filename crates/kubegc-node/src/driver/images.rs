@@ -7,7 +7,7 @@ use kubegc_core::{RuntimeError, Timestamp};
 use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
 use crate::{
     Inventory, Listing, Unlisted,
-    image::{Run, Response, Step, Task},
+    image::{Response, Run, Step, Task},
     semantics::behavior,
 };
 

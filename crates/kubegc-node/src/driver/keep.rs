@@ -83,8 +83,7 @@ impl<R> KeepImages<R> {
         let names = image.tags.iter().chain(&image.digests).map(|name| &**name);
         let id = without_prefix(&image.id);
         let with_prefix = (!id.is_empty()).then(|| self.references.get(&*format!("{ID_PREFIX}{id}")));
-        [id]
-            .into_iter()
+        [id].into_iter()
             .chain(names)
             .chain(repositories)
             .filter_map(|name| self.references.get(name))
@@ -122,7 +121,9 @@ impl<R: Runtime> KeepImages<R> {
         }
         match self.runtime.image_id(id).await {
             Ok(None) | Err(RuntimeError::NotFound | RuntimeError::NotSupported { .. }) => Ok(()),
-            Ok(Some(resolved)) => self.check_kept(id, &images, |image| without_prefix(&image.id) == without_prefix(&resolved)),
+            Ok(Some(resolved)) => self.check_kept(id, &images, |image| {
+                without_prefix(&image.id) == without_prefix(&resolved)
+            }),
             Err(error) => Err(unknown(error)),
         }
     }
@@ -153,7 +154,9 @@ impl<R: Runtime> KeepImages<R> {
 /// its id.
 fn may_identify(text: &str, image: &Image) -> bool {
     let mut names = image.tags.iter().chain(&image.digests);
-    image.id.starts_with(text) || without_prefix(&image.id).starts_with(without_prefix(text)) || names.any(|name| **name == *text)
+    image.id.starts_with(text)
+        || without_prefix(&image.id).starts_with(without_prefix(text))
+        || names.any(|name| **name == *text)
 }
 
 /// An image id without its prefix.

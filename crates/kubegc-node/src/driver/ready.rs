@@ -145,7 +145,10 @@ pub fn add_running(pods: &mut Pods, containers: &[Arc<Container>], sandboxes: &[
         .iter()
         .filter(|sandbox| sandbox.state == SandboxState::Ready)
         .map(|sandbox| &sandbox.id);
-    let with_container = containers.iter().filter(has_not_exited).map(|one| &one.sandbox_id);
+    let with_container = containers
+        .iter()
+        .filter(has_not_exited)
+        .map(|one| &one.sandbox_id);
     let running: BTreeSet<&Arc<str>> = ready.chain(with_container).filter(|id| !id.is_empty()).collect();
     let of_sandboxes = sandboxes
         .iter()

@@ -87,8 +87,8 @@ impl Layout {
                 });
             }
         };
-        let separate =
-            semantics.version.has(behavior::SPLIT_FILE_SYSTEM) && facts.containers_are_separate.unwrap_or(false);
+        let separate = semantics.version.has(behavior::SPLIT_FILE_SYSTEM)
+            && facts.containers_are_separate.unwrap_or(false);
         match (dedicated, separate) {
             (_, true) if !semantics.separate_disk => Err(LayoutError::SplitIsOff),
             (false, _) => Ok(Self::Single),

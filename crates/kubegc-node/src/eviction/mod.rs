@@ -19,17 +19,17 @@
 mod amount;
 mod layout;
 mod observation;
-mod run;
 mod plan;
 mod reason;
+mod run;
 mod signal;
 mod threshold;
 
 pub use amount::{Amount, Percent};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use run::{EvictionReason, FunctionFailed, Run, Response, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
+pub use run::{EvictionReason, FunctionFailed, Response, Run, Step, StillMet, Verdict, pod_grace_seconds};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

@@ -93,13 +93,16 @@ impl fmt::Display for Reason {
             Self::NoResource => f.write_str("met, but its signal has no resource that can be reclaimed"),
             Self::NothingToCollect => f.write_str("met, but its signal has no reclaim functions"),
             Self::AvailableAboveCapacity { available, capacity } => {
-                write!(f, "the available amount {available} exceeds the capacity {capacity}")
+                write!(
+                    f,
+                    "the available amount {available} exceeds the capacity {capacity}"
+                )
             }
             Self::CapacityIsZero => f.write_str("the capacity is zero, so the measurement is ignored"),
             Self::MeasuredInFuture { at } => write!(f, "the time of the measurement, {at}, is in the future"),
-            Self::Replaced => {
-                f.write_str("replaced by a copy of the threshold on the file system that contains the writable layers")
-            }
+            Self::Replaced => f.write_str(
+                "replaced by a copy of the threshold on the file system that contains the writable layers",
+            ),
             Self::Copied { from } => write!(f, "copied from {from}; upstream's copy may differ"),
             Self::OrderIsRandom { other } => {
                 write!(

@@ -73,7 +73,9 @@ impl fmt::Display for EvictionReason {
             Self::NothingToCollect => f.write_str("the signal has no reclaim functions"),
             Self::NotMeasured { error } => write!(f, "the new measurement failed: {error}"),
             Self::NotEnough => f.write_str("the reclaim was not sufficient"),
-            Self::UnrelatedThreshold => f.write_str("the reclaim was sufficient, but another threshold is met"),
+            Self::UnrelatedThreshold => {
+                f.write_str("the reclaim was sufficient, but another threshold is met")
+            }
         }
     }
 }

@@ -112,7 +112,10 @@ pub(super) fn detect(
 type InUse<'a> = HashSet<Cow<'a, str>, FixedState>;
 
 /// The listed images, and the keys of images in use. Missing listings are reported in upstream's order.
-fn images_and_use<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
+fn images_and_use<'a>(
+    policy: &Policy,
+    inventory: &'a Inventory,
+) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
     let semantics = &policy.semantics;
     let images = inventory
         .images

@@ -30,22 +30,22 @@
 mod candidates;
 mod detect;
 mod error;
-mod run;
 mod plan;
 mod policy;
 mod pull_record;
 mod reason;
 mod records;
+mod run;
 mod step;
 mod task;
 mod usage;
 
 pub use candidates::Candidate;
 pub use error::{Error, Wording};
-pub use run::Run;
 pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
 pub use reason::{Action, Hook, Reason, RemovalReason, Subject, Summary};
 pub use records::{Record, Records};
+pub use run::Run;
 pub use step::{Response, Step};
 pub use task::Task;

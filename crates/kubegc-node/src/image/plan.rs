@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Hook, Run, Policy, Reason, Response, Subject, Summary, Task, candidates::CandidateState, step::Needed,
+    Action, Hook, Policy, Reason, Response, Run, Subject, Summary, Task, candidates::CandidateState,
+    step::Needed,
 };
 use crate::{GoDuration, Inventory};
 
@@ -145,7 +146,9 @@ impl Run<'_> {
             let reconsidered = match (fate, candidate.first_detected) {
                 (CandidateState::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
                 // An image is kept if it was used at `now` or later. One nanosecond after its use this ends.
-                (CandidateState::UsedSince, _) => candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1)),
+                (CandidateState::UsedSince, _) => {
+                    candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1))
+                }
                 _ => None,
             };
             // Also for an image that this plan removes to free space: later it is removed because of its age,
@@ -156,7 +159,11 @@ impl Run<'_> {
             });
             // A saturated time means never.
             let is_future = |&at: &Timestamp| at > self.now && at.as_nanos() < i64::MAX;
-            [reconsidered, exceeds_age_max].into_iter().flatten().filter(is_future).min()
+            [reconsidered, exceeds_age_max]
+                .into_iter()
+                .flatten()
+                .filter(is_future)
+                .min()
         });
         times.min()
     }

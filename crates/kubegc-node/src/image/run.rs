@@ -9,7 +9,7 @@ use super::{
     Action, Arithmetic, Error, Policy, Reason, Records, RemovalReason, Subject, Task, Wording,
     candidates::{Candidate, CandidateState, Candidates},
     detect::detect,
-    step::{Outcome, Response, Step, Needed},
+    step::{Needed, Outcome, Response, Step},
     usage::{Usage, usage},
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
@@ -170,7 +170,8 @@ impl<'a> Run<'a> {
             Ok(detected) => {
                 self.inventory = Some(inventory);
                 self.records = detected.records;
-                self.candidates = Candidates::new(&self.policy, &self.records, detected.listed, detected.shared);
+                self.candidates =
+                    Candidates::new(&self.policy, &self.records, detected.listed, detected.shared);
                 self.outcome
                     .findings
                     .extend(self.candidates.findings(inventory, &self.records, self.now));

@@ -344,10 +344,7 @@ fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_onl
             }
             start += 1;
         }
-        assert!(
-            longest > 40,
-            "{how:?}: the run was cut in many places: {longest}"
-        );
+        assert!(longest > 40, "{how:?}: the run was cut in many places: {longest}");
         assert!(
             stayed > 0 && removals > 0,
             "{how:?}: {stayed} kept that could be removed, and {removals} removed"

@@ -187,11 +187,7 @@ fn plans_on_a_survey_are_those_of_a_dry_pass() {
     for release in RELEASES {
         for pressed in [false, true] {
             let busy = busy();
-            let mode = if pressed {
-                Mode::Forced
-            } else {
-                Mode::Periodic
-            };
+            let mode = if pressed { Mode::Forced } else { Mode::Periodic };
             let settings = Settings {
                 dry_run: true,
                 ..settings(release)

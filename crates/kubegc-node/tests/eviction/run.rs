@@ -199,7 +199,11 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
         [I]
     );
     let reclaim = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
-    let (ran, verdict, _) = run(reclaim, &[], Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)));
+    let (ran, verdict, _) = run(
+        reclaim,
+        &[],
+        Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)),
+    );
     assert_eq!((ran, verdict), (vec![I], Verdict::NoEviction));
 }
 

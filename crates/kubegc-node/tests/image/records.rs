@@ -232,7 +232,10 @@ fn n3_7_a_container_without_an_image_fails_the_pass_because_any_image_may_be_its
         node.containers = listed([user("c7", reference, id, "")]);
         let plan = policy(Thresholds::default(), release(version)).plan(&node, at(900));
         assert!(plan.actions.is_empty());
-        assert_eq!(error(&plan), "container c7 has neither an image reference nor an image id");
+        assert_eq!(
+            error(&plan),
+            "container c7 has neither an image reference nor an image id"
+        );
     }
 }
 
@@ -325,7 +328,11 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
     for (first, second, expected) in [(true, false, 1), (false, true, 0)] {
         let node = twice(first, second);
         let plan = newest().with_task(Task::DeleteUnused).plan(&node, at(900));
-        let records = newest().with_task(Task::Detect).plan(&node, at(900)).summary.records;
+        let records = newest()
+            .with_task(Task::Detect)
+            .plan(&node, at(900))
+            .summary
+            .records;
         assert_eq!(
             records.get("a").map(|record| (record.size_bytes, record.pinned)),
             Some((2, second))
@@ -337,7 +344,10 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             },
             release("1.36.0"),
         );
-        let forced = young.expect("valid").with_task(Task::DeleteUnused).plan(&node, at(900));
+        let forced = young
+            .expect("valid")
+            .with_task(Task::DeleteUnused)
+            .plan(&node, at(900));
         assert_eq!(forced.actions.len(), expected, "idea 48");
         assert_eq!(
             plan.findings
@@ -378,7 +388,11 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
         let mut node = full(&[("a", 900)]);
         node.image_records = Records::default();
         assert!(!node.image_records.detected());
-        node.image_records = policy.with_task(Task::Detect).plan(&node, at(1_000)).summary.records;
+        node.image_records = policy
+            .with_task(Task::Detect)
+            .plan(&node, at(1_000))
+            .summary
+            .records;
         let detected = node
             .image_records
             .get("a")
@@ -389,7 +403,11 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
         assert_eq!(plan.actions.len(), usize::from(!dated), "{version}");
         // New images of the second detection are dated in every version.
         node.images = listed([image("a", 900), image("b", 1)]);
-        let again = policy.with_task(Task::Detect).plan(&node, at(1_010)).summary.records;
+        let again = policy
+            .with_task(Task::Detect)
+            .plan(&node, at(1_010))
+            .summary
+            .records;
         assert_eq!(
             again.get("b").and_then(|record| record.first_detected),
             Some(at(1_010))
@@ -416,14 +434,18 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
     assert!(!old.plan(&node, at(1)).summary.records.detected());
     // A caller can set it in any version.
     let node = full(&[("a", 900)]);
-    let mut with_zero_detection_time = Run::new(newest(), Task::Detect, Records::default(), at(0), at(5)).with_zero_detection_time();
+    let mut with_zero_detection_time =
+        Run::new(newest(), Task::Detect, Records::default(), at(0), at(5)).with_zero_detection_time();
     with_zero_detection_time.next(None);
     with_zero_detection_time.next(Some(Response::Listed {
         inventory: &node,
         at: at(5),
     }));
     assert_eq!(
-        with_zero_detection_time.records().get("a").map(|record| record.first_detected),
+        with_zero_detection_time
+            .records()
+            .get("a")
+            .map(|record| record.first_detected),
         Some(None)
     );
 }

@@ -137,7 +137,8 @@ fn n3_20_the_order_of_reads_per_version() {
             image_file_system: Ok(file_system(1_000, available)),
             ..node.clone()
         };
-        let (got, _) = perform(policy(Thresholds::default(), release(version)),
+        let (got, _) = perform(
+            policy(Thresholds::default(), release(version)),
             Task::Collect,
             &node,
             at(900),
@@ -151,7 +152,8 @@ fn n3_20_the_order_of_reads_per_version() {
             (Task::DeleteUnused, &["list", "a"]),
             (Task::Free { bytes: 1 }, &["list", "a"]),
         ] {
-            let (got, _) = perform(policy(Thresholds::default(), release(version)),
+            let (got, _) = perform(
+                policy(Thresholds::default(), release(version)),
                 task,
                 &node,
                 at(900),

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order,
-    container::{Action, Limits, Mode, Run, Policy, Step, Subject},
+    container::{Action, Limits, Mode, Policy, Run, Step, Subject},
 };
 use proptest::prelude::*;
 
@@ -68,11 +68,7 @@ prop_compose! {
 
 impl Case {
     fn policy(&self) -> Policy {
-        let mode = if self.forced {
-            Mode::Forced
-        } else {
-            Mode::Periodic
-        };
+        let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
         let policy = Policy::new(self.limits, release(self.release)).expect("valid limits");
         policy.with_mode(mode).with_order(self.order)
     }

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Run, Policy, Reason, Record, Response, Step, Subject, Task, Thresholds,
+        Action, Arithmetic, Error, Policy, Reason, Record, Response, Run, Step, Subject, Task, Thresholds,
     },
     semantics::gate,
 };
@@ -285,8 +285,7 @@ fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
         .collect();
     candidates.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
     let age_max = case.thresholds.age_max.as_nanos();
-    if collects && case.minor() >= 29 && age_max > 0 && since(Some(case.node.image_gc_began_at)) > age_max
-    {
+    if collects && case.minor() >= 29 && age_max > 0 && since(Some(case.node.image_gc_began_at)) > age_max {
         let (old, rest): (Vec<_>, Vec<_>) = candidates
             .into_iter()
             .partition(|candidate| since(candidate.0) > age_max);

@@ -66,11 +66,7 @@ prop_compose! {
 
 impl Case {
     fn sandboxes(&self) -> PlanOf<Policy> {
-        let mode = if self.forced {
-            Mode::Forced
-        } else {
-            Mode::Periodic
-        };
+        let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
         let policy = Policy::new(release(self.release))
             .with_mode(mode)
             .with_order(self.order);

@@ -145,7 +145,10 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         }
     }
     let images = loop_is_on.then(|| collects.plan(&world, frame.now));
-    let pressure_images = policy.image().with_task(Task::DeleteUnused).plan(&pressed, frame.now);
+    let pressure_images = policy
+        .image()
+        .with_task(Task::DeleteUnused)
+        .plan(&pressed, frame.now);
     if records == RecordsKnown::AssumedOld {
         assumptions.push(Assumption::RecordsUnknown {
             images: pressure_images.actions.len(),
@@ -201,7 +204,12 @@ fn are_known(records: &Records) -> bool {
 
 /// The records after the first run of the detection loop.
 fn first_look(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    policy.image().with_task(Task::Detect).plan(world, now).summary.records
+    policy
+        .image()
+        .with_task(Task::Detect)
+        .plan(world, now)
+        .summary
+        .records
 }
 
 /// Records as a kubelet may have them that has run for long: everything old, and unused since it started.

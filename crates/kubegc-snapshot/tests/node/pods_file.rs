@@ -13,7 +13,7 @@ use kubegc_core::{
     node_facts::{PodState, Pods},
 };
 use kubegc_node::{
-    Node, Policy, PolicySpec, Environment,
+    Environment, Node, Policy, PolicySpec,
     container::Mode,
     driver::{NodeAction, Settings},
 };
