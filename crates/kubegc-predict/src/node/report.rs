@@ -387,7 +387,7 @@ fn image_stays(reason: &image::Reason) -> &'static str {
         image::Reason::UsedSince => "used since",
         image::Reason::EnoughFreed { .. } => "unused, but not needed for room",
         image::Reason::BelowThreshold { .. } => "unused, but there is room",
-        image::Reason::PassEnded(_) => "unused, but the garbage collection ends before",
+        image::Reason::RunFailed(_) => "unused, but the garbage collection ends before",
         _ => "for other reasons",
     }
 }
