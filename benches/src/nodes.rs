@@ -92,20 +92,20 @@ pub fn images(count: usize, policy: Policy) -> Inventory {
     };
     for round in 0..6 {
         inventory.containers = Ok(users(&images, &mut random));
-        // The last round's use is what the pass itself finds.
+        // The last round's use is what the run itself finds.
         if round == 5 {
             break;
         }
         let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - round)));
         let records = std::mem::take(&mut inventory.image_records);
-        let mut pass = Run::new(policy, Task::Detect, records, inventory.image_gc_began_at, now);
-        assert_eq!(pass.next(None), Step::List);
+        let mut run = Run::new(policy, Task::Detect, records, inventory.image_gc_began_at, now);
+        assert_eq!(run.next(None), Step::List);
         let response = Response::Listed {
             inventory: &inventory,
             at: now,
         };
-        assert_eq!(pass.next(Some(response)), Step::Done);
-        let records = pass.finish().summary.records;
+        assert_eq!(run.next(Some(response)), Step::Done);
+        let records = run.finish().summary.records;
         inventory.image_records = records;
     }
     inventory

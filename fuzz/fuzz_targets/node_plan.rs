@@ -1,4 +1,4 @@
-//! Plans over any node, sensible or not, and checks the promises: no protected object is removed, passes
+//! Plans over any node, sensible or not, and checks the promises: no protected object is removed, runs
 //! perform the plans, performing a plan leaves nothing to do.
 #![no_main]
 
@@ -118,10 +118,10 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         per_unit_max: limit(choices),
         node_max: limit(choices),
     };
-    let occasion = *choices.of(&[Mode::Periodic, Mode::Forced]);
+    let mode = *choices.of(&[Mode::Periodic, Mode::Forced]);
     let policy = container::Policy::new(limits, semantics)
         .expect("no age here is negative")
-        .on(occasion);
+        .on(mode);
     let plan = policy.plan(inventory, now);
     let mut shuffled = inventory.clone();
     if let Ok(containers) = &mut shuffled.containers {
@@ -149,7 +149,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&left, now).actions.is_empty(),
         "a plan that was performed leaves nothing to do"
     );
-    let sandboxes = sandbox::Policy::new(semantics).on(occasion).plan(&left, now);
+    let sandboxes = sandbox::Policy::new(semantics).on(mode).plan(&left, now);
     for sandbox::Action::Remove { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
@@ -187,11 +187,11 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     }
     // The same, step by step, with removals that fail now and then.
     let records = inventory.image_records.clone();
-    let mut pass = Run::new(policy, task, records, inventory.image_gc_began_at, now);
+    let mut run = Run::new(policy, task, records, inventory.image_gc_began_at, now);
     let mut response = None;
     let mut steps = 0;
     loop {
-        response = match pass.next(response) {
+        response = match run.next(response) {
             Step::List => Some(Response::Listed {
                 inventory: &inventory,
                 at: now,
@@ -204,7 +204,7 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
             Step::Done => break,
         };
         steps += 1;
-        assert!(steps < 100, "a pass ends");
+        assert!(steps < 100, "a run ends");
     }
-    let _plan = pass.finish();
+    let _plan = run.finish();
 }
