@@ -65,8 +65,8 @@ impl Policy {
     /// The maximum number of available bytes at which a run frees space, for a file system of this capacity;
     /// `None` if the capacity is zero.
     ///
-    /// Upstream truncates the available percentage, so the maximum is slightly more than the percentage of the
-    /// threshold.
+    /// Upstream truncates the available percentage, so the maximum is slightly more than the percentage of
+    /// the threshold.
     ///
     /// # Examples
     /// ```
