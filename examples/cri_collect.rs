@@ -20,7 +20,7 @@ use kubegc::{
     core::{Clock as _, RuntimeError},
     node::{
         Node,
-        container::Occasion,
+        container::Mode,
         driver::{Approved, NodeAction, Outcome, Performed, Report},
     },
     predict::node::{NodeForecast, NodeFrame, node_forecast},
@@ -96,9 +96,9 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let guard = Approved::new(&*node.runtime, node.world().logs, &approved);
     let mut world = node.world();
     (world.runtime, world.logs) = (&guard, world.logs.is_some().then_some(&guard as _));
-    let mut driver = Node::remembering(world, node.settings(), looking.records().clone());
-    driver.watch_since(node.memory.watched_since);
-    let containers = driver.collect_containers(Occasion::Periodic).await;
+    let mut driver = Node::with_records(world, node.settings(), looking.records().clone());
+    driver.set_image_gc_began_at(node.memory.watched_since);
+    let containers = driver.collect_containers(Mode::Periodic).await;
     let images = driver.collect_images().await;
     node.memory.write(driver.records())?;
     // A refusal to remove what was not approved is an error of the run, too.
@@ -148,7 +148,7 @@ fn failed(performed: &Performed) -> bool {
         Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {
             !is_left(performed) && *error != RuntimeError::NotFound
         }
-        Outcome::Done | Outcome::Stays(_) | Outcome::DryRun => false,
+        Outcome::Done | Outcome::Kept(_) | Outcome::DryRun => false,
     }
 }
 
@@ -162,7 +162,7 @@ fn print(performed: &Performed) {
         }
         Outcome::NotStopped(error) => println!("could not stop {action}: {error}"),
         Outcome::NotRemoved(error) => println!("could not remove {action}: {error}"),
-        Outcome::Stays(_) | Outcome::DryRun => println!("stays: {action}"),
+        Outcome::Kept(_) | Outcome::DryRun => println!("stays: {action}"),
     }
 }
 

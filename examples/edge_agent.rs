@@ -24,7 +24,7 @@ use kubegc::{
         node_facts::{ContainerState, PodState, Pods},
     },
     node::{
-        Node, Policy, PolicySpec, World,
+        Environment, Node, Policy, PolicySpec,
         driver::{Outcome, Performed, Report, Settings},
     },
     sim::{
@@ -47,7 +47,7 @@ impl PodSource for StaticPods {
         let pods = self.lock();
         let known = pods
             .values()
-            .map(|running| (running.pod.uid.clone(), PodState::LIVING));
+            .map(|running| (running.pod.uid.clone(), PodState::ACTIVE));
         let (sources_ready, synced) = (true, true);
         Ok(Pods {
             known: known.collect(),
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = Settings::from(&Policy::new(&PolicySpec::default(), KubernetesVersion::LATEST)?);
     let (logs, now) = (Some(&device as _), || clock.now());
     let mut agent = Node::new(
-        World {
+        Environment {
             runtime: &runtime,
             logs,
             pods: &pods,
@@ -181,7 +181,7 @@ fn report(now: Timestamp, done: &Report) {
     let (performed, error): (&[Performed], _) = match done {
         Report::Containers(done) => (&done.performed, done.error()),
         Report::Images(done) => (&done.performed, done.error()),
-        Report::Event(event) | Report::OfContainer { event, .. } => {
+        Report::Event(event) | Report::ContainerEvent { event, .. } => {
             let kind = event.kind.as_str();
             return log(
                 now,

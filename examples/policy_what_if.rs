@@ -15,7 +15,7 @@ use clap::Parser;
 use kubegc::{
     core::{Clock as _, KubernetesVersion, Timestamp},
     node::{
-        Node, Policy, PolicySpec, World,
+        Environment, Node, Policy, PolicySpec,
         driver::{Outcome, Report, Settings},
         image,
     },
@@ -126,7 +126,7 @@ fn run(
     policy: &Policy,
 ) -> Result<(Vec<Day>, Points), Box<dyn Error>> {
     let (start, node) = (clock.now(), fortnight.node().clone());
-    let world = World {
+    let world = Environment {
         runtime: &node,
         logs: Some(&node),
         pods: &node,

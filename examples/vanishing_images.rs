@@ -17,7 +17,7 @@ use std::{
 use kubegc::{
     core::{RuntimeError, Timestamp},
     node::{
-        Node, Policy, PolicySpec, World,
+        Environment, Node, Policy, PolicySpec,
         driver::{ImagesReport, NodeAction, Outcome, Settings},
         image::{Action, Reason, Records, Subject},
     },
@@ -67,7 +67,7 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     node.pull(&ImageSpec::new("web:1").layer("web 1", 3 * GB))?;
     node.run_pod(&PodSpec::new("shop", "web").container(ContainerSpec::new("web", "web:1")))?;
     let (runtime, logs, pods) = (&node, Some(&node as _), &node);
-    let world = World {
+    let world = Environment {
         runtime,
         logs,
         pods,
@@ -95,7 +95,7 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     });
     let runtime = FaultyRuntime::new(node.clone(), faults);
     let mut kubelet = Node::new(
-        World {
+        Environment {
             runtime: &runtime,
             ..world
         },

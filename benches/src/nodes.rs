@@ -11,7 +11,7 @@ use kubegc::{
     },
     node::{
         Inventory,
-        image::{Pass, Policy, Response, Step, Task},
+        image::{Policy, Response, Run, Step, Task},
     },
 };
 
@@ -37,7 +37,7 @@ pub fn containers(count: usize) -> Inventory {
         let state = if is_deleted {
             PodState::GONE
         } else {
-            PodState::LIVING
+            PodState::ACTIVE
         };
         pods.known.insert(uid.clone(), state);
         for at in 0..10_u64.min((count - pod * 10) as u64) {
@@ -87,25 +87,25 @@ pub fn images(count: usize, policy: Policy) -> Inventory {
             available_bytes: Some(0),
             ..FileSystem::default()
         }),
-        images_watched_since: NOW.saturating_sub(Duration::from_secs(86_400)),
+        image_gc_began_at: NOW.saturating_sub(Duration::from_secs(86_400)),
         ..Inventory::default()
     };
     for round in 0..6 {
         inventory.containers = Ok(users(&images, &mut random));
-        // The last round's use is what the pass itself finds.
+        // The last round's use is what the run itself finds.
         if round == 5 {
             break;
         }
         let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - round)));
         let records = std::mem::take(&mut inventory.image_records);
-        let mut pass = Pass::new(policy, Task::Detect, records, inventory.images_watched_since, now);
-        assert_eq!(pass.next(None), Step::List);
+        let mut run = Run::new(policy, Task::Detect, records, inventory.image_gc_began_at, now);
+        assert_eq!(run.next(None), Step::List);
         let response = Response::Listed {
             inventory: &inventory,
             at: now,
         };
-        assert_eq!(pass.next(Some(response)), Step::Done);
-        let records = pass.finish().summary.records;
+        assert_eq!(run.next(Some(response)), Step::Done);
+        let records = run.finish().summary.records;
         inventory.image_records = records;
     }
     inventory

@@ -301,7 +301,7 @@ fn nodes(measure: &Measure) -> Result<(), Box<dyn Error>> {
             ("images, to the low threshold", Task::Collect, threshold),
             ("images, all unused", Task::DeleteUnused, unused),
         ] {
-            let policy = policy.to(task);
+            let policy = policy.with_task(task);
             let limit = upstream(size, figures);
             measure.row(work, size, limit, 0.2, || (), |()| policy.plan(&inventory, NOW))?;
         }

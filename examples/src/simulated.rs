@@ -53,8 +53,8 @@ pub fn in_words(action: &NodeAction) -> String {
         NodeAction::Sandbox(sandbox::Action::Remove { sandbox, reason }) => {
             format!("sandbox of {}: {reason}", sandbox.pod.name)
         }
-        NodeAction::Log(log::Action::RemoveDirectory { entry, end, .. }) => {
-            format!("log directory {entry}: its pod is {}", end.as_str())
+        NodeAction::Log(log::Action::RemoveDirectory { entry, pod_state, .. }) => {
+            format!("log directory {entry}: its pod is {}", pod_state.as_str())
         }
         NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
             format!("link {path}")

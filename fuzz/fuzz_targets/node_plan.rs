@@ -1,4 +1,4 @@
-//! Plans over any node, sensible or not, and checks the promises: no protected object is removed, passes
+//! Plans over any node, sensible or not, and checks the promises: no protected object is removed, runs
 //! perform the plans, performing a plan leaves nothing to do.
 #![no_main]
 
@@ -13,8 +13,8 @@ use kubegc_core::{
 use kubegc_fuzz::Choices;
 use kubegc_node::{
     GoDuration, Inventory, Semantics,
-    container::{self, Limits, Occasion},
-    image::{self, Response, Arithmetic, Pass, Step, Task, Thresholds},
+    container::{self, Limits, Mode},
+    image::{self, Response, Arithmetic, Run, Step, Task, Thresholds},
     sandbox,
 };
 use libfuzzer_sys::fuzz_target;
@@ -84,7 +84,7 @@ fn inventory(choices: &mut Choices<'_>) -> Inventory {
         available_bytes: Some(*choices.of(&BYTES)),
         ..FileSystem::default()
     });
-    inventory.images_watched_since = Timestamp::from_nanos(*choices.of(&TIMES));
+    inventory.image_gc_began_at = Timestamp::from_nanos(*choices.of(&TIMES));
     inventory
 }
 
@@ -118,10 +118,10 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         per_unit_max: limit(choices),
         node_max: limit(choices),
     };
-    let occasion = *choices.of(&[Occasion::Periodic, Occasion::Forced]);
+    let mode = *choices.of(&[Mode::Periodic, Mode::Forced]);
     let policy = container::Policy::new(limits, semantics)
         .expect("no age here is negative")
-        .on(occasion);
+        .on(mode);
     let plan = policy.plan(inventory, now);
     let mut shuffled = inventory.clone();
     if let Ok(containers) = &mut shuffled.containers {
@@ -149,7 +149,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&left, now).actions.is_empty(),
         "a plan that was performed leaves nothing to do"
     );
-    let sandboxes = sandbox::Policy::new(semantics).on(occasion).plan(&left, now);
+    let sandboxes = sandbox::Policy::new(semantics).on(mode).plan(&left, now);
     for sandbox::Action::Remove { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
@@ -175,10 +175,10 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     ]);
     let policy = image::Policy::new(thresholds, semantics)
         .expect("thresholds in order")
-        .computing(arithmetic)
-        .to(task);
+        .with_arithmetic(arithmetic)
+        .with_task(task);
     let mut inventory = inventory.clone();
-    inventory.image_records = policy.to(Task::Detect).plan(&inventory, now).summary.records;
+    inventory.image_records = policy.with_task(Task::Detect).plan(&inventory, now).summary.records;
     let plan = policy.plan(&inventory, now);
     assert_eq!(plan, policy.plan(&inventory, now));
     for image::Action::Remove { image, .. } in &plan.actions {
@@ -187,11 +187,11 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     }
     // The same, step by step, with removals that fail now and then.
     let records = inventory.image_records.clone();
-    let mut pass = Pass::new(policy, task, records, inventory.images_watched_since, now);
+    let mut run = Run::new(policy, task, records, inventory.image_gc_began_at, now);
     let mut response = None;
     let mut steps = 0;
     loop {
-        response = match pass.next(response) {
+        response = match run.next(response) {
             Step::List => Some(Response::Listed {
                 inventory: &inventory,
                 at: now,
@@ -204,7 +204,7 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
             Step::Done => break,
         };
         steps += 1;
-        assert!(steps < 100, "a pass ends");
+        assert!(steps < 100, "a run ends");
     }
-    let _plan = pass.finish();
+    let _plan = run.finish();
 }

@@ -47,14 +47,14 @@ fn with(first: (Resource, Record), of: impl IntoIterator<Item = Record>) -> Vec<
 #[test]
 fn orphans_lose_the_finalizer() {
     let controller = JobTracking::new(version(34));
-    let bare = object("shop", "bare", Body::Pod(Pod::default())).finalizer(TRACKING_FINALIZER);
+    let without_owner = object("shop", "bare", Body::Pod(Pod::default())).finalizer(TRACKING_FINALIZER);
     let other = object("shop", "other", Body::Pod(Pod::default()))
         .finalizer(TRACKING_FINALIZER)
         .owned_by("example.com/v1", "Job", "j");
     let unlisted = |cache: &mut Cache| {
         cache.set_listed(Resource::Jobs, Err(StoreError::Unlisted));
     };
-    let objects = || pods([bare.clone(), other.clone(), pod("gone", "Running")]);
+    let objects = || pods([without_owner.clone(), other.clone(), pod("gone", "Running")]);
     let mut known = cache(&controller, objects());
     assert_eq!(
         plan(&controller, &known, secs(0)),

@@ -181,9 +181,9 @@ fn service_cidrs_wait_for_addresses_that_only_they_have() {
             "next at 110"
         ]
     );
-    let mut bare = cidr("bare", &["10.0.0.0/8"]);
-    bare.1.meta.finalizers.clear();
-    let mut known = cache(&controller, vec![bare]);
+    let mut without_finalizer = cidr("bare", &["10.0.0.0/8"]);
+    without_finalizer.1.meta.finalizers.clear();
+    let mut known = cache(&controller, vec![without_finalizer]);
     known.set_listed(Resource::IpAddresses, Err(StoreError::Unlisted));
     assert_eq!(
         run(&controller, &mut known, secs(0)),

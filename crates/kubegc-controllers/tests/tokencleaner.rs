@@ -106,7 +106,7 @@ fn l12_1_and_l12_4_only_bootstrap_tokens_of_kube_system_count_with_any_name() {
     let unread = edited("unread", |secret| secret.expiration = Field::Unread);
     let mut without_uid = expiring("without-uid", "soon");
     without_uid.meta.uid = "".into();
-    let bare = Record::metadata_only(expiring("bare", "soon").meta);
+    let metadata_only = Record::metadata_only(expiring("metadata-only", "soon").meta);
     let any = expiring("whatever", "soon");
     let all = vec![
         elsewhere.clone(),
@@ -115,11 +115,11 @@ fn l12_1_and_l12_4_only_bootstrap_tokens_of_kube_system_count_with_any_name() {
         typeless,
         unread,
         without_uid,
-        bare,
+        metadata_only,
         any,
     ];
     let expected = [
-        "unknown secret/bare -n kube-system: secret/bare -n kube-system: only its metadata was read",
+        "unknown secret/metadata-only -n kube-system: secret/metadata-only -n kube-system: only its metadata was read",
         "keep secret/opaque -n kube-system: NotBootstrapToken",
         "keep secret/terminating -n kube-system: Terminating",
         "unknown secret/typeless -n kube-system: secret/typeless -n kube-system: type could not be read",

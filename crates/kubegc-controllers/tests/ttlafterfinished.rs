@@ -175,8 +175,8 @@ fn unknown_facts_decide_nothing_unless_the_known_ones_suffice() {
     );
     assert_eq!(edited(job(None, &[]), conditions), ["keep: NoTtl"]);
     assert_eq!(edited(job(10, &[]), ttl), ["keep: NotFinished"]);
-    let bare = Record::metadata_only(completed(10, 50).meta);
-    assert_eq!(verdict(bare), ["unknown:: only its metadata was read"]);
+    let metadata_only = Record::metadata_only(completed(10, 50).meta);
+    assert_eq!(verdict(metadata_only), ["unknown:: only its metadata was read"]);
     let mut without_uid = completed(10, 50);
     without_uid.meta.uid = "".into();
     let metadata = ["unknown:: its metadata could not be read in full"];

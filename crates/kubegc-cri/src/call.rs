@@ -1,5 +1,4 @@
-//! Classifies a runtime's responses into failures that a collector can handle, and sets the deadline of every
-//! call.
+//! Sends CRI requests with a deadline, and maps failures to [`RuntimeError`].
 
 use std::{error::Error as _, fmt, time::Duration};
 
@@ -7,46 +6,47 @@ use kubegc_core::RuntimeError;
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
-use crate::socket::Unreached;
+use crate::socket::NotSent;
 
-/// A method of CRI, as far as its failures are concerned.
+/// A CRI method, with the properties that its failures depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Method {
     /// The name.
     pub(crate) name: &'static str,
-    /// Whether it changes anything.
+    /// Whether it changes the state of the runtime.
     pub(crate) writes: bool,
 }
 
 impl Method {
-    /// A method that changes nothing.
+    /// A method that only reads.
     pub(crate) const fn reads(name: &'static str) -> Self {
         Self { name, writes: false }
     }
 
-    /// A method that changes something.
+    /// A method that changes the state of the runtime.
     pub(crate) const fn writes(name: &'static str) -> Self {
         Self { name, writes: true }
     }
 }
 
-/// A call that failed.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code: the runtime's, or the code for a transport failure.
+    /// The gRPC status code: the runtime's, or that of a failure of the transport.
     pub(crate) code: Code,
     /// The message.
     pub(crate) message: String,
-    /// Whether this was detected here and not reported by the runtime: the connection is broken.
-    pub(crate) lost: bool,
-    /// The reason why the runtime was not reached; `None` if it was, or may have been.
-    pub(crate) unreached: Option<Unreached>,
+    /// Whether there is no response: the failure was detected here, and not reported by the runtime.
+    pub(crate) no_response: bool,
+    /// The reason why the request was not sent; `None` if it was, or may have been sent.
+    pub(crate) not_sent: Option<NotSent>,
 }
 
-/// Calls a method. The runtime receives the deadline, and it is enforced here too.
+/// Sends a request. Its deadline is sent to the runtime, and enforced here too. `object` is the id or the
+/// reference for the log, or empty.
 pub(crate) async fn call<Q, A, F>(
     method: Method,
-    about: &str,
+    object: &str,
     timeout: Duration,
     message: Q,
     send: impl FnOnce(Request<Q>) -> F,
@@ -57,7 +57,7 @@ where
     let mut request = Request::new(message);
     request.set_timeout(timeout);
     let sent = send(request);
-    let span = tracing::debug_span!("cri", method = method.name, about);
+    let span = tracing::debug_span!("cri", method = method.name, object);
     async {
         let response = match tokio::time::timeout(timeout, sent).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
@@ -65,7 +65,7 @@ where
             Err(_) => Err(Failure::deadline("")),
         };
         match &response {
-            Ok(_) => tracing::debug!("answered"),
+            Ok(_) => tracing::debug!("succeeded"),
             Err(failure) => tracing::debug!(%failure, "failed"),
         }
         response
@@ -75,63 +75,63 @@ where
 }
 
 impl Failure {
-    /// The deadline passed. `what` is the prefix of the message.
-    pub(crate) fn deadline(what: &str) -> Self {
+    /// The deadline was exceeded. `prefix` is the start of the message.
+    pub(crate) fn deadline(prefix: &str) -> Self {
         Self {
             code: Code::DeadlineExceeded,
-            message: format!("{what}context deadline exceeded"),
-            lost: true,
-            unreached: None,
+            message: format!("{prefix}context deadline exceeded"),
+            no_response: true,
+            not_sent: None,
         }
     }
 
-    /// The call was not sent.
-    pub(crate) fn unreached(why: Unreached) -> Self {
+    /// The request was not sent.
+    pub(crate) fn not_sent(reason: NotSent) -> Self {
         Self {
             code: Code::Unavailable,
-            message: format!("connection error: {why}"),
-            lost: true,
-            unreached: Some(why),
+            message: format!("connection error: {reason}"),
+            no_response: true,
+            not_sent: Some(reason),
         }
     }
 
-    /// The failure as a collector's error.
+    /// Converts the failure to the error of the method.
     ///
-    /// A failed read never has an unknown outcome. A write that was not sent did nothing. An error response
-    /// of a runtime may come from a half-finished operation, whatever its code: the runtime also forwards the
-    /// errors of the services that it calls.
-    pub(crate) fn of(self, method: Method) -> RuntimeError {
-        let nothing_done = !method.writes || self.unreached.is_some();
+    /// The outcome of a failed read, or of a write that was not sent, is known: nothing changed. An error
+    /// response to a write does not show whether the write was performed in part, whatever its code: the
+    /// runtime also forwards errors of the services that it calls.
+    pub(crate) fn into_error(self, method: Method) -> RuntimeError {
+        let nothing_changed = !method.writes || self.not_sent.is_some();
         match self.code {
             Code::NotFound => RuntimeError::NotFound,
             Code::Unimplemented => RuntimeError::NotSupported {
                 operation: method.name,
             },
-            _ if nothing_done => RuntimeError::refused(self.to_string()),
+            _ if nothing_changed => RuntimeError::refused(self.to_string()),
             _ => RuntimeError::unknown(self.to_string()),
         }
     }
 }
 
 impl From<&Status> for Failure {
-    /// A status with a source was made here, not by the runtime: the connection is broken.
+    /// A status with a source was created here, not by the runtime: there is no response.
     fn from(status: &Status) -> Self {
         let mut message = status.message().to_owned();
         let Some(mut source) = status.source() else {
             return Self {
                 code: status.code(),
                 message,
-                lost: false,
-                unreached: None,
+                no_response: false,
+                not_sent: None,
             };
         };
-        // Ends: each error is made before the one that it is the source of.
+        // Terminates: the chain of sources is finite.
         loop {
             if source.is::<tonic::TimeoutExpired>() {
                 return Self::deadline("");
             }
-            if let Some(why) = source.downcast_ref::<Unreached>() {
-                return Self::unreached(why.clone());
+            if let Some(reason) = source.downcast_ref::<NotSent>() {
+                return Self::not_sent(reason.clone());
             }
             message = source.to_string();
             match source.source() {
@@ -142,8 +142,8 @@ impl From<&Status> for Failure {
         Self {
             code: Code::Unavailable,
             message: format!("connection lost: {message}"),
-            lost: true,
-            unreached: None,
+            no_response: true,
+            not_sent: None,
         }
     }
 }
@@ -154,7 +154,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The name of a code in Go, which logs contain.
+/// The name of a code in Go, as the kubelet logs it.
 const fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -183,13 +183,13 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::{Failure, Method};
-    use crate::socket::Unreached;
+    use crate::socket::NotSent;
 
     const READ: Method = Method::reads("ListImages");
     const WRITE: Method = Method::writes("RemoveImage");
 
     #[test]
-    fn codes_are_sorted_by_the_possible_effects() {
+    fn codes_are_mapped_by_their_possible_effects() {
         let refused = |name: &str| RuntimeError::refused(format!("rpc error: code = {name} desc = why"));
         let unknown = |name: &str| RuntimeError::unknown(format!("rpc error: code = {name} desc = why"));
         for (code, name) in [
@@ -215,7 +215,7 @@ mod tests {
         for method in [READ, WRITE] {
             let path = "/run/a.sock".into();
             assert_eq!(
-                Failure::unreached(Unreached::Disconnected { path }).of(method),
+                Failure::not_sent(NotSent::Disconnected { path }).into_error(method),
                 RuntimeError::refused(
                     "rpc error: code = Unavailable desc = connection error: /run/a.sock: the connection of the listing is closed, \
                      and another runtime may listen there now: list again"
@@ -233,6 +233,6 @@ mod tests {
     }
 
     fn of(code: Code, method: Method) -> RuntimeError {
-        Failure::from(&Status::new(code, "why")).of(method)
+        Failure::from(&Status::new(code, "why")).into_error(method)
     }
 }

@@ -1,4 +1,4 @@
-//! Opens a connection to a runtime, and checks that it serves the interface that kubegc needs.
+//! Connects to a runtime, and checks that it serves CRI v1.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,45 +11,45 @@ use crate::{
         runtime_service_client::RuntimeServiceClient,
     },
     call::{Failure, Method, call},
-    file_systems::Measuring,
-    socket::{Listed, Socket, Unreached},
+    file_systems::Measurements,
+    socket::{Listed, NotSent, Socket},
 };
 
-/// The version of the kubelet's side, which every request for the runtime's carries.
+/// The version of the kubelet's runtime API, a field of the `Version` request.
 const KUBELET_API_VERSION: &str = "0.1.0";
 
-/// A container runtime behind a unix socket, spoken to as the kubelet does.
+/// A CRI client: a container runtime at a unix socket.
 ///
-/// Clones share the connection, and the record of its listings.
+/// Clones share the connection, and the record of which connection each listing used.
 ///
 /// # Guarantees
-/// A listing is complete or an error. Every call ends by its deadline. A call may be dropped at any time: the
-/// data of a read is lost, and the next listing shows whether a write was performed. This type decides
-/// nothing: a runtime removes a running container, or an image in use, on request.
+/// A listing is complete or an error. Every request has a deadline. The future of a request can be dropped at
+/// any time; then the next listing shows whether a write was performed. This type makes no decisions: if
+/// requested, a runtime removes a running container, or an image in use.
 ///
-/// After a broken connection, the next call that reads opens another, so that a runtime that was restarted on
-/// the same socket is reached. A call that writes does not. It uses the connection of the listings behind it,
-/// or is [`Refused`](kubegc_core::RuntimeError::Refused) unsent. Stopping and removing containers depends on
+/// If the connection broke, the next read opens a new one, because the runtime may have been restarted. A
+/// write does not: unless the listings that it depends on used the current connection, it is not sent, and
+/// fails with [`Refused`](kubegc_core::RuntimeError::Refused). Stopping and removing containers depends on
 /// the listing of containers; removing sandboxes on those of sandboxes and containers; removing images on
-/// those of images and containers. A kind that was never listed blocks nothing.
+/// those of images and containers. Objects that were never listed are not checked.
 ///
 /// # Assumptions
 /// It is used within the tokio runtime in which it was connected, with I/O and time enabled.
 ///
-/// A new connection has no handshake: any process that listens by then is assumed to be a runtime, and
-/// [`version`](Self::version) does not change. Listings count whichever caller requested them. If another
-/// caller, a second collector or a source of pods, lists on a new connection while an earlier plan is being
-/// performed, the rest of the plan uses the new one. Ids of containers and sandboxes are drawn at random, so
-/// that they match nothing in another runtime; ids of images are not.
+/// A reopened connection is not checked again: any process that listens on the socket is assumed to be a
+/// runtime, and [`version`](Self::version) does not change. All callers share the record of listings. If
+/// another caller, such as a pod source, lists on a new connection while a plan is being performed, the
+/// remaining actions use the new connection. Ids of containers and sandboxes are random, so they match no
+/// object of another runtime. Ids of images can match.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
     pub(crate) runtime: Arc<Socket>,
-    /// The same socket, unless images have another endpoint.
+    /// The socket of the image service; the same as `runtime` unless images have another endpoint.
     pub(crate) images: Arc<Socket>,
     pub(crate) listed: Arc<Listed>,
     pub(crate) request_timeout: Duration,
     pub(crate) host_root: Arc<PathBuf>,
-    pub(crate) measuring: Arc<Measuring>,
+    pub(crate) measurements: Arc<Measurements>,
     version: RuntimeVersion,
 }
 
@@ -57,11 +57,11 @@ pub struct CriRuntime {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeVersion {
-    /// Name, such as `containerd` or `cri-o`.
+    /// The name of the runtime, such as `containerd` or `cri-o`.
     pub name: Arc<str>,
-    /// Version of the runtime.
+    /// The version of the runtime.
     pub version: Arc<str>,
-    /// Version of CRI: `v1`. cri-dockerd reports the version of Docker's API instead.
+    /// The version of CRI: `v1`. cri-dockerd reports the version of Docker's API instead.
     pub api_version: Arc<str>,
 }
 
@@ -72,17 +72,16 @@ impl fmt::Display for RuntimeVersion {
 }
 
 impl CriRuntime {
-    /// Connects to a runtime, and checks that it serves the required services.
+    /// Connects to a runtime, and checks that it serves the runtime service and the image service of CRI v1.
     ///
     /// # Errors
-    /// The socket cannot be opened; there is no response in time; CRI v1 is not served, neither by the
-    /// runtime nor, for images, at [`Options::image_endpoint`]; the response to `Version` lacks a required
-    /// field.
+    /// The socket cannot be opened; there is no response within the timeout; a service of CRI v1 is not
+    /// served; the response to `Version` lacks a required field.
     ///
     /// # Upstream
     /// `NewRemoteRuntimeService` and `NewRemoteImageService` of `cri-client/pkg` (1.31; before,
-    /// `kubelet/cri/remote`): `Version` and `ImageFsInfo` are called first. There any error of `ImageFsInfo`
-    /// fails. Here an error that the runtime itself reports does not, because later calls report it again.
+    /// `kubelet/cri/remote`): both call `Version` and `ImageFsInfo` first. There any error of `ImageFsInfo`
+    /// is a connection error. Here an error response of the runtime is not, because later requests report it.
     pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, ConnectError> {
         let image_endpoint = options.image_endpoint.as_ref().unwrap_or(endpoint);
         let runtime = Arc::new(Socket::new(endpoint, &options));
@@ -91,33 +90,37 @@ impl CriRuntime {
         } else {
             Arc::new(Socket::new(image_endpoint, &options))
         };
-        let version = version(endpoint, runtime.link().runtime, options.connect_timeout).await?;
-        serves_images(image_endpoint, images.link().images, options.request_timeout).await?;
+        let version = version(endpoint, runtime.connection().runtime, options.connect_timeout).await?;
+        check_image_service(
+            image_endpoint,
+            images.connection().images,
+            options.request_timeout,
+        )
+        .await?;
         let connected = Self {
             runtime,
             images,
             listed: Arc::default(),
             request_timeout: options.request_timeout,
             host_root: Arc::new(options.host_root),
-            measuring: Arc::default(),
+            measurements: Arc::default(),
             version,
         };
         tracing::debug!(%endpoint, version = %connected.version, "connected");
         Ok(connected)
     }
 
-    /// Connects to the one runtime that listens where runtimes do ([`Endpoint::KNOWN`]).
+    /// Connects to the runtime at one of the default sockets ([`Endpoint::KNOWN`]).
     ///
     /// # Errors
-    /// [`ConnectError::NoRuntime`] if there is none, with the reason for each socket;
-    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Doubtful`] if there is one, and
-    /// another socket is undetermined: that may be the node's runtime, and this a leftover.
+    /// [`ConnectError::NoRuntime`] if there is no runtime, with the error of each socket;
+    /// [`ConnectError::Ambiguous`] if there are several; [`ConnectError::Undetermined`] if there is one, and
+    /// the error of another socket does not show whether a runtime listens there.
     pub async fn detect(options: Options) -> Result<(Endpoint, Self), ConnectError> {
         Self::detect_among(&Endpoint::known(), options).await
     }
 
-    /// Connects to the one runtime among these sockets. Two paths that lead to the same socket count as one:
-    /// the first.
+    /// Connects to the runtime at one of these sockets. Paths that resolve to the same socket are tried once.
     ///
     /// # Errors
     /// As [`detect`](Self::detect).
@@ -126,7 +129,7 @@ impl CriRuntime {
         options: Options,
     ) -> Result<(Endpoint, Self), ConnectError> {
         let mut seen: Vec<PathBuf> = Vec::new();
-        let mut tried = Vec::new();
+        let mut errors = Vec::new();
         let mut found: Vec<(Endpoint, Self)> = Vec::new();
         for endpoint in endpoints {
             if let Ok(path) = tokio::fs::canonicalize(endpoint.path()).await {
@@ -137,30 +140,30 @@ impl CriRuntime {
             }
             match Self::connect(endpoint, options.clone()).await {
                 Ok(connected) => found.push((endpoint.clone(), connected)),
-                Err(error) => tried.push(error),
+                Err(error) => errors.push(error),
             }
         }
         let Some(last) = found.pop() else {
-            return Err(ConnectError::NoRuntime { tried });
+            return Err(ConnectError::NoRuntime { tried: errors });
         };
-        tried.retain(|error| !error.means_no_runtime());
-        if found.is_empty() && tried.is_empty() {
+        errors.retain(|error| !error.means_no_runtime());
+        if found.is_empty() && errors.is_empty() {
             return Ok(last);
         }
         found.push(last);
         let reported = |(endpoint, connected): (Endpoint, Self)| (endpoint, connected.version);
         let found = found.into_iter().map(reported).collect();
-        Err(if tried.is_empty() {
+        Err(if errors.is_empty() {
             ConnectError::Ambiguous { found }
         } else {
-            ConnectError::Doubtful {
+            ConnectError::Undetermined {
                 found,
-                unclear: tried,
+                undetermined: errors,
             }
         })
     }
 
-    /// The runtime's response to `Version` when the connection was made.
+    /// The runtime's response to `Version`, requested by [`connect`](Self::connect).
     #[must_use]
     pub const fn version(&self) -> &RuntimeVersion {
         &self.version
@@ -207,9 +210,8 @@ async fn version(
     Ok(version)
 }
 
-/// Checks whether images are served. A runtime that has the service and reports an error counts as serving
-/// them.
-async fn serves_images(
+/// Checks that the image service is served. An error response of the service itself is ignored.
+async fn check_image_service(
     endpoint: &Endpoint,
     mut client: ImageServiceClient<Channel>,
     timeout: Duration,
@@ -220,7 +222,7 @@ async fn serves_images(
     })
     .await;
     match response {
-        Err(failure) if failure.lost || failure.code == Code::Unimplemented => Err(failed(
+        Err(failure) if failure.no_response || failure.code == Code::Unimplemented => Err(failed(
             endpoint,
             "runtime.v1.ImageService",
             method,
@@ -231,7 +233,7 @@ async fn serves_images(
     }
 }
 
-/// The error for a failed call of the handshake.
+/// The error for a failed request of the connection check.
 fn failed(
     endpoint: &Endpoint,
     service: &'static str,
@@ -245,16 +247,16 @@ fn failed(
             path,
             service,
             message: match failure.message {
-                silent if silent.is_empty() => "unimplemented".to_owned(),
+                empty if empty.is_empty() => "unimplemented".to_owned(),
                 message => message,
             },
         },
         Code::DeadlineExceeded => ConnectError::Timeout { path, waited },
         _ => {
             let message = failure.to_string();
-            match failure.unreached {
-                Some(Unreached::Closed(error)) => error,
-                Some(Unreached::Disconnected { .. }) | None => ConnectError::Handshake {
+            match failure.not_sent {
+                Some(NotSent::Closed(error)) => error,
+                Some(NotSent::Disconnected { .. }) | None => ConnectError::Handshake {
                     path,
                     operation: method.name,
                     message,

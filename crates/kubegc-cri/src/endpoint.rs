@@ -1,4 +1,4 @@
-//! The socket of a runtime.
+//! The endpoint of a runtime: a unix socket.
 
 use std::{
     fmt,
@@ -9,16 +9,16 @@ use std::{
 
 /// The unix socket of a runtime.
 ///
-/// Written as the kubelet's `--container-runtime-endpoint` and crictl write it:
-/// `unix:///run/containerd/containerd.sock`, or the path alone.
+/// It has the format of the kubelet's `--container-runtime-endpoint` and of crictl:
+/// `unix:///run/containerd/containerd.sock`, or only the path.
 ///
 /// # Examples
 /// ```
 /// use kubegc_cri::{Endpoint, EndpointError};
 /// let endpoint: Endpoint = "unix:///run/containerd/containerd.sock".parse()?;
 /// assert_eq!(endpoint, Endpoint::unix("/run/containerd/containerd.sock"));
-/// let refused = "tcp://127.0.0.1:3735".parse::<Endpoint>();
-/// assert!(matches!(refused, Err(EndpointError::Scheme { .. })));
+/// let error = "tcp://127.0.0.1:3735".parse::<Endpoint>();
+/// assert!(matches!(error, Err(EndpointError::Scheme { .. })));
 /// # Ok::<(), EndpointError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Default sockets of runtimes, each with the runtime's name.
+    /// The default sockets of runtimes, each with the runtime's name.
     pub const KNOWN: &[(&str, &str)] = &[
         ("containerd", "/run/containerd/containerd.sock"),
         ("CRI-O", "/run/crio/crio.sock"),
@@ -43,7 +43,7 @@ impl Endpoint {
         ),
     ];
 
-    /// The socket at this path, which is used unchanged.
+    /// Creates an endpoint with this path, which is used unchanged.
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -55,21 +55,21 @@ impl Endpoint {
         &self.path
     }
 
-    /// All of [`KNOWN`](Self::KNOWN), in that order.
+    /// The endpoints of [`KNOWN`](Self::KNOWN), in that order.
     #[must_use]
     pub fn known() -> Vec<Self> {
         Self::KNOWN.iter().map(|(_, path)| Self::unix(path)).collect()
     }
 
-    /// Those of [`KNOWN`](Self::KNOWN) at which a socket exists now. Whether a process listens is not
-    /// checked.
+    /// The endpoints of [`KNOWN`](Self::KNOWN) whose socket exists. It does not check whether a process
+    /// listens.
     #[must_use]
     pub fn present() -> Vec<Self> {
         with_socket(Self::known())
     }
 }
 
-/// Those with a socket at their path.
+/// Retains the endpoints whose path is a socket.
 fn with_socket(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.retain(|endpoint| {
         std::fs::metadata(&endpoint.path).is_ok_and(|found| found.file_type().is_socket())
@@ -114,33 +114,31 @@ impl FromStr for Endpoint {
     }
 }
 
-/// A reason why a text names no socket.
+/// The error of parsing an [`Endpoint`].
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EndpointError {
     /// The text is empty.
-    #[error("the endpoint is empty; give one such as unix:///run/containerd/containerd.sock")]
+    #[error("the endpoint is empty; use one such as unix:///run/containerd/containerd.sock")]
     Empty,
-    /// It names something else than a unix socket.
+    /// The scheme is not `unix`.
     #[error(
-        "{text:?}: only unix sockets are spoken to; give one such as unix:///run/containerd/containerd.sock"
+        "{text:?}: only unix sockets are supported; use one such as unix:///run/containerd/containerd.sock"
     )]
     Scheme {
-        /// The whole text.
+        /// The text.
         text: String,
     },
-    /// The path does not begin at the root.
-    #[error(
-        "{text:?}: the path of a socket begins with a slash, as in unix:///run/containerd/containerd.sock"
-    )]
+    /// The path is not absolute.
+    #[error("{text:?}: the path of a socket must be absolute, as in unix:///run/containerd/containerd.sock")]
     Relative {
-        /// The whole text.
+        /// The text.
         text: String,
     },
-    /// The path has a NUL byte, which no path can have.
-    #[error("{text:?}: no path has a NUL byte")]
+    /// The path contains a NUL byte.
+    #[error("{text:?}: a path must not contain a NUL byte")]
     Nul {
-        /// The whole text.
+        /// The text.
         text: String,
     },
 }
@@ -150,7 +148,7 @@ mod tests {
     use super::{Endpoint, EndpointError, with_socket};
 
     #[test]
-    fn texts_name_sockets_or_are_errors() {
+    fn texts_are_endpoints_or_errors() {
         let owned = str::to_owned;
         for (text, expected) in [
             ("unix:///run/a.sock", Ok("/run/a.sock")),
@@ -205,8 +203,8 @@ mod tests {
 
     #[test]
     fn only_sockets_are_present() {
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let at = |name: &str| Endpoint::unix(folder.path().join(name));
+        let directory = tempfile::tempdir().expect("a directory can be created");
+        let at = |name: &str| Endpoint::unix(directory.path().join(name));
         let _listener = std::os::unix::net::UnixListener::bind(at("socket").path()).expect("free");
         std::fs::write(at("file").path(), "").expect("writable");
         std::os::unix::fs::symlink(at("socket").path(), at("link").path()).expect("writable");
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_displayed_text_is_read_again() {
+    fn the_displayed_text_can_be_parsed() {
         for endpoint in Endpoint::known() {
             assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
         }

@@ -1,4 +1,4 @@
-//! Errors of connecting to a runtime, with advice.
+//! Errors of connecting to a runtime.
 
 use std::{
     fmt, io,
@@ -9,127 +9,127 @@ use std::{
 
 use crate::{Endpoint, EndpointError, RuntimeVersion};
 
-/// A reason why there is no connection to a runtime. Each message names the socket, the finding, and the
-/// remedy.
+/// An error of connecting to a runtime. Each message names the socket, the problem, and how to solve it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The text names no socket.
+    /// The text is not a valid endpoint.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// The file does not exist.
+    /// There is no file at the path.
     #[error("{}: no such file: start the runtime, or name the socket that it listens on", path.display())]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not a socket.
     #[error("{}: not a socket: name the socket that the runtime listens on", path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The socket, or a folder above it, may not be entered.
+    /// The permissions of the socket, or of a parent directory, do not allow access.
     #[error("{}: permission denied: run as root, or as a member of the socket's group", path.display())]
     Permission {
         /// The path.
         path: PathBuf,
     },
-    /// The socket exists, and no process has it open.
-    #[error("{}: connection refused: no process listens; start the runtime that left the socket", path.display())]
+    /// The socket exists, but no process listens.
+    #[error("{}: connection refused: no process listens on the socket; start the runtime", path.display())]
     NoListener {
         /// The path.
         path: PathBuf,
     },
-    /// The socket cannot be opened for another reason.
+    /// Opening the socket failed for another reason.
     #[error("{}: cannot be opened: {message}", path.display())]
     Failed {
         /// The path.
         path: PathBuf,
-        /// The system's message.
+        /// The error text of the operating system.
         message: String,
     },
-    /// There was no response in time.
-    #[error("{}: no response within {waited:?}: see whether the runtime is blocked, or wait longer", path.display())]
+    /// There was no response within the timeout.
+    #[error("{}: no response within {waited:?}: check whether the runtime is blocked, or increase the timeout", path.display())]
     Timeout {
         /// The path.
         path: PathBuf,
-        /// The time waited.
+        /// The timeout.
         waited: Duration,
     },
     /// The listening process does not serve CRI v1.
     #[error(
-        "{}: does not serve {service} ({message}): the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket",
+        "{}: does not serve {service} ({message}): the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin may be disabled, or the socket may belong to another daemon",
         path.display()
     )]
     WrongApi {
         /// The path.
         path: PathBuf,
-        /// The service that is missing.
+        /// The service that is not served.
         service: &'static str,
-        /// The response.
+        /// The error text of the response.
         message: String,
     },
     /// The runtime reports another CRI version.
-    #[error("{}: {version} does not speak CRI v1, which is needed", path.display())]
+    #[error("{}: {version} does not support CRI v1, which is required", path.display())]
     WrongVersion {
         /// The path.
         path: PathBuf,
-        /// Its response to `Version`.
+        /// The runtime's response to `Version`.
         version: RuntimeVersion,
     },
     /// The runtime's response to `Version` lacks a required field.
-    #[error("{}: an incomplete response: Version lacks {field} ({version:?})", path.display())]
+    #[error("{}: an incomplete response: Version has no {field} ({version:?})", path.display())]
     IncompleteResponse {
         /// The path.
         path: PathBuf,
         /// The field that is empty.
         field: &'static str,
-        /// The fields that it has.
+        /// The response.
         version: RuntimeVersion,
     },
-    /// The first calls failed with an error or in another protocol, or the connection broke.
-    #[error("{}: {operation} failed; see whether a container runtime listens there and is well: {message}", path.display())]
+    /// The first request failed: with an error, because of another protocol, or because the connection broke.
+    #[error("{}: {operation} failed; check whether a container runtime listens on the socket and is healthy: {message}", path.display())]
     Handshake {
         /// The path.
         path: PathBuf,
-        /// The call.
+        /// The method of the request.
         operation: &'static str,
-        /// The response.
+        /// The error text.
         message: String,
     },
-    /// None of several sockets leads to a runtime.
+    /// No runtime listens on any of the sockets.
     #[error("no container runtime found; {}", Tried(tried))]
     NoRuntime {
-        /// The error of each, in the order in which they were tried.
+        /// The error of each socket, in the order in which they were tried.
         tried: Vec<Self>,
     },
-    /// Several sockets lead to runtimes, and the intended one is undetermined.
+    /// Runtimes listen on several sockets.
     #[error(
-        "several container runtimes found, name the one that is meant: {}.",
+        "several container runtimes found: {}; set the endpoint of one of them",
         Found(found)
     )]
     Ambiguous {
-        /// Each with its response to `Version`.
+        /// The socket of each runtime, with its response to `Version`.
         found: Vec<(Endpoint, RuntimeVersion)>,
     },
-    /// A socket leads to a runtime, and another may: its error does not show which process listens there.
+    /// A runtime listens on one socket, and perhaps on another one too: the error of the other socket does
+    /// not show whether the process is a runtime.
     #[error(
-        "name the container runtime that is meant: found {}; perhaps there is another; {}",
+        "set the endpoint of the container runtime: found {}, and there may be another one; {}",
         Found(found),
-        Tried(unclear)
+        Tried(undetermined)
     )]
-    Doubtful {
-        /// Each with its response to `Version`: one or more.
+    Undetermined {
+        /// The socket of each runtime, with its response to `Version`: one or more.
         found: Vec<(Endpoint, RuntimeVersion)>,
-        /// The errors of the others, in the order in which they were tried.
-        unclear: Vec<Self>,
+        /// The errors of the undetermined sockets, in the order in which they were tried.
+        undetermined: Vec<Self>,
     },
 }
 
 impl ConnectError {
-    /// Whether there certainly is no runtime that serves CRI v1: no socket, no listening process, or a
-    /// process with another protocol.
+    /// Returns whether the error proves that no runtime serves CRI v1: there is no socket, no process
+    /// listens, or it uses another protocol.
     pub(crate) const fn means_no_runtime(&self) -> bool {
         matches!(
             self,
@@ -141,8 +141,8 @@ impl ConnectError {
         )
     }
 
-    /// The error of opening this socket. Checks the file type, because the system reports a file that is no
-    /// socket like a socket without listener.
+    /// Converts an error of opening a socket. It checks the file type, because the system returns
+    /// `ECONNREFUSED` for a regular file too.
     pub(crate) fn opening(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -192,7 +192,8 @@ mod tests {
 
     use super::ConnectError;
 
-    /// Errors that do not depend on the user who runs the tests are tested with real sockets elsewhere.
+    /// Tests only the errors that cannot be provoked with real sockets by every user; see
+    /// `tests/scripted/connecting.rs`.
     #[test]
     fn socket_errors_contain_advice() {
         let path = Path::new("/run/no/such.sock");

@@ -1,6 +1,6 @@
-//! Capacity and free space of the file systems that a runtime names.
+//! Measures the file systems that a runtime uses.
 //!
-//! A runtime reports its own usage. Capacity and free space come from the file system itself.
+//! The runtime reports mount points and used bytes. Capacity and available bytes are read with `statvfs`.
 
 use std::{
     path::Path,
@@ -23,16 +23,14 @@ use crate::{
 
 /// The file systems of a runtime.
 ///
-/// A collector frees space on the first of [`images`](Self::images). Eviction uses both lists: if writable
-/// layers are on a disk separate from images, that disk's usage counts too, and space freed on one does not
-/// show on the other. See [`kubegc_node::eviction`]:
-/// [`FileSystems::of_mount_points`](kubegc_node::eviction::FileSystems::of_mount_points) takes the first
-/// mount point of each list, and
-/// [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system) the measurement there.
+/// Image collection frees space on the first of [`images`](Self::images). Eviction uses the first file system
+/// of both lists, because images and writable layers can be on different disks. Pass their mount points to
+/// [`FileSystems::from_mount_points`](kubegc_node::eviction::FileSystems::from_mount_points), and their
+/// measurements to [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system).
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystems {
-    /// File systems with images. Upstream reads the first.
+    /// File systems with images. Upstream uses the first one.
     pub images: Vec<MountedFileSystem>,
     /// File systems with writable layers; empty if the runtime does not distinguish them.
     pub containers: Vec<MountedFileSystem>,
@@ -42,28 +40,29 @@ pub struct FileSystems {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MountedFileSystem {
-    /// A folder on it, on the runtime's host; empty if the runtime does not say.
+    /// A directory on the file system, as a path of the runtime's host; empty if the runtime does not report
+    /// it.
     pub mountpoint: Arc<str>,
-    /// Usage and capacity. Used bytes are the runtime's; all else is the file system's, and `None` if the
-    /// folder cannot be read. It is never another file system's: below a
-    /// [`host_root`](crate::Options::host_root) links are followed as the host follows them. If the system
-    /// cannot do that (before Linux 5.6, or not Linux), nothing is known.
+    /// The measurement. The runtime reports the used bytes. The other fields are `None` if the directory
+    /// cannot be measured. With a [`host_root`](crate::Options::host_root) other than `/`, symbolic links are
+    /// resolved relative to it, so that no other file system is measured. Where that is not supported (before
+    /// Linux 5.6, or not Linux), the fields are `None`.
     pub file_system: FileSystem,
 }
 
 const METHOD: Method = Method::reads("ImageFsInfo");
 
 impl CriRuntime {
-    /// All file systems that the runtime names, in its order, each measured now.
+    /// Measures all file systems that the runtime reports, and returns them in the order of the response.
     ///
     /// # Errors
-    /// The runtime reports an error, or measuring one of the file systems takes longer than a call may: its
-    /// server may be unavailable. File systems are measured one by one, for all clones together. While one
-    /// is blocked beyond that time, every further call fails at once.
+    /// The request failed, or a measurement took longer than the request timeout: the server of a network
+    /// file system may be unavailable. All clones together measure one file system at a time. If a
+    /// measurement is blocked for longer than the timeout, further ones fail immediately.
     ///
     /// # Upstream
-    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There a folder that does not exist, or is on no known
-    /// device, leaves capacity and free bytes out too.
+    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There, capacity and available bytes are also missing
+    /// if the directory does not exist, or is on no known device.
     pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
         let usages = self.usages().await?;
         Ok(FileSystems {
@@ -72,7 +71,7 @@ impl CriRuntime {
         })
     }
 
-    /// The first file system with images, measured now; no other is touched.
+    /// Measures the first file system with images. Does not measure the others.
     pub(crate) async fn first_image_file_system(&self) -> Result<FileSystem, RuntimeError> {
         match self.usages().await?.image_filesystems.into_iter().next() {
             Some(first) => Ok(self.measure(first).await?.file_system),
@@ -82,14 +81,16 @@ impl CriRuntime {
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
         let (message, timeout) = (ImageFsInfoRequest {}, self.request_timeout);
-        let response = self
-            .images
-            .read(METHOD, "", timeout, message, |mut link, request| async move {
-                link.images.image_fs_info(request).await
-            });
+        let response = self.images.read(
+            METHOD,
+            "",
+            timeout,
+            message,
+            |mut connection, request| async move { connection.images.image_fs_info(request).await },
+        );
         match response.await {
             Ok((usages, _)) => Ok(usages),
-            Err(failure) => Err(failure.of(METHOD)),
+            Err(failure) => Err(failure.into_error(METHOD)),
         }
     }
 
@@ -104,15 +105,15 @@ impl CriRuntime {
     /// Measures one file system.
     async fn measure(&self, usage: FilesystemUsage) -> Result<MountedFileSystem, RuntimeError> {
         let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
-        let (folder, host_root) = (Arc::clone(&mountpoint), Arc::clone(&self.host_root));
-        let found = self
-            .measuring
+        let (directory, host_root) = (Arc::clone(&mountpoint), Arc::clone(&self.host_root));
+        let measured = self
+            .measurements
             .run(&mountpoint, self.request_timeout, move || {
-                look(&host_root, &folder)
+                measure_directory(&host_root, &directory)
             })
             .await?;
-        let mut file_system = found.unwrap_or_else(|why| {
-            tracing::warn!(%mountpoint, why, "the file system cannot be measured: its capacity is not known");
+        let mut file_system = measured.unwrap_or_else(|error| {
+            tracing::warn!(%mountpoint, error, "the file system cannot be measured: its capacity is unknown");
             FileSystem::default()
         });
         file_system.used_bytes = usage.used_bytes.map(|used| used.value);
@@ -125,115 +126,115 @@ impl CriRuntime {
 
 /// Serializes measurements of file systems, so that at most one thread is blocked.
 #[derive(Debug)]
-pub(crate) struct Measuring {
-    turn: Arc<Semaphore>,
-    /// The folder being measured, and since when.
-    under_way: Arc<Mutex<Option<UnderWay>>>,
+pub(crate) struct Measurements {
+    /// One permit: that of the measurement in progress.
+    semaphore: Arc<Semaphore>,
+    current: Arc<Mutex<Option<Measurement>>>,
 }
 
-/// A folder being measured, and since when.
-type UnderWay = (Arc<str>, Instant);
+/// The directory of a measurement in progress, and its start.
+type Measurement = (Arc<str>, Instant);
 
-impl Default for Measuring {
+impl Default for Measurements {
     fn default() -> Self {
         Self {
-            turn: Arc::new(Semaphore::new(1)),
-            under_way: Arc::default(),
+            semaphore: Arc::new(Semaphore::new(1)),
+            current: Arc::default(),
         }
     }
 }
 
-impl Measuring {
-    /// Measures, on a thread that may block. Waits for a measurement in progress, but no longer than it may
-    /// take. A thread that is blocked keeps the slot until it ends.
+impl Measurements {
+    /// Runs a measurement on a thread that may block. It waits for a measurement in progress, until the
+    /// timeout of that one. A blocked thread keeps its permit until it ends.
     async fn run<T: Send + 'static>(
         &self,
         mountpoint: &Arc<str>,
         timeout: Duration,
-        look: impl FnOnce() -> T + Send + 'static,
+        measure: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RuntimeError> {
-        let began = Instant::now();
-        let now = || self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let patience = now()
+        let started = Instant::now();
+        let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let remaining = current()
             .as_ref()
             .map_or(timeout, |(_, since)| timeout.saturating_sub(since.elapsed()));
-        let turn = Arc::clone(&self.turn).acquire_owned();
-        let Ok(turn) = tokio::time::timeout(patience, turn).await else {
-            let hanging = now()
+        let permit = Arc::clone(&self.semaphore).acquire_owned();
+        let Ok(permit) = tokio::time::timeout(remaining, permit).await else {
+            let blocked = current()
                 .as_ref()
-                .map_or_else(Arc::default, |(hanging, _)| Arc::clone(hanging));
-            let what = format!("statvfs {mountpoint}: not begun, as statvfs {hanging} is blocked: ");
-            return Err(Failure::deadline(&what).of(METHOD));
+                .map_or_else(Arc::default, |(blocked, _)| Arc::clone(blocked));
+            let prefix = format!("statvfs {mountpoint}: not started, because statvfs {blocked} is blocked: ");
+            return Err(Failure::deadline(&prefix).into_error(METHOD));
         };
-        *now() = Some((Arc::clone(mountpoint), Instant::now()));
-        let under_way = Arc::clone(&self.under_way);
-        let looking = tokio::task::spawn_blocking(move || {
-            let found = look();
-            *under_way.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            drop(turn);
-            found
+        *current() = Some((Arc::clone(mountpoint), Instant::now()));
+        let in_progress = Arc::clone(&self.current);
+        let measuring = tokio::task::spawn_blocking(move || {
+            let measured = measure();
+            *in_progress.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            drop(permit);
+            measured
         });
-        match tokio::time::timeout(timeout.saturating_sub(began.elapsed()), looking).await {
-            Ok(Ok(found)) => Ok(found),
-            // The thread does not panic; it is given up where tokio ends.
+        match tokio::time::timeout(timeout.saturating_sub(started.elapsed()), measuring).await {
+            Ok(Ok(measured)) => Ok(measured),
+            // The closure does not panic, so the task was cancelled by a shutdown.
             Ok(Err(_)) => Err(RuntimeError::refused("the tokio runtime is shutting down")),
-            Err(_) => Err(Failure::deadline(&format!("statvfs {mountpoint}: ")).of(METHOD)),
+            Err(_) => Err(Failure::deadline(&format!("statvfs {mountpoint}: ")).into_error(METHOD)),
         }
     }
 }
 
-/// Capacity and free space, or the reason why they are unknown.
-fn look(host_root: &Path, folder: &str) -> Result<FileSystem, String> {
-    if !folder.starts_with('/') {
-        return Err("the runtime names no absolute path".to_owned());
+/// Measures the file system of a directory. The error is the reason why that is not possible.
+fn measure_directory(host_root: &Path, directory: &str) -> Result<FileSystem, String> {
+    if !directory.starts_with('/') {
+        return Err("the mount point is not an absolute path".to_owned());
     }
-    let found = if host_root == Path::new("/") {
-        patiently(|| statvfs(folder)).map_err(|error| error.to_string())?
+    let stat = if host_root == Path::new("/") {
+        retry(|| statvfs(directory)).map_err(|error| error.to_string())?
     } else {
-        below(host_root, folder)?
+        statvfs_below(host_root, directory)?
     };
     Ok(FileSystem {
-        capacity_bytes: Some(found.f_blocks.saturating_mul(found.f_frsize)),
-        available_bytes: Some(found.f_bavail.saturating_mul(found.f_frsize)),
+        capacity_bytes: Some(stat.f_blocks.saturating_mul(stat.f_frsize)),
+        available_bytes: Some(stat.f_bavail.saturating_mul(stat.f_frsize)),
         used_bytes: None,
-        inodes: Some(found.f_files),
-        inodes_free: Some(found.f_ffree),
+        inodes: Some(stat.f_files),
+        inodes_free: Some(stat.f_ffree),
     })
 }
 
-/// Calls `fstatvfs` on a folder of the host, whose file systems are mounted below this root. Links and `..`
-/// are resolved as on the host.
+/// Calls `fstatvfs` on a directory of the host. Symbolic links and `..` are resolved relative to `host_root`.
 #[cfg(target_os = "linux")]
-fn below(host_root: &Path, folder: &str) -> Result<StatVfs, String> {
+fn statvfs_below(host_root: &Path, directory: &str) -> Result<StatVfs, String> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
-    let place = OFlags::PATH | OFlags::CLOEXEC;
-    let root = patiently(|| openat(CWD, host_root, place | OFlags::DIRECTORY, Mode::empty()))
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = retry(|| openat(CWD, host_root, flags | OFlags::DIRECTORY, Mode::empty()))
         .map_err(|error| format!("{}: {error}", host_root.display()))?;
-    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let folder =
-        patiently(|| openat2(&root, folder, place, Mode::empty(), inside)).map_err(|error| match error {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let directory =
+        retry(|| openat2(&root, directory, flags, Mode::empty(), resolve)).map_err(|error| match error {
             io::Errno::NOSYS => {
-                "the system cannot follow links as the host does (openat2, Linux 5.6)".to_owned()
+                "resolving links relative to the host's root requires openat2 (Linux 5.6)".to_owned()
             }
             error => error.to_string(),
         })?;
-    patiently(|| fstatvfs(&folder)).map_err(|error| error.to_string())
+    retry(|| fstatvfs(&directory)).map_err(|error| error.to_string())
 }
 
-/// Without a way to follow links as the host does, another disk might be measured.
+/// Always an error: without `openat2`, the file system of another directory could be measured.
 #[cfg(not(target_os = "linux"))]
-fn below(_host_root: &Path, _folder: &str) -> Result<StatVfs, String> {
-    Err("below another root, only Linux can follow links as the host does".to_owned())
+fn statvfs_below(_host_root: &Path, _directory: &str) -> Result<StatVfs, String> {
+    Err("resolving links relative to the host's root requires Linux".to_owned())
 }
 
-/// Repeats a call that signals interrupt, and a few times more if a file is being renamed meanwhile.
-fn patiently<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let mut renamed = 0;
+/// Retries a system call after `EINTR`, and up to 16 times after `EAGAIN`, which `openat2` returns if a path
+/// was renamed during the call.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut retries = 0;
     loop {
-        match read() {
+        match call() {
             Err(io::Errno::INTR) => {}
-            Err(io::Errno::AGAIN) if renamed < 16 => renamed += 1,
-            response => return response,
+            Err(io::Errno::AGAIN) if retries < 16 => retries += 1,
+            result => return result,
         }
     }
 }
@@ -244,32 +245,32 @@ mod tests {
 
     use kubegc_core::RuntimeError;
 
-    use super::Measuring;
+    use super::Measurements;
 
     #[tokio::test]
-    async fn no_measurement_starts_while_another_hangs() {
-        let late = |what: &str| {
+    async fn no_measurement_starts_while_another_is_blocked() {
+        let exceeded = |prefix: &str| {
             RuntimeError::refused(format!(
-                "rpc error: code = DeadlineExceeded desc = {what}context deadline exceeded"
+                "rpc error: code = DeadlineExceeded desc = {prefix}context deadline exceeded"
             ))
         };
-        let measuring = Measuring::default();
+        let measurements = Measurements::default();
         let (end, ended) = mpsc::channel::<()>();
-        let hanging = move || ended.recv().is_ok();
-        let given_up = measuring.run(&"/nfs".into(), Duration::ZERO, hanging).await;
-        assert_eq!(given_up, Err(late("statvfs /nfs: ")));
+        let blocked = move || ended.recv().is_ok();
+        let timed_out = measurements.run(&"/nfs".into(), Duration::ZERO, blocked).await;
+        assert_eq!(timed_out, Err(exceeded("statvfs /nfs: ")));
         for _ in 0..3 {
-            let refused = measuring.run(&"/disk".into(), Duration::ZERO, || true).await;
-            let why = "statvfs /disk: not begun, as statvfs /nfs is blocked: ";
-            assert_eq!(refused, Err(late(why)));
+            let refused = measurements.run(&"/disk".into(), Duration::ZERO, || true).await;
+            let prefix = "statvfs /disk: not started, because statvfs /nfs is blocked: ";
+            assert_eq!(refused, Err(exceeded(prefix)));
         }
-        // A caller with a longer timeout waits for its slot.
+        // A caller with a longer timeout waits for the permit.
         let minute = Duration::from_secs(60);
         let disk = "/disk".into();
-        let waiting = measuring.run(&disk, minute, || true);
+        let waiting = measurements.run(&disk, minute, || true);
         let freeing = async { end.send(()) };
         let (measured, freed) = tokio::join!(biased; waiting, freeing);
         assert_eq!((measured, freed), (Ok(true), Ok(())));
-        assert_eq!(measuring.run(&disk, minute, || true).await, Ok(true));
+        assert_eq!(measurements.run(&disk, minute, || true).await, Ok(true));
     }
 }

@@ -1,88 +1,89 @@
-//! A node's container runtime, file systems and log files, as kubegc's node collector wants them.
+//! A CRI client, file system measurements and log file access for the garbage collection of a node.
 //!
-//! This crate decides nothing about garbage: [`kubegc_node`] decides, and [`CriRuntime`] calls containerd,
-//! CRI-O or another runtime over its socket. For Unix.
+//! The planners of [`kubegc_node`] decide what is removed. [`CriRuntime`] sends CRI requests to containerd,
+//! CRI-O or another runtime over its unix socket. Unix only.
 //!
-//! | needed by a collector | provided by |
+//! | needed by [`kubegc_node`] | provided by |
 //! |---|---|
 //! | containers, sandboxes, images; stopping and removing them | [`CriRuntime`], which is a [`kubegc_core::Runtime`] |
 //! | bytes that images use | the runtime, through [`CriRuntime`] |
-//! | capacity, free bytes, inodes | the file system itself, at the folder that the runtime names ([`CriRuntime::file_systems`]) |
-//! | pod logs and the links to them | [`HostLogs`], which is a [`kubegc_core::LogDirectory`] |
-//! | which pods there should be | not the runtime: a [`kubegc_core::PodSource`], such as [`ReadySandboxes`](kubegc_node::driver::ReadySandboxes) |
-//! | the image of sandboxes, for releases before 1.29 | [`CriRuntime::status`], where the runtime reports it |
-//! | the time | [`TokioClock`] |
+//! | capacity, available bytes, inodes | `statvfs` of the directory that the runtime reports ([`CriRuntime::file_systems`]) |
+//! | pod logs and the links to container logs | [`HostLogs`], which is a [`kubegc_core::LogDirectory`] |
+//! | the pods that exist | a [`kubegc_core::PodSource`], such as [`ReadySandboxes`](kubegc_node::driver::ReadySandboxes) |
+//! | the sandbox image, for releases before 1.29 | [`CriRuntime::status`], if the runtime reports it |
+//! | the clock | [`TokioClock`] |
 //!
 //! # Safety rules
 //!
-//! - **The planner protects, not the runtime.** containerd removes a running container, and an image that
-//!   containers use, on request. Only perform calls that a plan contains.
-//! - **A listing is complete or an error.** A response beyond [`Options::message_bytes_max`] is an error. So
-//!   is one with an entry that has no id, a container without sandbox or image, a sandbox of no pod, or two
-//!   entries that contradict each other: such an entry could be the reason to keep another object. The error
-//!   names the entry and the field, and nothing is planned.
-//! - **Unexpected states are handled conservatively**, and logged as a warning. A container's state counts as
-//!   unknown, so that it is stopped before it is removed; a sandbox's counts as ready, so that it stays.
-//! - **Every call to the socket has its deadline**, here and, by `grpc-timeout`, in the runtime. The deadline
-//!   of a stop additionally has its grace period. Measuring a file system has a deadline too. [`HostLogs`]
-//!   has none: it reads and removes files, which the system does in its own time.
-//! - **Nothing is repeated.** The next listing shows the outcome of a write whose response was lost.
-//! - **A write follows its listing.** If the connection broke after a listing, the writes planned on it are
-//!   refused until there is another: another runtime may have taken the socket. Such a pass ends with errors,
-//!   and the next one continues. See [`CriRuntime`].
-//! - **Calls may be dropped** at any await. A write that was sent may still be performed.
+//! - **Only the planner protects objects in use.** If requested, containerd removes a running container, or
+//!   an image that containers use. Send only the requests of a plan.
+//! - **A listing is complete or an error.** These are errors: a response larger than
+//!   [`Options::message_bytes_max`], an entry without an id, a container without a sandbox or an image, a
+//!   sandbox without a pod, and different entries with the same id. Such an entry could be the reason to keep
+//!   another object. The error names the entry and the field.
+//! - **Unexpected states are handled conservatively**, and logged as a warning. Such a container counts as
+//!   unknown, so that it is stopped before it is removed. Such a sandbox counts as ready, so that it is kept.
+//! - **Every CRI request has a deadline**, enforced here and, with `grpc-timeout`, in the runtime. That of
+//!   stopping a container is longer by the grace period. Measuring a file system has a deadline too. The file
+//!   operations of [`HostLogs`] have none.
+//! - **Writes are not retried.** If the response to a write was lost, the next listing shows its outcome.
+//! - **A write uses the connection of its listing.** If the connection broke after a listing, writes that
+//!   depend on it are refused until the next listing, because another runtime may listen on the socket. The
+//!   run ends with errors, and the next one continues. See [`CriRuntime`].
+//! - **Futures can be dropped** at any await point. A write that was sent may still be performed.
 //!
 //! # Failures
 //!
-//! A failure to connect to a runtime is a [`ConnectError`]. A failed call is a [`kubegc_core::RuntimeError`],
-//! whose text is the one that the kubelet logs (`rpc error: code = Unavailable desc = ...`):
+//! A failure to connect to a runtime is a [`ConnectError`]. A failed request is a
+//! [`kubegc_core::RuntimeError`], with the text that the kubelet logs
+//! (`rpc error: code = Unavailable desc = ...`):
 //!
-//! | response | reading | writing | was the write carried out? |
+//! | response | read | write | was the write performed? |
 //! |---|---|---|---|
-//! | `NotFound` | `NotFound` | success: a missing object need not be stopped or removed | it need not be |
-//! | `Unimplemented` | `NotSupported` | `NotSupported` | no: a server without the method starts nothing |
-//! | none: the socket cannot be opened, or the connection of the listing is closed | `Refused` | `Refused` | no: it was not sent |
-//! | any other code | `Refused` | `Unknown` | perhaps: a runtime may fail half-way, and it forwards the errors of other services |
-//! | no response: the connection broke, or the deadline passed | `Refused` | `Unknown` | perhaps |
+//! | `NotFound` | `NotFound` | success: the object does not exist | not necessary |
+//! | `Unimplemented` | `NotSupported` | `NotSupported` | no: the server does not have the method |
+//! | none: the socket cannot be opened, or the connection of the listing is closed | `Refused` | `Refused` | no: the request was not sent |
+//! | any other code | `Refused` | `Unknown` | perhaps: a runtime may fail after a part of the operation, and it forwards errors of other services |
+//! | no response: the connection broke, or the deadline was exceeded | `Refused` | `Unknown` | perhaps |
 //!
 //! # Upstream
 //!
-//! Calls and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`, CRI
-//! v1). Differences:
+//! Requests and messages are those of the kubelet (`cri-client/pkg/remote_runtime.go` and `remote_image.go`,
+//! CRI v1). Differences:
 //!
 //! | | kubelet | here |
 //! |---|---|---|
-//! | connecting | gRPC dials again and again in the background; any error of `ImageFsInfo` is one of starting | one attempt with each call; of `ImageFsInfo`, only that it is not served or gets no response |
-//! | a connection that broke | the next call goes over a new one | so does the next that reads; one that writes waits for a listing |
-//! | version | `Version` must say `0.1.0` | it must say something, and not another version of CRI |
-//! | an entry without metadata, id or image | is skipped, and pins nothing | its listing is an error; without metadata alone, a container has no name |
-//! | a sandbox whose metadata name no uid, or another than its label | belongs to the pod of its metadata, even if that uid is empty | its listing is an error; a dump of crictl, which cannot be listed again, is read as upstream does, with a finding if there is no uid |
-//! | ids that repeat | the last one counts | equal entries count once; otherwise an error |
-//! | a sandbox of unknown state | is not ready, and may be removed | is ready, and stays |
+//! | connecting | gRPC retries in the background; any error of `ImageFsInfo` fails the start | one attempt for each request; `ImageFsInfo` fails the connection only if it is not served or has no response |
+//! | a broken connection | the next request uses a new one | the next read uses a new one; a write needs a new listing first |
+//! | version | the field `version` must be `0.1.0` | it must not be empty; `runtime_api_version` must not be another version of CRI |
+//! | an entry without metadata, id or image | is skipped, and keeps no other object | its listing is an error; a container without metadata is listed without a name |
+//! | a sandbox whose metadata has no uid, or another one than its labels | belongs to the pod of its metadata, even if the uid is empty | its listing is an error; a crictl dump is read as upstream does, with a finding if there is no uid |
+//! | duplicate ids | the last entry is used | equal entries are merged; others are an error |
+//! | a sandbox of unknown state | is not ready, and can be removed | is ready, and kept |
 //! | `NotFound` when removing | an error | success |
-//! | removing an image | by id | by id and runtime handler, where the listing named one |
-//! | capacity | cAdvisor, of the device that the folder is on | `statvfs` of the folder |
+//! | removing an image | by id | by id, and by runtime handler if the listing has one |
+//! | capacity | cAdvisor, of the device of the directory | `statvfs` of the directory |
 //!
-//! # The image of sandboxes
+//! # The sandbox image
 //!
-//! No container uses it, so a collector takes it for unused. What keeps it depends on the release whose rules
-//! are followed:
+//! No container uses the sandbox image, so image collection treats it as unused. How it is protected depends
+//! on the Kubernetes version of the policy:
 //!
-//! - **Before 1.29**, the planner protects the one that
-//!   [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image) names. Kubelets have it as
-//!   `--pod-infra-container-image`; here it is [`RuntimeStatus::sandbox_image`], if the runtime reports it.
-//!   Each pass requests its id from the runtime.
-//! - **From 1.29 on**, only that the runtime pins it; containerd 1.6 does not. For such,
-//!   [`KeepImages`](kubegc_node::driver::KeepImages) does.
+//! - **Before 1.29**, the planner protects the image of
+//!   [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image). For a kubelet that is the
+//!   flag `--pod-infra-container-image`; here use [`RuntimeStatus::sandbox_image`], if the runtime reports
+//!   it. Each image run requests the id of the image from the runtime.
+//! - **From 1.29**, the runtime must pin it. containerd 1.6 does not; wrap such a runtime in
+//!   [`KeepImages`](kubegc_node::driver::KeepImages).
 //!
-//! `KeepImages` compares texts, and the runtime may be configured with a shorter name than it lists: k3s has
-//! `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`. So it is given both: the
-//! text, for an image that is pulled later, and the current id from
-//! [`image_id`](kubegc_core::Runtime::image_id), which is valid under every name. The last example does that.
+//! `KeepImages` compares references as texts, and the configured name of the image can be shorter than the
+//! listed one: k3s configures `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`.
+//! So pass both references to it: the configured name, for an image that is pulled later, and the current id
+//! from [`image_id`](kubegc_core::Runtime::image_id). The last example does that.
 //!
 //! # Examples
 //!
-//! Errors contain advice:
+//! An error names the problem and how to solve it:
 //! ```
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
@@ -99,34 +100,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A dry run of the kubelet's collection, in which every ready sandbox counts as a pod that should run:
+//! A dry run of the kubelet's garbage collection, in which the running pods are derived from the runtime:
 //! ```no_run
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
 //! use std::sync::Arc;
 //! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, World, container::Occasion, driver::{ReadySandboxes, Settings}};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, container::Mode, driver::{ReadySandboxes, Settings}};
 //! let (endpoint, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let (runtime, clock) = (Arc::new(runtime), TokioClock::new());
 //! let pods = ReadySandboxes::new(runtime.clone());
-//! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
+//! let environment = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
 //! let settings = Settings { dry_run: true, ..Settings::from(&policy) };
-//! let report = Node::new(world, settings).collect_containers(Occasion::Periodic).await;
+//! let report = Node::new(environment, settings).collect_containers(Mode::Periodic).await;
 //! println!("{endpoint}, {}: {:#?}", runtime.version(), report.containers.actions);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Room for images, with the one of sandboxes kept:
+//! Image collection that keeps the sandbox image:
 //! ```no_run
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
 //! use std::{sync::Arc, time::Duration};
 //! use kubegc_core::{Clock, Runtime};
 //! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, World, driver::{KeepImages, ReadySandboxes, Settings}};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::{KeepImages, ReadySandboxes, Settings}};
 //! let (_, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let mut kept: Vec<Arc<str>> = Vec::new();
 //! let sandbox_image = runtime.status().await?.sandbox_image;
@@ -135,15 +136,14 @@
 //!     kept.push(reference.clone());
 //! }
 //! let runtime = Arc::new(KeepImages::new(runtime, kept));
-//! println!("not there, or misspelled: {:?}", runtime.unmatched().await?);
+//! println!("not pulled yet, or misspelled: {:?}", runtime.unmatched().await?);
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
-//! let world = World { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
+//! let environment = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
-//! // Before 1.29, the planner itself protects it.
-//! let mut node = Node::new(world, Settings { sandbox_image, ..Settings::from(&policy) });
+//! // Before 1.29, the planner protects the sandbox image.
+//! let mut node = Node::new(environment, Settings { sandbox_image, ..Settings::from(&policy) });
 //! loop {
-//!     // Above the high threshold, the least recently used images are removed. Their use is known from the first
-//!     // run on.
+//!     // From the high threshold on, the least recently used images are removed. The first run records their use.
 //!     let report = node.collect_images().await;
 //!     println!("{:#?} {:?}", report.performed, report.error());
 //!     clock.sleep_until(clock.now().saturating_add(Duration::from_secs(300))).await;

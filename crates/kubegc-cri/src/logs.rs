@@ -1,5 +1,4 @@
-//! Reads and removes a node's log files: follows links, keeps names inside their folder, and finds the files
-//! of one log.
+//! Lists and removes the log files of a node.
 
 use std::{
     fs::{self, DirEntry},
@@ -15,29 +14,29 @@ use kubegc_core::{
 };
 use tokio::task::spawn_blocking;
 
-/// The kubelet's default folder of pod logs, unless `podLogsDir` sets another.
+/// The default pod log directory of the kubelet; `podLogsDir` can set another.
 const PODS: &str = "/var/log/pods";
-/// The kubelet's folder of links to container logs.
+/// The kubelet's directory of links to container logs.
 const LINKS: &str = "/var/log/containers";
 /// The suffix of such links.
 const SUFFIX: &str = ".log";
 
-/// The log files of this machine.
+/// The log files of the local machine.
 ///
 /// # Guarantees
-/// Nothing outside the two folders is removed except the log files that the runtime itself names. An entry
-/// that is a link is removed, and not its target; the two folders themselves may be links. A listing is
-/// complete or an error, except for names that are not UTF-8: a kubelet writes none, they are left out and
-/// stay. Errors contain the path.
+/// Outside the two directories, only the log files that the runtime reports are removed. Symbolic links are
+/// removed, not their targets; the two directories themselves may be links. A listing is complete or an
+/// error, except for names that are not UTF-8, which the kubelet does not create: they are not listed. Errors
+/// contain the path.
 ///
 /// # Assumptions
-/// The folders and the targets of links must have the same paths here as for the kubelet and the runtime: in
-/// a container, mount them, and the folders of the runtime, at their own paths. A link whose target is not
-/// mounted seems to dangle. It is removed once its container has ended, or if the runtime has no status for
-/// the container or fails to respond, as upstream does
-/// ([`NoStatus`](kubegc_node::log::LinkRemoval::NoStatus)).
-/// It is used within a tokio runtime. File operations run to their end on their own thread, even if the call
-/// was dropped.
+/// The directories and the targets of links have the same paths as for the kubelet and the runtime. In a
+/// container, mount them, and the runtime's directories, at the same paths. A link whose target is not
+/// mounted looks dangling. As upstream, it is removed if its container has exited, or if the runtime returns
+/// no status for the container ([`NoStatus`](kubegc_node::log::LinkRemoval::NoStatus)).
+///
+/// It is used within a tokio runtime. File operations run on a blocking thread and are completed even if
+/// their future is dropped.
 ///
 /// # Upstream
 /// `pkg/kubelet/kuberuntime/kuberuntime_gc.go`, `legacy.go`; `pkg/kubelet/logs/container_log_manager.go`
@@ -56,7 +55,7 @@ impl Default for HostLogs {
 }
 
 impl HostLogs {
-    /// The logs of pods in one folder, and links to those of containers in another.
+    /// Creates a log directory from the directory of pod logs and that of links to container logs.
     #[must_use]
     pub fn new(pods: impl Into<PathBuf>, containers: impl Into<PathBuf>) -> Self {
         Self {
@@ -65,13 +64,16 @@ impl HostLogs {
         }
     }
 
-    /// The link of this path in the folder of links. Planners name links in `/var/log/containers`: that
-    /// represents the folder configured here.
+    /// Converts the path of a link. Planners use paths in `/var/log/containers`; they are mapped to the
+    /// configured directory of links.
     fn link(&self, path: &str) -> Result<PathBuf, RuntimeError> {
-        let refused = || RuntimeError::refused(format!("{path}: no link in {}", self.links.display()));
-        let (folder, name) = path.rsplit_once('/').ok_or_else(refused)?;
-        let folder = Path::new(folder);
-        if is_name(name) && name.ends_with(SUFFIX) && (folder == self.links || folder == Path::new(LINKS)) {
+        let refused = || RuntimeError::refused(format!("{path}: not a link in {}", self.links.display()));
+        let (directory, name) = path.rsplit_once('/').ok_or_else(refused)?;
+        let directory = Path::new(directory);
+        if is_file_name(name)
+            && name.ends_with(SUFFIX)
+            && (directory == self.links || directory == Path::new(LINKS))
+        {
             Ok(self.links.join(name))
         } else {
             Err(refused())
@@ -81,12 +83,12 @@ impl HostLogs {
 
 #[async_trait]
 impl LogDirectory for HostLogs {
-    /// Names of all entries of the folder of pods, files and links too. A missing folder is an error: a
-    /// kubelet creates it when it starts.
+    /// The names of all entries of the pod log directory, including files and links. A missing directory is
+    /// an error: a kubelet creates it when it starts.
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
-        let folder = self.pods.clone();
+        let directory = self.pods.clone();
         blocking(move || {
-            let entries = entries(&folder).map_err(|error| refused(&folder, &error))?;
+            let entries = entries(&directory).map_err(|error| refused(&directory, &error))?;
             let names = entries
                 .iter()
                 .filter_map(|entry| entry.file_name().to_str().map(Arc::from));
@@ -97,14 +99,14 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// The entries with the suffix `.log`, link or not, and whether their target exists. A missing folder has
-    /// no links.
+    /// The entries of the directory of links with the suffix `.log`, even if they are no links, and whether
+    /// their targets exist. A missing directory has no entries.
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
-        let folder = self.links.clone();
+        let directory = self.links.clone();
         blocking(move || {
-            let entries = match entries(&folder) {
+            let entries = match entries(&directory) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-                entries => entries.map_err(|error| refused(&folder, &error))?,
+                entries => entries.map_err(|error| refused(&directory, &error))?,
             };
             let links = entries.iter().filter_map(|entry| {
                 let path = entry.path();
@@ -121,46 +123,52 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// Removes an entry with its content; a link by itself. A missing one is no error.
+    /// Removes an entry with its content. A link is removed without its target. Succeeds if the entry does
+    /// not exist.
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        if !is_name(entry) {
-            let folder = self.pods.display();
-            return Err(RuntimeError::refused(format!("{entry:?}: no entry of {folder}")));
+        if !is_file_name(entry) {
+            let directory = self.pods.display();
+            return Err(RuntimeError::refused(format!(
+                "{entry:?}: not an entry of {directory}"
+            )));
         }
         let path = self.pods.join(entry);
         blocking(move || ignore_missing(remove_tree(&path)).map_err(|error| unknown(&path, &error))).await
     }
 
-    /// Removes a link, not its target; a file in its place too, as upstream does, and never a folder.
+    /// Removes a link without its target. As upstream, it removes a file too. A directory is an error.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
         let path = self.link(path)?;
         blocking(move || match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_dir() => Err(RuntimeError::refused(format!("{}: a folder", path.display()))),
+            Ok(meta) if meta.is_dir() => Err(RuntimeError::refused(format!(
+                "{}: is a directory",
+                path.display()
+            ))),
             _ => fs::remove_file(&path).map_err(|error| unknown(&path, &error)),
         })
         .await
     }
 
-    /// Removes a log and its rotated copies: the file of this name, and those in its folder whose names
-    /// continue with `.` behind it, letter by letter (`0.log`, `0.log.20260101-000000.gz`). Links are
-    /// removed, not followed; folders are kept. The first error ends it. A missing file is no error.
+    /// Removes a log and its rotated files: the file with this name, and the files in its directory whose
+    /// names start with this name and a `.` (`0.log`, `0.log.20260101-000000.gz`). Links are removed without
+    /// their targets. Directories are kept. It stops at the first error. A missing file is no error.
     ///
-    /// A path that is not absolute, contains `..` or names no file names no log: nothing is removed, and a
-    /// warning is logged. An error would keep the container until it is corrected.
+    /// If the path is not absolute, contains `..` or has no file name, nothing is removed, and a warning is
+    /// logged. With an error, the container could not be removed until the path is corrected.
     ///
     /// # Upstream
-    /// Removes all that matches the pattern `<path>*`, empty folders too. So its `app` takes `app2`, and `[`
-    /// and `*` in the path are no letters. A rotated log is named `<path>.<time>`, then `<path>.<time>.gz` by
-    /// way of `.tmp`, so nothing of a log is missed here.
+    /// Removes everything that matches the pattern `<path>*`, including empty directories: for `app` it also
+    /// removes `app2`, and `[` and `*` in the path are special characters. Rotated logs are named
+    /// `<path>.<time>`, `<path>.<time>.tmp` and `<path>.<time>.gz`; this function removes all of them.
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        let Some((folder, name)) = log_file(log_path) else {
-            tracing::warn!(log_path, "no absolute path of a file: no log is removed");
+        let Some((directory, name)) = log_file(log_path) else {
+            tracing::warn!(log_path, "not an absolute path of a file: no log is removed");
             return Ok(());
         };
         blocking(move || {
-            let entries = match entries(&folder) {
+            let entries = match entries(&directory) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                entries => entries.map_err(|error| refused(&folder, &error))?,
+                entries => entries.map_err(|error| refused(&directory, &error))?,
             };
             let is_of_log = |entry: &&DirEntry| {
                 let file = entry.file_name();
@@ -170,7 +178,7 @@ impl LogDirectory for HostLogs {
             let mut files: Vec<PathBuf> = entries.iter().filter(is_of_log).map(DirEntry::path).collect();
             files.sort();
             for file in files {
-                ignore_missing(remove_unless_folder(&file)).map_err(|error| unknown(&file, &error))?;
+                ignore_missing(remove_unless_directory(&file)).map_err(|error| unknown(&file, &error))?;
             }
             Ok(())
         })
@@ -178,37 +186,39 @@ impl LogDirectory for HostLogs {
     }
 }
 
-/// Runs work on files where it may wait.
+/// Runs a file operation on a thread that may block.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
 ) -> Result<T, RuntimeError> {
-    match spawn_blocking(work).await {
+    match spawn_blocking(operation).await {
         Ok(result) => result,
         Err(error) => Err(RuntimeError::unknown(format!(
-            "work on log files broke off: {error}"
+            "an operation on log files was aborted: {error}"
         ))),
     }
 }
 
-/// Whether a text is one name: no path, and not the way out of a folder.
-fn is_name(text: &str) -> bool {
+/// Returns whether a text is a file name: not `.` or `..`, and without `/`.
+fn is_file_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains('/')
 }
 
-/// The folder of a log and its name there, if the path is absolute and does not lead back up.
+/// The directory and the file name of a log; `None` if the path is not absolute, contains `..`, or has no
+/// file name.
 fn log_file(path: &str) -> Option<(PathBuf, String)> {
-    let (folder, name) = path.rsplit_once('/')?;
-    let folder = Path::new(if folder.is_empty() { "/" } else { folder });
-    let leads_up = folder.components().any(|part| part == Component::ParentDir);
-    (folder.is_absolute() && !leads_up && is_name(name)).then(|| (folder.to_owned(), name.to_owned()))
+    let (directory, name) = path.rsplit_once('/')?;
+    let directory = Path::new(if directory.is_empty() { "/" } else { directory });
+    let has_parent = directory.components().any(|part| part == Component::ParentDir);
+    (directory.is_absolute() && !has_parent && is_file_name(name))
+        .then(|| (directory.to_owned(), name.to_owned()))
 }
 
-/// All entries of a folder.
-fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
-    fs::read_dir(folder)?.collect()
+/// All entries of a directory.
+fn entries(directory: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(directory)?.collect()
 }
 
-/// The target of a link. A link that no longer exists counts as dangling: removing it again finds nothing.
+/// Whether the target of a link exists. A link that no longer exists counts as dangling.
 fn target(path: &Path) -> LogTarget {
     match fs::metadata(path) {
         Ok(_) => LogTarget::Exists,
@@ -217,8 +227,8 @@ fn target(path: &Path) -> LogTarget {
     }
 }
 
-/// Removes a folder with its content, or any other entry. Links are not followed, not even one that takes the
-/// folder's place meanwhile.
+/// Removes a directory with its content, or any other entry. Links are not followed, even if the directory is
+/// replaced by a link during the removal.
 fn remove_tree(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)
@@ -227,8 +237,8 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file or a link.
-fn remove_unless_folder(path: &Path) -> io::Result<()> {
+/// Removes a file or a link, and keeps a directory.
+fn remove_unless_directory(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         Ok(())
     } else {
@@ -236,7 +246,7 @@ fn remove_unless_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A missing file needs no removal.
+/// Treats a missing file as removed.
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -244,12 +254,12 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// A reading that failed: nothing changed.
+/// The error of a failed read: nothing changed.
 fn refused(path: &Path, error: &io::Error) -> RuntimeError {
     RuntimeError::refused(format!("{}: {error}", path.display()))
 }
 
-/// A removal that failed, perhaps half-way.
+/// The error of a failed removal, which may have removed a part.
 fn unknown(path: &Path, error: &io::Error) -> RuntimeError {
     if error.kind() == ErrorKind::NotFound {
         return RuntimeError::NotFound;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::Endpoint;
 
-/// The options of a connection to a runtime. The default is that of the kubelet.
+/// The options of a connection to a runtime. `Default` has the kubelet's values.
 ///
 /// # Examples
 /// ```
@@ -15,21 +15,22 @@ use crate::Endpoint;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Timeout of a call; stopping a container may additionally take its grace period. Default: 2 minutes,
-    /// the kubelet's `runtimeRequestTimeout`. Too short: a busy runtime's listings fail, and nothing is
-    /// collected while the disk fills. Too long: a blocked runtime delays the pass.
+    /// Timeout of a request. That of stopping a container is longer by the container's grace period. Default:
+    /// 2 minutes, the kubelet's `runtimeRequestTimeout`. Too short: listings of a busy runtime fail, and
+    /// nothing is removed while the disk fills. Too long: a blocked runtime delays the run.
     pub request_timeout: Duration,
-    /// Timeout for opening the socket, and for the first response when connecting. Default: 10 s.
+    /// Timeout for opening the socket, and for the first response of a new connection. Default: 10 s.
     pub connect_timeout: Duration,
-    /// Maximum size of a response. Default: 16 MiB, as with the kubelet. A longer listing is an error, never
-    /// truncated.
+    /// Maximum size of a response in bytes. Default: 16 MiB, the kubelet's value. A longer response is an
+    /// error.
     pub message_bytes_max: usize,
-    /// The endpoint for images, if it is not that for containers. Default: none; the kubelet's
-    /// `imageServiceEndpoint`.
+    /// The endpoint of the image service, if it differs from that of the runtime. Default: `None`. The
+    /// kubelet's `imageServiceEndpoint`.
     pub image_endpoint: Option<Endpoint>,
-    /// The mount point of the host's root here. Default: `/`. An agent in a container that has the host's
-    /// root under `/host` must set it, or else it measures its own file systems. Links are followed as the
-    /// host follows them, which requires Linux 5.6; without it, nothing is measured.
+    /// The directory at which the host's root file system is mounted. Default: `/`. An agent in a container
+    /// with the host's root at `/host` must set it; otherwise it measures the file systems of the container.
+    /// With another value than `/`, symbolic links are resolved relative to this directory. That requires
+    /// Linux 5.6; without it nothing is measured.
     pub host_root: PathBuf,
 }
 

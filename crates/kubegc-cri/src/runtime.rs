@@ -1,4 +1,4 @@
-//! The runtime as a collector uses it.
+//! The implementation of [`Runtime`] over CRI.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -20,43 +20,44 @@ use crate::{
         StopContainerRequest, StopPodSandboxRequest,
     },
     call::{Method, call},
-    read::{self, Flaw, Listed},
-    socket::{Link, Socket, holds, note},
+    read::{self, InvalidEntry, Keyed},
+    socket::{Connection, Socket, is_current, record_listing},
 };
 
 impl CriRuntime {
-    /// Lists everything of one kind, and records the connection of the listing.
+    /// Lists all objects of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T, F>(
         &self,
         (socket, listed): (&Socket, &AtomicU64),
         method: Method,
         message: Q,
-        send: impl Fn(Link, Request<Q>) -> F,
+        send: impl Fn(Connection, Request<Q>) -> F,
         entries: impl FnOnce(A) -> Vec<W>,
-        read: impl Fn(W) -> Result<T, Flaw>,
+        read: impl Fn(W) -> Result<T, InvalidEntry>,
     ) -> Result<Vec<Arc<T>>, RuntimeError>
     where
         Q: Clone,
-        T: Listed,
+        T: Keyed,
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let response = socket.read(method, "", self.request_timeout, message, send).await;
-        let (response, connection) = response.map_err(|failure| failure.of(method))?;
+        let (response, connection) = response.map_err(|failure| failure.into_error(method))?;
         let facts = read::listing(method.name, entries(response), read)?;
-        note(listed, connection);
+        record_listing(listed, connection);
         Ok(facts)
     }
 
-    /// Stops or removes; succeeds if the object no longer exists. Without an id nothing is sent, because a
-    /// runtime may treat it as a prefix of every id. Nothing is sent either if the listings behind the call,
-    /// each kind with its socket, were on another connection than the last.
-    async fn change<Q, A, F>(
+    /// Sends a write that stops or removes an object. It succeeds if the object does not exist. An empty id
+    /// is an error and not sent, because a runtime may treat it as a prefix of every id. The write is not
+    /// sent either if one of the `listings` that it depends on, each with its socket, did not use the current
+    /// connection.
+    async fn write<Q, A, F>(
         &self,
         socket: &Socket,
-        rests_on: &[(&AtomicU64, &Socket)],
+        listings: &[(&AtomicU64, &Socket)],
         (method, id, timeout): (Method, &str, Duration),
         message: Q,
-        send: impl FnOnce(Link, Request<Q>) -> F,
+        send: impl FnOnce(Connection, Request<Q>) -> F,
     ) -> Result<(), RuntimeError>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -64,49 +65,52 @@ impl CriRuntime {
         if id.is_empty() {
             return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
         }
-        // Read before the comparison: a connection that is made in between is not the one that the call uses.
-        let link = socket.link();
-        if let Some((_, socket)) = rests_on.iter().find(|(listed, socket)| !holds(listed, socket)) {
-            return Err(socket.closed().of(method));
+        // Before the check, so that the request cannot use a connection that is created after it.
+        let connection = socket.connection();
+        if let Some((_, socket)) = listings
+            .iter()
+            .find(|(listed, socket)| !is_current(listed, socket))
+        {
+            return Err(socket.closed().into_error(method));
         }
-        let response = call(method, id, timeout, message, |request| send(link, request)).await;
-        match response.map_err(|failure| failure.of(method)) {
+        let response = call(method, id, timeout, message, |request| send(connection, request)).await;
+        match response.map_err(|failure| failure.into_error(method)) {
             Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Changes a container.
-    async fn change_container<Q, A, F>(
+    /// Sends a write to a container.
+    async fn write_container<Q, A, F>(
         &self,
         call: (Method, &str, Duration),
         message: Q,
-        send: impl FnOnce(Link, Request<Q>) -> F,
+        send: impl FnOnce(Connection, Request<Q>) -> F,
     ) -> Result<(), RuntimeError>
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let socket = &*self.runtime;
-        let rests_on = [(&self.listed.containers, socket)];
-        self.change(socket, &rests_on, call, message, send).await
+        let listings = [(&self.listed.containers, socket)];
+        self.write(socket, &listings, call, message, send).await
     }
 
-    /// Changes a sandbox, and the containers in it.
-    async fn change_sandbox<Q, A, F>(
+    /// Sends a write to a sandbox. It also affects the containers in the sandbox.
+    async fn write_sandbox<Q, A, F>(
         &self,
         call: (Method, &str, Duration),
         message: Q,
-        send: impl FnOnce(Link, Request<Q>) -> F,
+        send: impl FnOnce(Connection, Request<Q>) -> F,
     ) -> Result<(), RuntimeError>
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let socket = &*self.runtime;
-        let rests_on = [
+        let listings = [
             (&self.listed.sandboxes, socket),
             (&self.listed.containers, socket),
         ];
-        self.change(socket, &rests_on, call, message, send).await
+        self.write(socket, &listings, call, message, send).await
     }
 }
 
@@ -117,7 +121,7 @@ impl Runtime for CriRuntime {
             (&self.runtime, &self.listed.containers),
             Method::reads("ListContainers"),
             ListContainersRequest {},
-            |mut link, request| async move { link.runtime.list_containers(request).await },
+            |mut connection, request| async move { connection.runtime.list_containers(request).await },
             |response| response.containers,
             read::container,
         )
@@ -129,7 +133,7 @@ impl Runtime for CriRuntime {
             (&self.runtime, &self.listed.sandboxes),
             Method::reads("ListPodSandbox"),
             ListPodSandboxRequest {},
-            |mut link, request| async move { link.runtime.list_pod_sandbox(request).await },
+            |mut connection, request| async move { connection.runtime.list_pod_sandbox(request).await },
             |response| response.items,
             read::sandbox,
         )
@@ -141,7 +145,7 @@ impl Runtime for CriRuntime {
             (&self.images, &self.listed.images),
             Method::reads("ListImages"),
             ListImagesRequest {},
-            |mut link, request| async move { link.images.list_images(request).await },
+            |mut connection, request| async move { connection.images.list_images(request).await },
             |response| response.images,
             read::image,
         )
@@ -165,10 +169,10 @@ impl Runtime for CriRuntime {
                 id,
                 self.request_timeout,
                 message,
-                |mut link, request| async move { link.runtime.container_status(request).await },
+                |mut connection, request| async move { connection.runtime.container_status(request).await },
             )
             .await
-            .map_err(|failure| failure.of(method))?;
+            .map_err(|failure| failure.into_error(method))?;
         Ok(response.status.map(read::status))
     }
 
@@ -185,20 +189,20 @@ impl Runtime for CriRuntime {
                 reference,
                 self.request_timeout,
                 message,
-                |mut link, request| async move { link.images.image_status(request).await },
+                |mut connection, request| async move { connection.images.image_status(request).await },
             )
             .await
-            .map_err(|failure| failure.of(method));
+            .map_err(|failure| failure.into_error(method));
         match response {
             Ok((response, _)) => {
-                read::image_id(reference, response.image).map_err(|flaw| flaw.of(method.name))
+                read::image_id(reference, response.image).map_err(|invalid| invalid.into_error(method.name))
             }
             Err(RuntimeError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The call may additionally take the grace period, as upstream does.
+    /// As upstream, the timeout is longer by the grace period.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
         let method = Method::writes("StopContainer");
         let message = StopContainerRequest {
@@ -207,9 +211,11 @@ impl Runtime for CriRuntime {
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
         let timeout = self.request_timeout.saturating_add(grace);
-        self.change_container((method, id, timeout), message, |mut link, request| async move {
-            link.runtime.stop_container(request).await
-        })
+        self.write_container(
+            (method, id, timeout),
+            message,
+            |mut connection, request| async move { connection.runtime.stop_container(request).await },
+        )
         .await
     }
 
@@ -218,10 +224,10 @@ impl Runtime for CriRuntime {
         let message = RemoveContainerRequest {
             container_id: id.to_owned(),
         };
-        self.change_container(
+        self.write_container(
             (method, id, self.request_timeout),
             message,
-            |mut link, request| async move { link.runtime.remove_container(request).await },
+            |mut connection, request| async move { connection.runtime.remove_container(request).await },
         )
         .await
     }
@@ -231,10 +237,10 @@ impl Runtime for CriRuntime {
         let message = StopPodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        self.change_sandbox(
+        self.write_sandbox(
             (method, id, self.request_timeout),
             message,
-            |mut link, request| async move { link.runtime.stop_pod_sandbox(request).await },
+            |mut connection, request| async move { connection.runtime.stop_pod_sandbox(request).await },
         )
         .await
     }
@@ -244,10 +250,10 @@ impl Runtime for CriRuntime {
         let message = RemovePodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        self.change_sandbox(
+        self.write_sandbox(
             (method, id, self.request_timeout),
             message,
-            |mut link, request| async move { link.runtime.remove_pod_sandbox(request).await },
+            |mut connection, request| async move { connection.runtime.remove_pod_sandbox(request).await },
         )
         .await
     }
@@ -257,17 +263,17 @@ impl Runtime for CriRuntime {
         let message = RemoveImageRequest {
             image: Some(image_spec(id, runtime_handler)),
         };
-        let rests_on = [
+        let listings = [
             (&self.listed.images, &*self.images),
             (&self.listed.containers, &*self.runtime),
         ];
         let call = (method, id, self.request_timeout);
-        self.change(
+        self.write(
             &self.images,
-            &rests_on,
+            &listings,
             call,
             message,
-            |mut link, request| async move { link.images.remove_image(request).await },
+            |mut connection, request| async move { connection.images.remove_image(request).await },
         )
         .await
     }

@@ -1,9 +1,8 @@
-//! Selects the connection of a call: a read opens a new one if the last one broke; a write uses the
-//! connection of its listing, or is not sent.
+//! Selects the connection of a request: a read opens a new one if the last one broke; a write uses the
+//! connection of the listings that it depends on, or is not sent.
 //!
-//! The process that listens on a socket may have become another runtime, with other containers. So a
-//! connection is opened once and never reopened silently: its successor is another connection, with another
-//! number.
+//! After a connection broke, another runtime with other containers may listen on the socket. So a connection
+//! is opened once and never reopened: its successor is another connection with the next number.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,13 +26,13 @@ use crate::{
     call::{Failure, Method, call},
 };
 
-/// A reason why a call was not sent.
+/// The reason why a request was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreached {
+pub(crate) enum NotSent {
     /// The socket cannot be opened.
     #[error(transparent)]
     Closed(ConnectError),
-    /// It can, but the connection of the call no longer exists.
+    /// The socket can be opened, but the connection of the request is closed.
     #[error(
         "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
         path.display()
@@ -44,106 +43,108 @@ pub(crate) enum Unreached {
     },
 }
 
-/// A connection, opened by its first call and never reopened.
+/// A connection to a socket. It is opened by its first request and never reopened.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
-    /// Of the connections to its socket, which it is, counted from one.
+pub(crate) struct Connection {
+    /// The number of the connection, counted from one for each socket.
     pub(crate) number: u64,
     pub(crate) runtime: RuntimeServiceClient<Channel>,
     pub(crate) images: ImageServiceClient<Channel>,
 }
 
-/// A runtime's socket, and the last connection to it.
+/// A runtime's socket, and the current connection to it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: Arc<Path>,
     connect_timeout: Duration,
     message_bytes_max: usize,
-    last: Mutex<Link>,
+    last: Mutex<Connection>,
 }
 
 impl Socket {
-    /// A socket that is not opened yet.
+    /// Creates a socket without opening it.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Self {
         let path: Arc<Path> = endpoint.path().into();
         let (connect_timeout, message_bytes_max) = (options.connect_timeout, options.message_bytes_max);
         Self {
-            last: Mutex::new(link(1, &path, connect_timeout, message_bytes_max)),
+            last: Mutex::new(new_connection(1, &path, connect_timeout, message_bytes_max)),
             path,
             connect_timeout,
             message_bytes_max,
         }
     }
 
-    /// The last connection, whether it is opened yet, open or broken.
-    pub(crate) fn link(&self) -> Link {
+    /// The current connection. It can be unopened, open or broken.
+    pub(crate) fn connection(&self) -> Connection {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The connection after a closed one: a new one, unless another call has made it already.
-    fn link_after(&self, closed: &Link) -> Link {
+    /// The connection after a closed one. It is created unless another request has created it already.
+    fn connection_after(&self, closed: &Connection) -> Connection {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.number == closed.number {
             let number = closed.number.saturating_add(1);
-            *last = link(number, &self.path, self.connect_timeout, self.message_bytes_max);
+            *last = new_connection(number, &self.path, self.connect_timeout, self.message_bytes_max);
         }
         last.clone()
     }
 
-    /// Calls a method that changes nothing. It uses a new connection if the last one broke before, because
-    /// then nothing was sent yet. Returns the connection's number as well.
+    /// Sends a read. If the current connection is closed, so that nothing was sent, it uses a new connection.
+    /// Returns the response and the number of the connection.
     pub(crate) async fn read<Q, A, F>(
         &self,
         method: Method,
-        about: &str,
+        object: &str,
         timeout: Duration,
         message: Q,
-        send: impl Fn(Link, Request<Q>) -> F,
+        send: impl Fn(Connection, Request<Q>) -> F,
     ) -> Result<(A, u64), Failure>
     where
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let began = Instant::now();
-        let last = self.link();
-        let over = |link: Link, timeout, message| {
-            let number = link.number;
-            let response = call(method, about, timeout, message, |request| send(link, request));
+        let last = self.connection();
+        let send_on = |connection: Connection, timeout, message| {
+            let number = connection.number;
+            let response = call(method, object, timeout, message, |request| {
+                send(connection, request)
+            });
             async move { Ok((response.await?, number)) }
         };
-        match over(last.clone(), timeout, message.clone()).await {
+        match send_on(last.clone(), timeout, message.clone()).await {
             Err(Failure {
-                unreached: Some(Unreached::Disconnected { .. }),
+                not_sent: Some(NotSent::Disconnected { .. }),
                 ..
             }) => {
-                let left = timeout.saturating_sub(began.elapsed());
-                over(self.link_after(&last), left, message).await
+                let remaining = timeout.saturating_sub(began.elapsed());
+                send_on(self.connection_after(&last), remaining, message).await
             }
             response => response,
         }
     }
 
-    /// The failure of a call that is not sent because its connection is closed.
+    /// The failure of a request that is not sent because its connection is closed.
     pub(crate) fn closed(&self) -> Failure {
         let path = self.path.to_path_buf();
-        Failure::unreached(Unreached::Disconnected { path })
+        Failure::not_sent(NotSent::Disconnected { path })
     }
 }
 
-/// A connection that is not opened yet. If it cannot be opened, its next call tries again; once it was open,
-/// no other is opened in its place.
-fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Link {
+/// Creates a connection without opening it. If opening it fails, the next request tries again. Once it was
+/// open, it is not reopened.
+fn new_connection(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Connection {
     let path = Arc::clone(path);
     let was_opened = Arc::new(AtomicBool::new(false));
     let open = move |_: Uri| {
         let (path, was_opened) = (Arc::clone(&path), Arc::clone(&was_opened));
         async move {
-            let closed = |error| Err(Unreached::Closed(error));
+            let closed = |error| Err(NotSent::Closed(error));
             let path_buf = || path.to_path_buf();
             match tokio::time::timeout(timeout, UnixStream::connect(&*path)).await {
-                // Opened to find out whether it can be, and closed again.
+                // The socket can be opened, so the error is `Disconnected`. The new stream is dropped.
                 Ok(Ok(_)) if was_opened.swap(true, Ordering::AcqRel) => {
-                    Err(Unreached::Disconnected { path: path_buf() })
+                    Err(NotSent::Disconnected { path: path_buf() })
                 }
                 Ok(Ok(stream)) => Ok(TokioIo::new(stream)),
                 Ok(Err(error)) => closed(ConnectError::opening(&path, &error)),
@@ -154,17 +155,17 @@ fn link(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usi
             }
         }
     };
-    // The address of a socket is its path; HTTP/2 wants a host all the same.
+    // The connector ignores this address, but HTTP/2 requires a host.
     let channel = tonic::transport::Endpoint::from_static("http://localhost")
         .connect_with_connector_lazy(tower::service_fn(open));
-    Link {
+    Connection {
         number,
         runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(message_bytes_max),
         images: ImageServiceClient::new(channel).max_decoding_message_size(message_bytes_max),
     }
 }
 
-/// On which connection each kind of thing was last listed as a whole; zero where it never was.
+/// The number of the connection on which each kind of object was last listed; zero: never listed.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     pub(crate) containers: AtomicU64,
@@ -173,13 +174,13 @@ pub(crate) struct Listed {
 }
 
 /// Records the connection of a listing.
-pub(crate) fn note(listed: &AtomicU64, number: u64) {
+pub(crate) fn record_listing(listed: &AtomicU64, number: u64) {
     listed.store(number, Ordering::Release);
 }
 
-/// Whether the last listing used the current connection to its socket, or there was none: then no decision
-/// depends on a listing.
-pub(crate) fn holds(listed: &AtomicU64, socket: &Socket) -> bool {
+/// Returns whether the last listing used the current connection to its socket. Also `true` without a listing,
+/// because then no write depends on one.
+pub(crate) fn is_current(listed: &AtomicU64, socket: &Socket) -> bool {
     let number = listed.load(Ordering::Acquire);
-    number == 0 || number == socket.link().number
+    number == 0 || number == socket.connection().number
 }

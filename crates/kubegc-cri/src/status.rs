@@ -1,4 +1,4 @@
-//! A runtime's health and configuration.
+//! The health conditions of a runtime, and the sandbox image of its configuration.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeStatus {
-    /// Its health conditions, in its order. A collector does not need `NetworkReady`.
+    /// The health conditions, in the order of the response. Garbage collection does not need `NetworkReady`.
     pub conditions: Vec<Condition>,
-    /// The image of sandboxes, if it reports one: containerd before 2.0 and CRI-O do. It is not collected
-    /// because the runtime pins it (Kubernetes 1.29 and later), or, before, because it is configured in the
-    /// collector.
+    /// The sandbox image, if the runtime reports it: containerd before 2.0 and CRI-O do. From Kubernetes 1.29
+    /// the runtime must pin it. Before, set it as
+    /// [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image).
     pub sandbox_image: Option<Arc<str>>,
 }
 
 impl RuntimeStatus {
-    /// Whether the runtime is ready to work: the condition `RuntimeReady`.
+    /// Returns whether the condition `RuntimeReady` is true.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.conditions
@@ -37,21 +37,21 @@ impl RuntimeStatus {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// Which: `RuntimeReady`, `NetworkReady` or another.
+    /// The type: `RuntimeReady`, `NetworkReady` or another.
     pub kind: Arc<str>,
-    /// Whether it holds.
+    /// Whether the condition is true.
     pub status: bool,
-    /// Why, in a word.
+    /// The reason, one word in CamelCase.
     pub reason: Arc<str>,
-    /// Why, for people.
+    /// The message for users.
     pub message: Arc<str>,
 }
 
 impl CriRuntime {
-    /// Requests the runtime's status and, from its configuration, the image of sandboxes.
+    /// Requests the runtime's status, including its configuration for the sandbox image.
     ///
     /// # Errors
-    /// The runtime reports an error, or a response without a status.
+    /// The request failed, or the response has no status.
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads("Status");
         let message = StatusRequest { verbose: true };
@@ -62,10 +62,10 @@ impl CriRuntime {
                 "",
                 self.request_timeout,
                 message,
-                |mut link, request| async move { link.runtime.status(request).await },
+                |mut connection, request| async move { connection.runtime.status(request).await },
             )
             .await
-            .map_err(|failure| failure.of(method))?;
+            .map_err(|failure| failure.into_error(method))?;
         read(response)
             .ok_or_else(|| RuntimeError::refused("Status: an incomplete response: status is missing"))
     }
@@ -87,7 +87,7 @@ fn read(response: StatusResponse) -> Option<RuntimeStatus> {
     })
 }
 
-/// The image of sandboxes in a runtime's configuration, if that is JSON and names one.
+/// The sandbox image in a runtime's configuration; `None` if that is not JSON or has no such field.
 fn sandbox_image(config: &str) -> Option<Arc<str>> {
     let config: Value = serde_json::from_str(config).ok()?;
     match config.get("sandboxImage") {

@@ -243,7 +243,7 @@ fn n6_2_a_name_outside_the_folder_is_refused() {
             matches!(error, RuntimeError::Refused { .. }),
             "{entry}: {error:?}"
         );
-        let expected = format!("{entry:?}: no entry of {}", disk.text("pods"));
+        let expected = format!("{entry:?}: not an entry of {}", disk.text("pods"));
         assert_eq!(message(&error), expected);
         assert_eq!(disk.all(), before, "{entry}");
     }

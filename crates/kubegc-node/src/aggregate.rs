@@ -1,11 +1,11 @@
-//! Aggregation of error messages, with upstream's text ([N3.50](crate::rules#n3-50)).
+//! Aggregates error messages as upstream does ([N3.50](crate::rules#n3-50)).
 
 use std::collections::BTreeSet;
 
-/// Joins messages: none returns `None`, one distinct message stays as it is, several become `[a, b]` in the
-/// order of their first occurrence.
+/// Joins messages: `None` without messages, the message itself if all are equal, otherwise `[a, b]`.
+/// Duplicates are removed; the order is that of the first occurrence.
 ///
-/// The list is flat: messages of a nested aggregate are passed one by one. *O*(n log n) for n messages.
+/// For a nested aggregate, pass its messages one by one. *O*(n log n) for n messages.
 ///
 /// # Upstream
 /// [`NewAggregate`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go),

@@ -1,11 +1,11 @@
-//! Durations in Go's format: `2m0s`, `168h0m0s`, `1.5s`, negative ones too.
+//! Signed durations in the format of Go's `time.Duration`: `2m0s`, `168h0m0s`, `-1.5s`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use kubegc_core::{FieldError, Timestamp};
 
-/// A signed duration in nanoseconds, with Go's text form. Arithmetic saturates, as Go's difference of two
-/// instants does.
+/// A signed duration in nanoseconds, formatted as Go's `time.Duration`. Arithmetic saturates, as Go's
+/// `Time.Sub` does.
 ///
 /// # Examples
 /// ```
@@ -21,7 +21,7 @@ pub struct GoDuration(i64);
 impl GoDuration {
     /// Zero.
     pub const ZERO: Self = Self(0);
-    /// The longest duration, about 292 years: the saturated difference with Go's zero instant.
+    /// The longest duration, about 292 years. In Go, the time since the zero time saturates at it.
     pub const MAX: Self = Self(i64::MAX);
 
     /// Builds a duration from nanoseconds.
@@ -42,13 +42,13 @@ impl GoDuration {
         Self(later.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 
-    /// Nanoseconds.
+    /// The duration in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Returns whether it is negative.
+    /// Returns whether the duration is negative.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
@@ -93,7 +93,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// A number shifted right by some decimal digits, without trailing zeros.
+/// A number divided by a power of ten, without trailing zeros. The second field is the exponent.
 struct Decimal(u64, u32);
 
 impl fmt::Display for Decimal {
@@ -114,7 +114,7 @@ impl FromStr for GoDuration {
 
     /// Parses as Go's `time.ParseDuration`: a sign, then numbers with units; `0` needs no unit.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        let bad = || FieldError::invalid("", text, "not a duration such as 2m0s, 1h30m or 0");
+        let invalid = || FieldError::invalid("", text, "not a duration such as 2m0s, 1h30m or 0");
         let (negative, mut rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -124,13 +124,13 @@ impl FromStr for GoDuration {
             return Ok(Self::ZERO);
         }
         if rest.is_empty() {
-            return Err(bad());
+            return Err(invalid());
         }
         let mut total: u128 = 0;
         while !rest.is_empty() {
             let end = rest
                 .find(|symbol: char| !symbol.is_ascii_digit() && symbol != '.')
-                .ok_or_else(bad)?;
+                .ok_or_else(invalid)?;
             let (number, tail) = rest.split_at(end);
             let end = tail
                 .find(|symbol: char| symbol.is_ascii_digit() || symbol == '.')
@@ -143,20 +143,20 @@ impl FromStr for GoDuration {
                 "s" => 1_000_000_000,
                 "m" => 60_000_000_000,
                 "h" => 3_600_000_000_000,
-                _ => return Err(bad()),
+                _ => return Err(invalid()),
             };
             total = total
-                .checked_add(scaled(number, unit).ok_or_else(bad)?)
-                .ok_or_else(bad)?;
+                .checked_add(scaled(number, unit).ok_or_else(invalid)?)
+                .ok_or_else(invalid)?;
             rest = tail;
         }
         let limit = i64::MAX as u128 + u128::from(negative);
         if total > limit {
-            return Err(bad());
+            return Err(invalid());
         }
-        // At most 2^63, which the negation of an i128 holds.
+        // At most 2^63, so the negation does not overflow an i128.
         let signed = if negative { -(total as i128) } else { total as i128 };
-        i64::try_from(signed).map(Self).map_err(|_| bad())
+        i64::try_from(signed).map(Self).map_err(|_| invalid())
     }
 }
 
@@ -170,10 +170,10 @@ fn scaled(number: &str, unit: u128) -> Option<u128> {
         "" => 0,
         digits => digits.parse::<u64>().ok().map(u128::from)?.checked_mul(unit)?,
     };
-    let mut place = unit;
+    let mut digit_value = unit;
     for digit in fraction.bytes() {
-        place /= 10;
-        value = value.checked_add(u128::from(digit - b'0') * place)?;
+        digit_value /= 10;
+        value = value.checked_add(u128::from(digit - b'0') * digit_value)?;
     }
     Some(value)
 }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_gos() {
+    fn texts_are_parsed_and_formatted_as_in_go() {
         for (text, nanos, written) in [
             ("0", 0, "0s"),
             ("2m", 120_000_000_000, "2m0s"),

@@ -1,5 +1,5 @@
-//! Events on the node, and the rules for failed runs that cause one ([N1.11](crate::rules#n1-11) to
-//! [N1.15](crate::rules#n1-15)).
+//! Events that the kubelet records, and the rules for when a failed run causes one
+//! ([N1.11](crate::rules#n1-11) to [N1.15](crate::rules#n1-15)).
 
 /// The type of an event.
 #[expect(clippy::exhaustive_enums, reason = "Kubernetes has these two types")]
@@ -38,7 +38,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Creates a warning.
+    /// Creates an event of type `Warning`.
     #[must_use]
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Event {
         }
     }
 
-    /// Creates a normal event.
+    /// Creates an event of type `Normal`.
     #[must_use]
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -61,35 +61,36 @@ impl Event {
 
 /// Reasons of upstream's events.
 pub mod reason {
-    /// A container run failed.
+    /// A run of the container loop failed.
     pub const CONTAINER_GC_FAILED: &str = "ContainerGCFailed";
-    /// An image run failed for at least the second time in a row.
+    /// A run of the image loop failed, and so did the one before.
     pub const IMAGE_GC_FAILED: &str = "ImageGCFailed";
-    /// An image run freed less than it should have.
+    /// A run of the image loop freed less than required.
     pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
-    /// The image file system has no capacity.
+    /// The capacity of the image file system is zero.
     pub const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
-    /// A container is being stopped. The event is about the pod.
+    /// A container is stopped. The event's object is the pod.
     pub const KILLING: &str = "Killing";
-    /// A node under pressure starts to reclaim.
+    /// A node under pressure starts to reclaim resources.
     pub const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
     /// An image record without an id was skipped; upstream does not fill in the verb.
     pub const IMAGE_ID_IS_NOT_VALID: &str = "ImageID is not valid, skipping, ImageID: %v";
 }
 
-/// The report about a finished run of a loop.
+/// The report of a finished run of a loop.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopReport {
     /// The event to record.
     pub event: Option<Event>,
-    /// The run succeeded after a failed one: upstream logs it at level 1 instead of 4.
+    /// Whether the run succeeded and the one before failed. Upstream logs that at level 1 instead of 4.
     pub recovered: bool,
 }
 
 /// The result of the last run of each loop, which determines whether a failure causes an event.
 ///
-/// Each failed container run causes one, a failed image run only if the previous one failed too.
+/// Each failed run of the container loop causes an event. A failed run of the image loop causes one only if
+/// the one before failed too.
 ///
 /// # Upstream
 /// `StartGarbageCollection` in
@@ -111,7 +112,7 @@ pub struct LoopHealth {
 }
 
 impl LoopHealth {
-    /// A run over containers, sandboxes and logs ended, with this error if any.
+    /// Records the end of a run of the container loop, with its error if it failed.
     pub fn containers_finished(&mut self, error: Option<&str>) -> LoopReport {
         let failed_before = std::mem::replace(&mut self.containers_failed, error.is_some());
         LoopReport {
@@ -120,7 +121,7 @@ impl LoopHealth {
         }
     }
 
-    /// A run over images ended, with this error if any.
+    /// Records the end of a run of the image loop, with its error if it failed.
     pub fn images_finished(&mut self, error: Option<&str>) -> LoopReport {
         let failed_before = std::mem::replace(&mut self.images_failed, error.is_some());
         LoopReport {

@@ -1,4 +1,4 @@
-//! The input of a node's planners: the runtime's listings, the pods, and the image records.
+//! The input of the node planners: the runtime's listings, the pods, and the image records.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::image::Records;
 
-/// The reason why something is unknown.
+/// The reason why a listing is missing.
 #[expect(clippy::exhaustive_enums, reason = "not requested, or the request failed")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unlisted {
@@ -26,8 +26,9 @@ pub type Listing<T> = Result<T, Unlisted>;
 
 /// All known facts about one node at one moment.
 ///
-/// `Default` knows nothing, so that no plan depends on it. The order within listings is irrelevant, except
-/// among images of one id, of which the last counts, and with [`Order::Listing`](crate::Order::Listing).
+/// With `Default` all listings are missing and planners plan nothing. The order within listings is
+/// irrelevant, except for images with the same id, of which the last one counts, and with
+/// [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
@@ -38,25 +39,25 @@ pub struct Inventory {
     /// All images.
     pub images: Listing<Vec<Arc<Image>>>,
     /// Ids of the images that containers mount as volumes. Used only if the version and its feature gates
-    /// consider them ([N3.9](crate::rules#n3-9)).
+    /// count them as used ([N3.9](crate::rules#n3-9)).
     pub image_volumes: Listing<Vec<Arc<str>>>,
-    /// The id of the configured sandbox image; `None` if unknown. Used up to 1.28 only
+    /// The id of the configured sandbox image; `None` if unknown. Used only up to 1.28
     /// ([N3.8](crate::rules#n3-8)).
     pub sandbox_image: Option<Arc<str>>,
     /// The file system that contains the images.
     pub image_file_system: Listing<FileSystem>,
-    /// Names in the pod log directory.
+    /// Names of the entries of the pod log directory.
     pub log_entries: Listing<Vec<Arc<str>>>,
-    /// Links to the logs of containers.
+    /// Symbolic links to container logs.
     pub log_links: Listing<Vec<LogLink>>,
     /// The known pods.
     pub pods: Pods,
     /// The image records.
     pub image_records: Records,
-    /// The start of image collection on this node, from which disuse counts. Upstream: `beganGC`, set when
-    /// the kubelet's loop starts ([N3.4](crate::rules#n3-4)). By default the end of time: without it no image
-    /// counts as unused for long.
-    pub images_watched_since: Timestamp,
+    /// The time at which image collection started on this node. The maximum age applies only once it has
+    /// passed since then ([N3.4](crate::rules#n3-4)). Upstream: `beganGC`, set when the kubelet's loop
+    /// starts. The default is the latest possible time, so that the maximum age removes no image.
+    pub image_gc_began_at: Timestamp,
 }
 
 impl Default for Inventory {
@@ -72,7 +73,7 @@ impl Default for Inventory {
             log_links: Err(Unlisted::NotRequested),
             pods: Pods::default(),
             image_records: Records::default(),
-            images_watched_since: Timestamp::from_nanos(i64::MAX),
+            image_gc_began_at: Timestamp::from_nanos(i64::MAX),
         }
     }
 }

@@ -10,23 +10,25 @@
 //! |---|---|---|
 //! | [`container::Policy`] | dead containers | [`evictContainers`][gc] |
 //! | [`sandbox::Policy`] | sandboxes | [`evictSandboxes`][gc] |
-//! | [`log::Policy`] | log directories and links of containers | [`evictPodLogsDirectories`][gc] |
+//! | [`log::Policy`] | pod log directories and links to container logs | [`evictPodLogsDirectories`][gc] |
 //! | [`image::Policy`] | images | [`image_gc_manager.go`][images] |
-//! | [`eviction`] | reclaim before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
+//! | [`eviction`] | resources that are reclaimed before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
 //!
 //! [gc]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go
 //! [images]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go
 //! [volumes]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet_volumes.go
 //! [eviction-manager]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go
 //!
-//! If upstream's next step depends on the result of the last one, the planner also has a resumable form
-//! (`Pass`); the driver performs it over a [`Runtime`](kubegc_core::Runtime).
+//! Where upstream's next step depends on the result of the last one, the planner also has a state machine
+//! (`Run`) that takes the result of each step. The [`driver`] performs its steps over a
+//! [`Runtime`](kubegc_core::Runtime).
 //!
 //! # Guarantees
 //! - **No action on missing facts.** A planner whose listing is missing plans nothing.
-//! - **Nothing that runs, is pinned, or is in use is removed.**
-//! - **Exact per version.** [`semantics`] names each difference between releases.
-//! - No I/O, no clock, no hidden state: image records are a value that the caller passes in and gets back.
+//! - **No running container, ready sandbox, pinned image or image in use is removed.**
+//! - **Exact per version.** [`semantics`] lists each difference between releases.
+//! - No I/O, no clock, no hidden state: the caller passes the image records in, and each plan returns the new
+//!   ones.
 
 mod aggregate;
 pub mod container;
@@ -47,7 +49,7 @@ pub mod schedule;
 pub mod semantics;
 
 pub use aggregate::aggregate;
-pub use driver::{Node, World};
+pub use driver::{Environment, Node};
 pub use duration::GoDuration;
 pub use event::{Event, EventKind, LoopHealth, LoopReport};
 pub use inventory::{Inventory, Listing, Unlisted};

@@ -1,15 +1,17 @@
-//! Planner for log directories of pods and dangling links to logs.
+//! Planner for pod log directories and dangling links to container logs.
 //!
-//! A directory belongs to the pod whose uid follows the last `_` of its name, and is removed if the content
-//! of that pod can be removed. A dangling link in `/var/log/containers` is removed, unless its container is
-//! known and has not ended: its log is being rotated.
+//! A directory belongs to the pod whose uid follows the last `_` of its name. It is removed if the content of
+//! that pod can be removed. A dangling link in `/var/log/containers` is removed, unless its container exists
+//! and has not exited: then the log is being rotated.
 //!
 //! # Guarantees
-//! Directories are considered only if all sources of pods are ready ([N2.4](crate::rules#n2-4)), links
-//! always. A valid link is never removed. If the directory cannot be read, links are kept in that run too. An
-//! entry that is not a plain name (`.`, `..`, empty, or with a `/`) is kept ([N6.2](crate::rules#n6-2)):
-//! upstream trusts the listing. As upstream, errors of removals do not fail the stage
-//! ([N2.49](crate::rules#n2-49)).
+//! - Directories are removed only if all pod sources are ready ([N2.4](crate::rules#n2-4)). Links do not
+//!   depend on that.
+//! - A link whose target exists is never removed.
+//! - If the directory cannot be read, that run removes no links either.
+//! - An entry that is not a file name (`.`, `..`, empty, or with a `/`) is kept ([N6.2](crate::rules#n6-2)).
+//!   Upstream does not check that.
+//! - As upstream, a failed removal does not fail the stage ([N2.49](crate::rules#n2-49)).
 //!
 //! # Upstream
 //! [`pkg/kubelet/kuberuntime/kuberuntime_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go),
@@ -26,18 +28,18 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    pod::{PodEnd, content_removable},
+    pod::{RemovableState, content_removable},
     semantics::behavior,
 };
 
-/// The minimum length of a container id.
+/// The minimum length of a container id in bytes.
 const ID_LENGTH_MIN: usize = 6;
-/// The directory of links to logs.
+/// The directory of links to container logs.
 const LINKS: &str = "/var/log/containers";
-/// The suffix of links to logs.
+/// The suffix of links to container logs.
 const SUFFIX: &str = ".log";
 
-/// Planner for log directories and links. See the [module](self).
+/// Planner for pod log directories and links. See the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     semantics: Semantics,
@@ -54,9 +56,9 @@ impl Policy {
         }
     }
 
-    /// Sets another order of directories and links.
+    /// Sets the order of directories and links.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
@@ -64,7 +66,7 @@ impl Policy {
     /// Upstream's text if the pod log directory cannot be read.
     #[must_use]
     pub fn unreadable_text(&self, directory: &str, error: &RuntimeError) -> String {
-        let what = if self
+        let field = if self
             .semantics
             .version
             .has(behavior::POD_LOGS_DIRECTORY_IS_CONFIGURABLE)
@@ -73,12 +75,16 @@ impl Policy {
         } else {
             "podLogsRootDirectory"
         };
-        format!("failed to read {what} {directory:?}: {error}")
+        format!("failed to read {field} {directory:?}: {error}")
     }
 
-    /// [N2.47](crate::rules#n2-47): evaluates the status of the container of a dangling link.
+    /// [N2.47](crate::rules#n2-47): decides whether a dangling link is removed.
     ///
-    /// `status` is the runtime's response for the id in the link; `Ok(None)` is a response without content.
+    /// `status` is the runtime's response for the container id in the link; `Ok(None)` is a response without
+    /// a status.
+    ///
+    /// # Errors
+    /// The reason why the link is kept.
     pub fn link(
         &self,
         status: &Result<Option<ContainerStatus>, RuntimeError>,
@@ -90,7 +96,7 @@ impl Policy {
             Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => {
                 Err(Reason::EmptyStatus)
             }
-            // An empty status has the first state: created.
+            // In an empty status the state has the zero value: created.
             Ok(None) => Err(Reason::NotExited(ContainerState::Created)),
         }
     }
@@ -107,8 +113,8 @@ pub enum Action {
     RemoveDirectory {
         /// Its name.
         entry: Arc<str>,
-        /// The reason why its content can be removed.
-        end: PodEnd,
+        /// The state of its pod.
+        pod_state: RemovableState,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
     ResolveLink {
@@ -136,7 +142,7 @@ impl PlannedAction for Action {
         }
     }
 
-    /// A link whose container is read first counts as deleted.
+    /// Also `true` for a link that is kept after the container's status was read.
     fn is_deletion(&self) -> bool {
         true
     }
@@ -146,9 +152,9 @@ impl PlannedAction for Action {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkRemoval {
-    /// The runtime has no status for its container, or its request failed.
+    /// The runtime has no status for its container, or the request failed.
     NoStatus,
-    /// Its container has ended.
+    /// Its container has exited.
     Exited,
 }
 
@@ -156,7 +162,7 @@ pub enum LinkRemoval {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NoContainer {
-    /// The last part does not end in `.log`.
+    /// The part after the last `-` does not end with `.log`.
     #[error("{path:?} doesn't end with \".log\"")]
     NoSuffix {
         /// The path.
@@ -171,14 +177,17 @@ pub enum NoContainer {
 }
 
 /// The subject of an entry in a log plan.
-#[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a whole")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "an entry, a link, or the node as a not_dangling"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// An entry of the pod log directory.
     Directory(Arc<str>),
     /// A link to a log, by its path.
     Link(Arc<str>),
-    /// The node as a whole.
+    /// The node as a not_dangling.
     Node,
 }
 
@@ -186,21 +195,21 @@ pub enum Subject {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The content of its pod is kept.
+    /// Its pod exists, or its content cannot be removed yet.
     PodExists,
-    /// Not all sources of pods are ready.
+    /// Not all pod sources are ready.
     SourcesNotReady,
-    /// Its name is not a plain entry name.
+    /// Its name is not a file name: `.`, `..`, empty, or with a `/`.
     NotAnEntry,
-    /// The link is valid.
+    /// The target of the link exists.
     LinkIsValid,
-    /// The target of the link is unknown.
+    /// It is unknown whether the target of the link exists.
     LinkUnknown,
-    /// The link dangles, but its container has not ended.
+    /// The link dangles, but its container has not exited.
     NotExited(ContainerState),
     /// The link dangles, and the status of its container is empty.
     EmptyStatus,
-    /// The directory was not read, or could not be.
+    /// The directory was not read, or reading it failed.
     Unlisted(Box<str>),
 }
 
@@ -212,7 +221,7 @@ fn uid_of(entry: &str) -> Uid {
 /// [N2.46](crate::rules#n2-46): the container id in the path of a link.
 ///
 /// # Errors
-/// The last part after a `-` does not end with `.log`, or what remains is too short.
+/// The part after the last `-` does not end with `.log`, or the id is too short.
 fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
     let last = path.rsplit_once('-').map_or(&**path, |(_, last)| last);
     let Some(id) = last.strip_suffix(SUFFIX) else {
@@ -228,8 +237,8 @@ fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
 
 /// The path of the link to a container's log, as upstream names it; `None` if the container lacks fields.
 ///
-/// File names are truncated to 255 bytes with the id last, so the link of a container with long names can
-/// contain only a part of its id.
+/// File names are truncated to 255 bytes. The id comes last, so it can be truncated if the other names are
+/// long.
 #[must_use]
 pub fn link_path(container: &Container) -> Option<String> {
     const NAME_LENGTH_MAX: usize = 255;
@@ -272,9 +281,10 @@ impl Policy {
     fn directories(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) -> bool {
         let entries = match &inventory.log_entries {
             Ok(entries) => entries,
-            Err(why) => {
-                plan.findings.push(unlisted(&why.to_string()));
-                // If sources are missing, the directory is not read and cannot fail.
+            Err(error) => {
+                plan.findings.push(unlisted(&error.to_string()));
+                // Unless all pod sources are ready, upstream does not read the directory, so no read can
+                // fail.
                 return !inventory.pods.sources_ready;
             }
         };
@@ -290,10 +300,10 @@ impl Policy {
                 Reason::SourcesNotReady
             } else {
                 match content_removable(&inventory.pods, &uid_of(entry), &self.semantics) {
-                    Some(end) => {
+                    Some(pod_state) => {
                         plan.actions.push(Action::RemoveDirectory {
                             entry: Arc::clone(entry),
-                            end,
+                            pod_state,
                         });
                         continue;
                     }
@@ -312,18 +322,18 @@ impl Policy {
     fn links(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) {
         let links = match &inventory.log_links {
             Ok(links) => links,
-            Err(why) => return plan.findings.push(unlisted(&why.to_string())),
+            Err(error) => return plan.findings.push(unlisted(&error.to_string())),
         };
-        // For a path that is listed twice the safest target counts: one that does not dangle.
+        // If a path is listed twice and one entry does not dangle, the link is kept.
         let dangles = |link: &LogLink| link.target == LogTarget::Missing;
-        let whole: BTreeSet<_> = links
+        let not_dangling: BTreeSet<_> = links
             .iter()
             .filter(|link| !dangles(link))
             .map(|link| &link.path)
             .collect();
         let mut links: Vec<&LogLink> = links
             .iter()
-            .filter(|link| !dangles(link) || !whole.contains(&link.path))
+            .filter(|link| !dangles(link) || !not_dangling.contains(&link.path))
             .collect();
         if self.order == Order::Total {
             links.sort_by_key(|link| (&link.path, link.target));
@@ -350,10 +360,10 @@ impl Policy {
     }
 }
 
-fn unlisted(why: &str) -> Kept<Subject, Reason> {
+fn unlisted(error: &str) -> Kept<Subject, Reason> {
     Kept {
         object: Subject::Node,
-        reason: Reason::Unlisted(why.into()),
+        reason: Reason::Unlisted(error.into()),
     }
 }
 
@@ -361,13 +371,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodExists => f.write_str("its pod still exists"),
-            Self::SourcesNotReady => f.write_str("not all sources of pods are ready"),
-            Self::NotAnEntry => f.write_str("its name is not a plain entry name"),
+            Self::SourcesNotReady => f.write_str("not all pod sources are ready"),
+            Self::NotAnEntry => f.write_str("its name is not a file name"),
             Self::LinkIsValid => f.write_str("its target exists"),
-            Self::LinkUnknown => f.write_str("its target is unknown"),
+            Self::LinkUnknown => f.write_str("whether its target exists is unknown"),
             Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
             Self::EmptyStatus => f.write_str("dangles, and the status of its container is empty"),
-            Self::Unlisted(why) => write!(f, "the log files are unknown: {why}"),
+            Self::Unlisted(error) => write!(f, "the log files are unknown: {error}"),
         }
     }
 }

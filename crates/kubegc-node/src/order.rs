@@ -1,14 +1,14 @@
-//! The order among equals, which upstream leaves to the listing or to chance.
+//! The order among entries with equal sort keys, for which upstream has no fixed order.
 
-/// The order among equals.
+/// The order among entries with equal sort keys.
 #[expect(clippy::exhaustive_enums, reason = "the listing's order or ours")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// By id, so that the order of a listing is irrelevant.
+    /// By id, so that plans do not depend on the order of a listing.
     #[default]
     Total,
-    /// As upstream: entries that were created at the same instant in the order of the listing, and entries
-    /// that are removed together in its reverse. Two runtimes, or two calls of one, can list differently, so
-    /// two equal nodes can get different plans.
+    /// As upstream: in the order of the listing; entries that are removed together in its reverse order. The
+    /// order of a listing can differ between runtimes and between calls, so the same facts can lead to
+    /// different plans.
     Listing,
 }

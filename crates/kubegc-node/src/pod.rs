@@ -1,4 +1,4 @@
-//! The states in which the remains of a pod can be removed: its content, or its runtime state
+//! The pod states in which the content or the runtime state of a pod can be removed
 //! ([N2.60](crate::rules#n2-60) to [N2.63](crate::rules#n2-63)).
 
 use kubegc_core::{
@@ -8,22 +8,22 @@ use kubegc_core::{
 
 use crate::semantics::{Semantics, behavior};
 
-/// The reason why the remains of a pod can be removed.
+/// A pod state in which dead containers, sandboxes and logs of the pod can be removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PodEnd {
-    /// It was evicted.
+pub enum RemovableState {
+    /// The pod was evicted.
     Evicted,
-    /// It is deleted, and none of its containers run.
+    /// The pod is deleted, and none of its containers is running.
     Deleted,
-    /// It has terminated, and the node is under pressure.
+    /// The pod has terminated, and the node is under pressure.
     Terminated,
-    /// No source of pods knows it.
+    /// The pod is in no pod source, so it no longer exists.
     Unknown,
 }
 
-impl PodEnd {
-    /// The reason's name.
+impl RemovableState {
+    /// The state's name, as in messages: "its pod is ...".
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,57 +35,58 @@ impl PodEnd {
     }
 }
 
-/// Returns whether the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the pod
-/// workers, `IsPodDeleted` before them.
+/// Returns the state if the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the
+/// pod workers; up to 1.21 `IsPodDeleted`.
 #[must_use]
-pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodEnd> {
+pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
     content_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
-/// The same for a pod with a known state.
+/// [`content_removable`] with the pod's state instead of its uid; `None`: the pod is unknown.
 pub(crate) fn content_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
-) -> Option<PodEnd> {
+) -> Option<RemovableState> {
     match state {
-        Some(PodState { evicted: true, .. }) => Some(PodEnd::Evicted),
+        Some(PodState { evicted: true, .. }) => Some(RemovableState::Evicted),
         Some(PodState {
             deleted: true,
             terminated: true,
             ..
-        }) => Some(PodEnd::Deleted),
+        }) => Some(RemovableState::Deleted),
         Some(_) => None,
         None => unknown_removable(pods, semantics),
     }
 }
 
-/// Returns whether the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of the
-/// pod workers, `IsPodTerminated` before them.
+/// Returns the state if the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of
+/// the pod workers; up to 1.21 `IsPodTerminated`.
 #[must_use]
-pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<PodEnd> {
+pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
     runtime_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
 
-/// The same for a pod with a known state.
+/// [`runtime_removable`] with the pod's state instead of its uid; `None`: the pod is unknown.
 pub(crate) fn runtime_removable_at(
     pods: &Pods,
     state: Option<PodState>,
     semantics: &Semantics,
-) -> Option<PodEnd> {
+) -> Option<RemovableState> {
     match state {
-        Some(PodState { terminated: true, .. }) => Some(PodEnd::Terminated),
+        Some(PodState { terminated: true, .. }) => Some(RemovableState::Terminated),
         Some(_) => None,
         None => unknown_removable(pods, semantics),
     }
 }
 
-/// An unknown pod is garbage after running and desired pods were compared. Kubelets before the pod workers do
-/// not wait for that; here they wait at least for the sources, without which no pod is known.
-fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<PodEnd> {
-    let known =
+/// An unknown pod can be removed once the pod workers have synced. Kubelets up to 1.21 have no pod workers
+/// and do not wait; this function waits at least until all pod sources are ready, because no pod is known
+/// before that.
+fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<RemovableState> {
+    let is_removable =
         pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
-    known.then_some(PodEnd::Unknown)
+    is_removable.then_some(RemovableState::Unknown)
 }
 
 #[cfg(test)]
@@ -95,15 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n2_60_to_n2_62_states_decide() {
+    fn n2_60_to_n2_62_content_and_runtime_state_are_removable_by_state() {
         let uid = Uid::new("p");
-        let now = Semantics::default();
+        let newest = Semantics::default();
         for (evicted, deleted, terminated, content, runtime) in [
             (false, false, false, None, None),
-            (false, false, true, None, Some(PodEnd::Terminated)),
+            (false, false, true, None, Some(RemovableState::Terminated)),
             (false, true, false, None, None),
-            (false, true, true, Some(PodEnd::Deleted), Some(PodEnd::Terminated)),
-            (true, false, false, Some(PodEnd::Evicted), None),
+            (
+                false,
+                true,
+                true,
+                Some(RemovableState::Deleted),
+                Some(RemovableState::Terminated),
+            ),
+            (true, false, false, Some(RemovableState::Evicted), None),
         ] {
             let state = PodState {
                 evicted,
@@ -114,13 +121,13 @@ mod tests {
                 known: BTreeMap::from([(uid.clone(), state)]),
                 ..Pods::default()
             };
-            assert_eq!(content_removable(&pods, &uid, &now), content, "{state:?}");
-            assert_eq!(runtime_removable(&pods, &uid, &now), runtime, "{state:?}");
+            assert_eq!(content_removable(&pods, &uid, &newest), content, "{state:?}");
+            assert_eq!(runtime_removable(&pods, &uid, &newest), runtime, "{state:?}");
         }
     }
 
     #[test]
-    fn n2_61_unknown_pods_wait_for_the_first_comparison() {
+    fn n2_61_unknown_pods_are_kept_until_the_pod_workers_have_synced() {
         let old = Semantics::new("1.20.2".parse().unwrap_or(kubegc_core::KubernetesVersion::LATEST));
         for (sources_ready, synced, new_removable, old_removable) in [
             (false, false, false, false),

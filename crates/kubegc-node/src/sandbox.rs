@@ -1,13 +1,15 @@
 //! Planner for pod sandboxes.
 //!
-//! A sandbox is *active* if it is ready or any container, dead or alive, belongs to it. All inactive
-//! sandboxes of a pod are removed if the remains of the pod can be removed. Otherwise the newest is kept,
-//! active or not, and older inactive ones are removed.
+//! A sandbox is *active* if it is ready, or if a container in any state belongs to it. If the
+//! [state](crate::pod::RemovableState) of the pod allows it, all its inactive sandboxes are removed.
+//! Otherwise the newest sandbox is kept, active or not, and older inactive ones are removed.
 //!
 //! # Guarantees
-//! An active sandbox is never removed. Neither ages nor limits matter, nor whether all sources of pods are
-//! ready. The listing of containers must be taken after dead containers were removed: a remaining container
-//! keeps its sandbox.
+//! An active sandbox is never removed.
+//!
+//! # Assumptions
+//! The listing of containers was read after dead containers were removed: a container in the listing keeps
+//! its sandbox. Ages, limits, and whether all pod sources are ready have no effect.
 //!
 //! # Complexity
 //! `n` sandboxes and `m` containers: `O((n + m) log (n + m))` time.
@@ -30,8 +32,8 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics,
-    container::Occasion,
-    pod::{PodEnd, content_removable, runtime_removable},
+    container::Mode,
+    pod::{RemovableState, content_removable, runtime_removable},
 };
 
 /// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
@@ -39,31 +41,31 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     semantics: Semantics,
-    occasion: Occasion,
+    mode: Mode,
     order: Order,
 }
 
 impl Policy {
-    /// Creates the policy of the periodic run.
+    /// Creates a policy with [`Mode::Periodic`].
     #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
             semantics,
-            occasion: Occasion::Periodic,
+            mode: Mode::Periodic,
             order: Order::Total,
         }
     }
 
-    /// Sets another occasion.
+    /// Sets the mode.
     #[must_use]
-    pub const fn on(mut self, occasion: Occasion) -> Self {
-        self.occasion = occasion;
+    pub const fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 
-    /// Sets another order among equals.
+    /// Sets the order among entries with equal sort keys.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
@@ -81,7 +83,7 @@ pub enum Action {
         /// The sandbox.
         sandbox: Arc<Sandbox>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -101,10 +103,10 @@ impl PlannedAction for Action {
 /// The reason why a sandbox is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
-    /// The remains of its pod can be removed, and no container belongs to it.
-    PodEnded(PodEnd),
-    /// Its pod has a newer one, and no container belongs to it.
+pub enum RemovalReason {
+    /// The state of its pod allows its removal, and no container belongs to it.
+    PodEnded(RemovableState),
+    /// Its pod has a newer sandbox, and no container belongs to it.
     Superseded,
 }
 
@@ -124,22 +126,22 @@ pub enum Subject {
 pub enum Reason {
     /// It is ready.
     Ready,
-    /// Containers belong to it, dead or alive.
+    /// Containers belong to it, running or dead.
     HasContainers {
-        /// Number of containers.
+        /// The number of containers.
         containers: u32,
     },
-    /// It is the newest of its pod.
+    /// It is the newest sandbox of its pod.
     Newest,
-    /// It names no pod.
+    /// Its metadata has no pod uid.
     NoPod,
-    /// The runtime returned no id, so it cannot be addressed.
+    /// The runtime returned no id, so it cannot be removed.
     NoId,
-    /// Its id is listed more than once, with equal contents; counted once.
+    /// Its id is listed more than once, with equal contents. It counts once.
     Repeated,
-    /// Its id is listed more than once, with different contents; not touched.
+    /// Its id is listed more than once, with different contents. It is not removed.
     Contradiction,
-    /// There is no listing of sandboxes or containers.
+    /// The listing of sandboxes or of containers is missing.
     Unlisted(Box<str>),
 }
 
@@ -154,8 +156,8 @@ impl Planner for Policy {
         let mut plan = Plan::default();
         let (containers, sandboxes) = match (&inventory.containers, &inventory.sandboxes) {
             (Ok(containers), Ok(sandboxes)) => (containers, sandboxes),
-            (Err(why), _) | (_, Err(why)) => {
-                let reason = Reason::Unlisted(why.to_string().into());
+            (Err(error), _) | (_, Err(error)) => {
+                let reason = Reason::Unlisted(error.to_string().into());
                 plan.findings.push(Kept {
                     object: Subject::Node,
                     reason,
@@ -163,20 +165,20 @@ impl Planner for Policy {
                 return plan;
             }
         };
-        let mut within: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut container_counts: BTreeMap<&str, u32> = BTreeMap::new();
         for container in containers {
-            *within.entry(&container.sandbox_id).or_default() += 1;
+            *container_counts.entry(&container.sandbox_id).or_default() += 1;
         }
         for group in self.groups(sandboxes, &mut plan).into_values() {
-            self.group(inventory, &within, &group, &mut plan);
+            self.plan_pod(inventory, &container_counts, &group, &mut plan);
         }
         plan
     }
 }
 
 impl Policy {
-    /// The sandboxes of each pod, the newest first, or in the order of the listing if all are treated alike.
-    /// Sandboxes that cannot be identified are in no group and are kept.
+    /// The sandboxes of each pod, the newest first, or in the order of the listing. Sandboxes without id, or
+    /// with contradicting entries, are in no group and are kept.
     fn groups<'a>(
         &self,
         sandboxes: &'a [Arc<Sandbox>],
@@ -184,18 +186,18 @@ impl Policy {
     ) -> BTreeMap<&'a Uid, Vec<&'a Arc<Sandbox>>> {
         let mut listed: Vec<&Arc<Sandbox>> = sandboxes.iter().collect();
         if self.order == Order::Total {
-            listed.sort_by(|a, b| everything(a).cmp(&everything(b)));
+            listed.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         }
         let mut first: BTreeMap<&str, &Arc<Sandbox>> = BTreeMap::new();
-        let mut contested: BTreeSet<&str> = BTreeSet::new();
+        let mut contradicting: BTreeSet<&str> = BTreeSet::new();
         for &sandbox in &listed {
             if **first.entry(&sandbox.id).or_insert(sandbox) != *sandbox {
-                contested.insert(&sandbox.id);
+                contradicting.insert(&sandbox.id);
             }
         }
         let mut groups: BTreeMap<&Uid, Vec<&Arc<Sandbox>>> = BTreeMap::new();
         for sandbox in listed {
-            let doubt = if contested.contains(&*sandbox.id) {
+            let problem = if contradicting.contains(&*sandbox.id) {
                 Some(Reason::Contradiction)
             } else if first.remove(&*sandbox.id).is_none() {
                 plan.findings.push(about(sandbox, Reason::Repeated));
@@ -203,9 +205,9 @@ impl Policy {
             } else {
                 sandbox.id.is_empty().then_some(Reason::NoId)
             };
-            if let Some(doubt) = doubt {
-                plan.findings.push(about(sandbox, doubt.clone()));
-                plan.kept.push(about(sandbox, doubt));
+            if let Some(problem) = problem {
+                plan.findings.push(about(sandbox, problem.clone()));
+                plan.kept.push(about(sandbox, problem));
                 continue;
             }
             if sandbox.pod.uid.is_empty() {
@@ -217,34 +219,34 @@ impl Policy {
     }
 
     /// [N2.33](crate::rules#n2-33) to [N2.36](crate::rules#n2-36), for one pod.
-    fn group(
+    fn plan_pod(
         &self,
         inventory: &Inventory,
-        within: &BTreeMap<&str, u32>,
+        container_counts: &BTreeMap<&str, u32>,
         group: &[&Arc<Sandbox>],
         plan: &mut PlanOf<Self>,
     ) {
         let Some(first) = group.first() else { return };
         let (pods, uid) = (&inventory.pods, &first.pod.uid);
-        let end = content_removable(pods, uid, &self.semantics).or_else(|| match self.occasion {
-            Occasion::Periodic => None,
-            Occasion::Forced => runtime_removable(pods, uid, &self.semantics),
+        let state = content_removable(pods, uid, &self.semantics).or_else(|| match self.mode {
+            Mode::Periodic => None,
+            Mode::Forced => runtime_removable(pods, uid, &self.semantics),
         });
         let mut group = group.to_vec();
-        if end.is_none() {
+        if state.is_none() {
             group.sort_by_key(|sandbox| Reverse(sandbox.created_at));
         }
-        let spared = usize::from(end.is_none());
+        let always_kept = usize::from(state.is_none());
         for (at, &sandbox) in group.iter().enumerate().rev() {
-            let containers = within.get(&*sandbox.id).copied().unwrap_or(0);
-            let reason = match (at < spared, sandbox.state, containers) {
+            let containers = container_counts.get(&*sandbox.id).copied().unwrap_or(0);
+            let reason = match (at < always_kept, sandbox.state, containers) {
                 (true, _, _) => Reason::Newest,
                 (false, SandboxState::Ready, _) => Reason::Ready,
                 (false, SandboxState::NotReady, 1..) => Reason::HasContainers { containers },
                 (false, SandboxState::NotReady, 0) => {
                     plan.actions.push(Action::Remove {
                         sandbox: Arc::clone(sandbox),
-                        reason: end.map_or(RemovedBecause::Superseded, RemovedBecause::PodEnded),
+                        reason: state.map_or(RemovalReason::Superseded, RemovalReason::PodEnded),
                     });
                     continue;
                 }
@@ -254,8 +256,8 @@ impl Policy {
     }
 }
 
-/// All fields of a sandbox, in the order in which they are compared: the newest first, then by id.
-fn everything(sandbox: &Sandbox) -> impl Ord + '_ {
+/// All fields of a sandbox, as a sort key: the newest first, then by id.
+fn sort_key(sandbox: &Sandbox) -> impl Ord + '_ {
     (
         Reverse(sandbox.created_at),
         (&sandbox.id, sandbox.state),
@@ -270,7 +272,7 @@ fn about(sandbox: &Arc<Sandbox>, reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -281,11 +283,11 @@ impl RemovedBecause {
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodEnded(end) => write!(f, "its pod is {}, and it has no containers", end.as_str()),
-            Self::Superseded => f.write_str("its pod has a newer one, and it has no containers"),
+            Self::PodEnded(state) => write!(f, "its pod is {}, and it has no containers", state.as_str()),
+            Self::Superseded => f.write_str("its pod has a newer sandbox, and it has no containers"),
         }
     }
 }
@@ -296,11 +298,11 @@ impl fmt::Display for Reason {
             Self::Ready => f.write_str("ready"),
             Self::HasContainers { containers } => write!(f, "{containers} containers belong to it"),
             Self::Newest => f.write_str("it is the newest sandbox of its pod"),
-            Self::NoPod => f.write_str("its metadata names no pod"),
+            Self::NoPod => f.write_str("its metadata has no pod uid"),
             Self::NoId => f.write_str("the runtime returned no id"),
             Self::Repeated => f.write_str("listed more than once with equal contents"),
             Self::Contradiction => f.write_str("listed more than once with different contents"),
-            Self::Unlisted(why) => write!(f, "the sandboxes are unknown: {why}"),
+            Self::Unlisted(error) => write!(f, "the sandboxes are unknown: {error}"),
         }
     }
 }

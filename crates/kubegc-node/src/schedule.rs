@@ -1,7 +1,6 @@
 //! The schedule of a kubelet's loops ([N1.1](crate::rules#n1-1) to [N1.5](crate::rules#n1-5)).
 //!
-//! Periods slide: a loop runs again one period after its last run *ended*, so a slow run is never followed by
-//! an immediate one.
+//! A period starts at the *end* of a run, so a slow run is never followed immediately by the next one.
 //!
 //! # Upstream
 //! `StartGarbageCollection` in
@@ -15,21 +14,21 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use kubegc_core::Timestamp;
 
-/// A loop of the kubelet that is relevant to collection.
+/// A loop of the kubelet that is relevant to garbage collection.
 ///
 /// Loops that are due at the same time run in this order.
 #[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loop {
-    /// Dead containers, sandboxes and logs.
+    /// Removes dead containers, sandboxes and logs.
     Containers,
-    /// Images.
+    /// Removes images.
     Images,
-    /// Detection of images and their use: only records change.
+    /// Detects images and their use: updates the image records and removes nothing.
     Detection,
-    /// The image list of the node status. It does not affect collection.
+    /// Updates the image list of the node status. It does not affect garbage collection.
     ImageList,
-    /// Eviction thresholds. Can force the removal of containers and images.
+    /// Checks the eviction thresholds. It can cause the removal of containers and images.
     Eviction,
 }
 
@@ -43,8 +42,8 @@ impl Loop {
         Self::Eviction,
     ];
 
-    /// The time from the end of one run to the start of the next. An eviction round that evicts a pod has no
-    /// such end: the kubelet starts the next round as soon as the pod is cleaned up.
+    /// The time from the end of one run to the start of the next. After a sync that evicts a pod, the
+    /// eviction manager does not wait this time: it starts the next sync as soon as the pod is cleaned up.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_secs(match self {
@@ -75,26 +74,26 @@ pub enum Next {
     /// Run this loop now, and report its end with [`finished`](Schedule::finished). Others can be due as
     /// well.
     Run(Loop),
-    /// Nothing is due before this time.
+    /// No loop is due before this time.
     WaitUntil(Timestamp),
-    /// Every loop is running, or there is none: only the end of a run changes that.
+    /// Every loop is running, or there is none. The next step can change only when a run ends.
     Busy,
 }
 
-/// The end of a run was reported for a loop that is not running.
+/// The error of [`Schedule::finished`] for a loop that is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{which} does not run")]
+#[error("{which} is not running")]
 #[non_exhaustive]
 pub struct NotRunning {
     /// The loop.
     pub which: Loop,
 }
 
-/// The loops, their running state, and their due times.
+/// The loops of a node: which are running, and when the others are due.
 ///
 /// # Guarantees
-/// No loop starts before one period has passed since its last run ended, nor while it runs. A clock that goes
-/// backwards only delays.
+/// No loop starts while it is running, nor before one period has passed since the end of its last run. If the
+/// clock is set back, runs are only delayed.
 ///
 /// # Examples
 /// ```
@@ -108,13 +107,13 @@ pub struct NotRunning {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
-    /// When each loop is due; `None` while it runs.
+    /// The time at which each loop is due; `None` while it is running.
     due: BTreeMap<Loop, Option<Timestamp>>,
     began_gc: Option<Timestamp>,
 }
 
 impl Schedule {
-    /// Creates a schedule of these loops, each due at `start`. Duplicates count once.
+    /// Creates a schedule of these loops, each due at `start`. Duplicates are ignored.
     /// [`Switches::loops`](crate::policy::Switches::loops) returns those that a node's settings enable.
     #[must_use]
     pub fn new(loops: impl IntoIterator<Item = Loop>, start: Timestamp) -> Self {
@@ -124,7 +123,7 @@ impl Schedule {
         }
     }
 
-    /// The next step. The loop that has been due for longest comes first.
+    /// Returns the next step. The loop that has been due for the longest time comes first.
     pub fn next(&mut self, now: Timestamp) -> Next {
         let earliest = self
             .due
@@ -147,7 +146,7 @@ impl Schedule {
     /// Reports the end of a run: the loop is due again one period later.
     ///
     /// # Errors
-    /// The loop does not run; nothing changes.
+    /// The loop is not running. The schedule is unchanged.
     pub fn finished(&mut self, which: Loop, now: Timestamp) -> Result<(), NotRunning> {
         match self.due.get_mut(&which) {
             Some(due @ None) => {
@@ -158,9 +157,8 @@ impl Schedule {
         }
     }
 
-    /// The start of the first run of image collection. `None` before it, and if images are not collected.
-    ///
-    /// Disuse counts from here. Upstream: `beganGC`.
+    /// The start of the first run of the image loop; `None` before that, or without an image loop. It is the
+    /// [`image_gc_began_at`](crate::Inventory::image_gc_began_at) of an inventory. Upstream: `beganGC`.
     #[must_use]
     pub const fn began_gc(&self) -> Option<Timestamp> {
         self.began_gc
@@ -171,7 +169,7 @@ impl Schedule {
         self.due.keys().copied()
     }
 
-    /// Returns whether a loop runs.
+    /// Returns whether a loop is running.
     #[must_use]
     pub fn is_running(&self, which: Loop) -> bool {
         self.due.get(&which) == Some(&None)

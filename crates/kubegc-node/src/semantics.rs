@@ -1,4 +1,4 @@
-//! Differences between kubelet versions: each one is named once, here.
+//! The differences between kubelet versions.
 
 use std::collections::BTreeMap;
 
@@ -8,61 +8,61 @@ use kubegc_core::KubernetesVersion;
 pub mod behavior {
     use kubegc_core::Behavior;
 
-    /// An unknown pod is garbage only after running pods were compared with desired ones.
+    /// An unknown pod can be removed only once the pod workers have synced.
     pub const UNKNOWN_PODS_AWAIT_SYNC: Behavior =
         Behavior::since_about(22, "pod workers, kubernetes #102344");
-    /// The pod log directory can be configured, and its error text says so.
+    /// The pod log directory is configurable, and error texts name the field.
     pub const POD_LOGS_DIRECTORY_IS_CONFIGURABLE: Behavior = Behavior::since_about(30, "kubernetes #121317");
     /// An empty container status keeps a dangling log link.
     pub const EMPTY_STATUS_KEEPS_LINK: Behavior = Behavior::since_about(30, "newer snapshots read");
-    /// Images that the runtime pins are kept.
-    pub const PINNED_IMAGES_STAY: Behavior = Behavior::since_about(23, "kubernetes #103299");
-    /// The first detection counts as the first detection of the images; before, they count as infinitely old
+    /// Pinned images are kept.
+    pub const PINNED_IMAGES_ARE_KEPT: Behavior = Behavior::since_about(23, "kubernetes #103299");
+    /// New images of the first detection get its time; up to 1.28 they get the zero time: infinitely old
     /// ([N3.14](crate::rules#n3-14) to [N3.16](crate::rules#n3-16)).
     pub const FIRST_DETECTION_IS_NOW: Behavior = Behavior::since_about(29, "kubernetes #119652");
-    /// The sandbox image is not protected: the runtime must pin it.
-    pub const SANDBOX_IMAGE_IS_ORDINARY: Behavior = Behavior::since(29, 0, "kubernetes #118544");
-    /// Records keep the runtime handler of an image, which is passed on when it is removed.
+    /// The kubelet does not protect the sandbox image: the runtime must pin it.
+    pub const SANDBOX_IMAGE_IS_NOT_PROTECTED: Behavior = Behavior::since(29, 0, "kubernetes #118544");
+    /// Image records contain the runtime handler, and the request that removes an image contains it too.
     pub const RUNTIME_HANDLER_IS_RECORDED: Behavior = Behavior::since(29, 0, "KEP-4216");
-    /// Images that are unused for too long can be removed; images are listed before the disk is measured.
+    /// Images can have a maximum age without use. Images are listed before the file system is measured.
     pub const MAXIMUM_AGE: Behavior = Behavior::since(29, 0, "KEP-4210");
-    /// `imageMaximumGCAge` needs no feature gate to be set.
+    /// The feature gate of `imageMaximumGCAge` is on by default.
     pub const MAXIMUM_AGE_BY_DEFAULT: Behavior = Behavior::since(30, 0, "KEP-4210, beta");
-    /// An image id identifies the image of a container, if the runtime sets it.
+    /// The image of a container is identified by its image id, if the runtime sets it.
     pub const IMAGE_ID_IDENTIFIES_USE: Behavior = Behavior::since(30, 0, "CRI image_id");
-    /// The error of an insufficient run contains the attempted and found bytes.
+    /// The error of a run that freed too little contains the attempted and the eligible bytes.
     pub const REPORTS_ATTEMPTED_BYTES: Behavior = Behavior::since_about(23, "between 1.20 and 1.28");
-    /// The error of an insufficient run describes the disk.
+    /// The error of a run that freed too little contains the disk usage.
     pub const REPORTS_DISK_USAGE: Behavior = Behavior::since(35, 0, "kubernetes #132578");
-    /// Pull records are pruned after the space step.
+    /// Pull records are pruned after space was freed.
     pub const PULL_RECORDS_ARE_PRUNED: Behavior = Behavior::since(35, 0, "KEP-2535, beta");
-    /// Images mounted as volumes are in use.
-    pub const IMAGE_VOLUMES_ARE_USE: Behavior = Behavior::since(35, 0, "KEP-4639, on by default");
-    /// A split of image and container file systems is known.
+    /// Images that are mounted as volumes count as used.
+    pub const IMAGE_VOLUMES_COUNT_AS_USE: Behavior = Behavior::since(35, 0, "KEP-4639, on by default");
+    /// Images and writable layers can be on different file systems.
     pub const SPLIT_FILE_SYSTEM: Behavior = Behavior::since(29, 0, "KEP-4191");
-    /// The split needs no feature gate to be set.
+    /// The feature gate of the split is on by default.
     pub const SPLIT_FILE_SYSTEM_BY_DEFAULT: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
-    /// The signals of the container file system exist.
+    /// The `containerfs` signals exist.
     pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
-    /// A pod that is evicted at a hard threshold gets one second of grace instead of none.
+    /// A pod that is evicted at a hard threshold has a grace period of one second instead of zero.
     pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
-    /// A pod that is evicted at a soft threshold gets no more grace than its own spec requests.
+    /// The grace period of a pod that is evicted at a soft threshold is at most that of its own spec.
     pub const SOFT_EVICTION_RESPECTS_POD: Behavior = Behavior::since_about(33, "newer snapshots read");
-    /// After reclaiming, thresholds include their minimum reclaim.
+    /// After a reclaim, thresholds are compared with their minimum reclaim added.
     pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
 }
 
 /// Names of feature gates.
 pub mod gate {
-    /// Use and records of images are kept per runtime handler. Alpha, off by default.
+    /// Image records are kept per runtime handler. Alpha, off by default.
     pub const RUNTIME_CLASS_IN_IMAGE_CRI_API: &str = "RuntimeClassInImageCriApi";
     /// `imageMaximumGCAge` can be set.
     pub const IMAGE_MAXIMUM_GC_AGE: &str = "ImageMaximumGCAge";
-    /// Images can be mounted as volumes.
+    /// Containers can mount images as volumes.
     pub const IMAGE_VOLUME: &str = "ImageVolume";
     /// Pulls with secrets are recorded.
     pub const ENSURE_SECRET_PULLED_IMAGES: &str = "KubeletEnsureSecretPulledImages";
-    /// Image and container file systems can be split.
+    /// Images and writable layers can be on different file systems.
     pub const SEPARATE_DISK_GC: &str = "KubeletSeparateDiskGC";
 }
 
@@ -74,9 +74,9 @@ pub struct Semantics {
     pub version: KubernetesVersion,
     /// Gate `RuntimeClassInImageCriApi`.
     pub per_runtime_handler: bool,
-    /// Gate `ImageMaximumGCAge`: the maximum age may be set.
+    /// Gate `ImageMaximumGCAge`: `imageMaximumGCAge` can be set.
     pub maximum_age: bool,
-    /// Gate `ImageVolume`: images mounted as volumes are in use.
+    /// Gate `ImageVolume`: images that are mounted as volumes count as used.
     pub image_volumes: bool,
     /// Gate `KubeletEnsureSecretPulledImages`: pull records are pruned.
     pub pull_records: bool,
@@ -85,17 +85,18 @@ pub struct Semantics {
 }
 
 impl Semantics {
-    /// The behavior of a version with no gate set.
+    /// Creates the behavior of a version with the default feature gates.
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self::with_gates(version, &BTreeMap::new())
     }
 
-    /// The behavior of a version with these gates set. A gate that the version does not know changes nothing.
+    /// Creates the behavior of a version with these feature gates. Gates that the version does not have are
+    /// ignored.
     #[must_use]
     pub fn with_gates(version: KubernetesVersion, gates: &BTreeMap<String, bool>) -> Self {
-        let gate = |name: &str, known: u16, by_default: bool| {
-            version.minor() >= known && gates.get(name).copied().unwrap_or(by_default)
+        let gate = |name: &str, minor_min: u16, by_default: bool| {
+            version.minor() >= minor_min && gates.get(name).copied().unwrap_or(by_default)
         };
         Self {
             version,
@@ -108,7 +109,7 @@ impl Semantics {
             image_volumes: gate(
                 gate::IMAGE_VOLUME,
                 31,
-                version.has(behavior::IMAGE_VOLUMES_ARE_USE),
+                version.has(behavior::IMAGE_VOLUMES_COUNT_AS_USE),
             ),
             pull_records: gate(
                 gate::ENSURE_SECRET_PULLED_IMAGES,

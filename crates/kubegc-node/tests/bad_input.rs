@@ -45,7 +45,7 @@ fn images(semantics: Semantics) -> image::Policy {
     };
     image::Policy::new(thresholds, semantics)
         .expect("valid thresholds")
-        .to(Task::DeleteUnused)
+        .with_task(Task::DeleteUnused)
 }
 
 fn removed_images(plan: &kubegc_core::PlanOf<image::Policy>) -> Vec<&str> {
@@ -107,7 +107,7 @@ fn images_of_any_time_at_any_time() {
                     images: listed([image("a", 900)]),
                     image_records: [record].into_iter().collect(),
                     image_file_system: Ok(file_system(1_000, 0)),
-                    images_watched_since: Timestamp::from_nanos(used),
+                    image_gc_began_at: Timestamp::from_nanos(used),
                     ..empty()
                 };
                 let thresholds = Thresholds {
@@ -148,12 +148,12 @@ fn sandboxes_of_any_time() {
         odd.created_at = Timestamp::from_nanos(created);
         let node = Inventory {
             sandboxes: listed([odd, a_sandbox("even", "p", SandboxState::NotReady, 0)]),
-            pods: pods(&[("p", PodState::LIVING)]),
+            pods: pods(&[("p", PodState::ACTIVE)]),
             ..empty()
         };
         for order in ORDERS {
             let plan = sandbox::Policy::new(release("1.36.0"))
-                .ordered(order)
+                .with_order(order)
                 .plan(&node, at(0));
             assert_eq!((plan.actions.len(), plan.kept.len()), (1, 1), "{created}");
         }
@@ -181,7 +181,7 @@ fn containers_listed_twice_count_once_alike_and_never_if_they_differ() {
             containers: listed(all),
             ..empty()
         };
-        containers(keep_none()).ordered(order).plan(&node, at(9))
+        containers(keep_none()).with_order(order).plan(&node, at(9))
     };
     for order in ORDERS {
         let alike = plan(
@@ -229,11 +229,11 @@ fn sandboxes_listed_twice_count_once_alike_and_never_if_they_differ() {
     let plan = |all: Vec<_>, order| {
         let node = Inventory {
             sandboxes: listed(all),
-            pods: pods(&[("lives", PodState::LIVING)]),
+            pods: pods(&[("lives", PodState::ACTIVE)]),
             ..empty()
         };
         sandbox::Policy::new(release("1.36.0"))
-            .ordered(order)
+            .with_order(order)
             .plan(&node, at(9))
     };
     for order in ORDERS {
@@ -298,7 +298,7 @@ fn of_log_links_listed_twice_the_more_protective_counts() {
                     ..empty()
                 };
                 let plan = log::Policy::new(release("1.36.0"))
-                    .ordered(order)
+                    .with_order(order)
                     .plan(&node, at(9));
                 assert!(plan.actions.is_empty(), "{other:?} {order:?}: {:?}", plan.actions);
             }
@@ -315,7 +315,7 @@ fn log_entries_that_are_no_names_are_kept() {
                 ..empty()
             };
             let plan = log::Policy::new(release("1.20.2"))
-                .ordered(order)
+                .with_order(order)
                 .plan(&node, at(9));
             assert!(plan.actions.is_empty(), "{name:?}");
             assert_eq!(plan.kept[0].reason, log::Reason::NotAnEntry, "{name:?}");
@@ -371,7 +371,7 @@ fn disks_that_cannot_be() {
             ..FileSystem::default()
         };
         for version in crate::world::RELEASES {
-            let policy = images(release(version)).to(Task::Collect);
+            let policy = images(release(version)).with_task(Task::Collect);
             let plan = policy.plan(&node(disk), at(9));
             assert!(plan.actions.is_empty(), "{capacity:?} {available:?} {version}");
             assert!(
@@ -380,7 +380,9 @@ fn disks_that_cannot_be() {
                 plan.findings
             );
             // As upstream, wrapping is reported as well; its consequences are upstream's.
-            let wrapped = policy.computing(Arithmetic::Upstream).plan(&node(disk), at(9));
+            let wrapped = policy
+                .with_arithmetic(Arithmetic::Upstream)
+                .plan(&node(disk), at(9));
             assert!(wrapped.findings.iter().any(|found| found.reason == reason));
         }
     }
@@ -413,7 +415,9 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
             image_file_system: Ok(file_system(1_000, 50)),
             ..empty()
         };
-        let plan = images(release("1.36.0")).to(Task::Collect).plan(&node, at(9));
+        let plan = images(release("1.36.0"))
+            .with_task(Task::Collect)
+            .plan(&node, at(9));
         assert_eq!(plan.actions.len(), expected, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
         let count = plan
@@ -425,13 +429,13 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
         // Upstream's sums wrap: below the wanted amount again, so everything is removed.
         let wraps = sizes.iter().any(|size| *size > HUGE) || sizes[..2] == [100, HUGE];
         let plan = images(release("1.36.0"))
-            .to(Task::Collect)
-            .computing(Arithmetic::Upstream)
+            .with_task(Task::Collect)
+            .with_arithmetic(Arithmetic::Upstream)
             .plan(&node, at(9));
         assert_eq!(plan.actions.len() > expected, wraps, "{sizes:?}");
         // All unused images are removed without an amount.
         for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
-            let plan = images(release("1.36.0")).to(task).plan(&node, at(9));
+            let plan = images(release("1.36.0")).with_task(task).plan(&node, at(9));
             assert_eq!(plan.actions.len(), sizes.len(), "{sizes:?} {task:?}");
             assert_eq!(plan.summary.error, None);
         }
@@ -511,7 +515,7 @@ fn objects_without_an_id_are_reported_and_kept() {
         ..empty()
     };
     for order in ORDERS {
-        let plan = containers(keep_none()).ordered(order).plan(&node, at(9));
+        let plan = containers(keep_none()).with_order(order).plan(&node, at(9));
         assert!(
             plan.actions
                 .iter()
@@ -521,7 +525,7 @@ fn objects_without_an_id_are_reported_and_kept() {
         );
         assert!(!plan.findings.is_empty() && !plan.kept.is_empty());
         let plan = sandbox::Policy::new(release("1.36.0"))
-            .ordered(order)
+            .with_order(order)
             .plan(&node, at(9));
         assert!(plan.actions.is_empty(), "{:?}", plan.actions);
         assert!(!plan.findings.is_empty() || !plan.kept.is_empty());
@@ -555,11 +559,11 @@ fn missing_facts_protect() {
     let plan = images(release("1.36.0")).plan(&node, at(9));
     assert!(
         plan.actions.is_empty(),
-        "no image counts as unused while one container does not name its image"
+        "no image counts as unused while one container has neither an image reference nor an image id"
     );
     assert_eq!(
         plan.summary.error.map(|error| error.to_string()),
-        Some("container c does not name its image".to_owned())
+        Some("container c has neither an image reference nor an image id".to_owned())
     );
     // Without any listing no planner plans anything.
     let nothing = Inventory::default();
@@ -585,7 +589,7 @@ fn missing_facts_protect() {
             Task::DeleteUnused,
             Task::Free { bytes: i64::MAX },
         ] {
-            let plan = images(semantics).to(task).plan(&nothing, at(9));
+            let plan = images(semantics).with_task(task).plan(&nothing, at(9));
             assert!(plan.actions.is_empty());
             assert!(plan.summary.error.is_some(), "{version} {task:?}");
         }
@@ -649,8 +653,8 @@ prop_compose! {
             image_file_system: Ok(FileSystem { capacity_bytes: disk.0, available_bytes: disk.1, ..FileSystem::default() }),
             log_entries: Ok(entries.iter().map(|entry| entry.as_str().into()).collect()),
             log_links: Ok(links.into_iter().map(|(path, target)| LogLink { path: path.into(), target: targets[target] }).collect()),
-            images_watched_since: Timestamp::from_nanos(since),
-            pods: if living { pods(&[("p", PodState::LIVING)]) } else { pods(&[]) },
+            image_gc_began_at: Timestamp::from_nanos(since),
+            pods: if living { pods(&[("p", PodState::ACTIVE)]) } else { pods(&[]) },
             ..empty()
         }
     }
@@ -675,19 +679,19 @@ proptest! {
         let now = Timestamp::from_nanos(now);
         let semantics = gated(version, &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, gate_on)]);
         let limits = Limits { age_min: GoDuration::from_nanos(ages.0), per_unit_max: limits.0, node_max: limits.1 };
-        let plan = container::Policy::new(limits, semantics).expect("valid limits").ordered(order).plan(&node, now);
+        let plan = container::Policy::new(limits, semantics).expect("valid limits").with_order(order).plan(&node, now);
         let listed: Vec<_> = node.containers.iter().flatten().collect();
         for action in &plan.actions {
             let same: Vec<_> = listed.iter().filter(|other| other.id == action.container().id).collect();
             prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && ***other == *action.container()));
         }
-        let plan = sandbox::Policy::new(semantics).ordered(order).plan(&node, now);
+        let plan = sandbox::Policy::new(semantics).with_order(order).plan(&node, now);
         for sandbox::Action::Remove { sandbox, .. } in &plan.actions {
             let same = node.sandboxes.iter().flatten().filter(|other| other.id == sandbox.id);
             prop_assert!(same.into_iter().all(|other| other.state != SandboxState::Ready && other.pod == sandbox.pod));
             prop_assert!(listed.iter().all(|container| container.sandbox_id != sandbox.id));
         }
-        let plan = log::Policy::new(semantics).ordered(order).plan(&node, now);
+        let plan = log::Policy::new(semantics).with_order(order).plan(&node, now);
         for action in &plan.actions {
             if let log::Action::RemoveDirectory { entry, .. } = action {
                 prop_assert!(!entry.contains('/') && !["", ".", ".."].contains(&&**entry));
@@ -697,9 +701,9 @@ proptest! {
             high_percent: high.max(low), low_percent: low,
             age_min: GoDuration::from_nanos(ages.0), age_max: GoDuration::from_nanos(ages.1),
         };
-        let policy = image::Policy::new(thresholds, semantics).expect("valid thresholds").ordered(order).computing(arithmetic);
+        let policy = image::Policy::new(thresholds, semantics).expect("valid thresholds").with_order(order).with_arithmetic(arithmetic);
         for task in [Task::Collect, Task::Detect, Task::DeleteUnused, Task::Free { bytes }] {
-            let plan = policy.to(task).plan(&node, now);
+            let plan = policy.with_task(task).plan(&node, now);
             let unknown = listed.iter().any(|container| container.image.reference.is_empty() && container.image.id.is_empty());
             prop_assert!(plan.actions.is_empty() || !unknown);
             for image::Action::Remove { image, .. } in &plan.actions {

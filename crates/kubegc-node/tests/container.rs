@@ -8,13 +8,13 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order, Unlisted,
-    container::{InvalidAge, Limits, Occasion, Pass, Policy, Reason, Step, Subject},
+    container::{InvalidAge, Limits, Mode, Policy, Reason, Run, Step, Subject},
 };
 
 use crate::world::{ENDING, EVICTED, at, dead, empty, in_state, listed, pods, release, seconds};
 
 use ContainerState::{Created, Exited, Running, Unknown};
-use Occasion::{Forced, Periodic};
+use Mode::{Forced, Periodic};
 
 fn limits(per_unit: i64, node: i64) -> Limits {
     Limits {
@@ -35,7 +35,7 @@ fn units(units: &[(&str, &[i64])]) -> Inventory {
             .iter()
             .map(move |&created| dead(&format!("{unit}{created}"), unit, unit, created))
     });
-    let living: Vec<_> = units.iter().map(|&(unit, _)| (unit, PodState::LIVING)).collect();
+    let living: Vec<_> = units.iter().map(|&(unit, _)| (unit, PodState::ACTIVE)).collect();
     Inventory {
         containers: listed(all),
         pods: pods(&living),
@@ -74,7 +74,7 @@ fn why(plan: &PlanOf<Policy>) -> Vec<&str> {
 fn one(container: Container) -> Inventory {
     Inventory {
         containers: listed([container]),
-        pods: pods(&[("x", PodState::LIVING)]),
+        pods: pods(&[("x", PodState::ACTIVE)]),
         ..empty()
     }
 }
@@ -88,10 +88,10 @@ fn n2_1_n2_2_both_occasions_have_the_same_limits_and_age() {
     let mut node = units(&[("x", &[1, 2, 3]), ("y", &[95])]);
     node.pods.known.insert("x".into(), PodState::COMPLETED);
     node.pods.known.insert("y".into(), PodState::COMPLETED);
-    for (occasion, expected) in [(Periodic, &["x1", "x2"][..]), (Forced, &["x1", "x2", "x3"])] {
-        let plan = policy(limits).on(occasion).plan(&node, at(100));
-        assert_eq!(removed(&plan), expected, "{occasion:?}");
-        assert_eq!(policy(limits).on(occasion).limits(), &limits);
+    for (mode, expected) in [(Periodic, &["x1", "x2"][..]), (Forced, &["x1", "x2", "x3"])] {
+        let plan = policy(limits).with_mode(mode).plan(&node, at(100));
+        assert_eq!(removed(&plan), expected, "{mode:?}");
+        assert_eq!(policy(limits).with_mode(mode).limits(), &limits);
     }
 }
 
@@ -188,7 +188,7 @@ fn n2_10_a_unit_is_the_uid_of_the_labels_and_the_name_of_the_metadata() {
             renamed,
             dead("c4", "x", "log", 4),
         ]),
-        pods: pods(&[("x", PodState::LIVING), ("y", PodState::LIVING)]),
+        pods: pods(&[("x", PodState::ACTIVE), ("y", PodState::ACTIVE)]),
         ..empty()
     };
     let plan = policy(limits(1, -1)).plan(&node, at(100));
@@ -219,7 +219,7 @@ fn n2_11_containers_without_a_uid_form_units_by_name() {
         .iter()
         .map(|finding| finding.reason.to_string())
         .collect();
-    assert_eq!(findings, ["no label names its pod"; 3]);
+    assert_eq!(findings, ["its labels have no pod uid"; 3]);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn n2_14_to_n2_16_the_oldest_are_removed_first_and_whole_units_in_reverse_listin
         (Order::Listing, 6, &[]),
     ] {
         let plan = policy(limits(per_unit, -1))
-            .ordered(order)
+            .with_order(order)
             .plan(&units(&[("x", listing)]), at(100));
         assert_eq!(removed(&plan), expected, "{order:?} {per_unit}");
     }
@@ -279,12 +279,12 @@ fn n2_15_equals_are_ordered_by_id_or_by_the_listing() {
             dead("a", "x", "web", 1),
             dead("c", "x", "web", 1),
         ]),
-        pods: pods(&[("x", PodState::LIVING)]),
+        pods: pods(&[("x", PodState::ACTIVE)]),
         ..empty()
     };
     for (order, expected) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
         assert_eq!(
-            removed(&policy(limits(1, -1)).ordered(order).plan(&node, at(100))),
+            removed(&policy(limits(1, -1)).with_order(order).plan(&node, at(100))),
             expected
         );
     }
@@ -331,11 +331,11 @@ fn n2_17_to_n2_19_failures_change_nothing_else() {
             &[("x1", true), ("x2", false)],
         ),
     ] {
-        let mut pass = Pass::new(plan.clone());
+        let mut run = Run::new(plan.clone());
         let (mut seen, mut response) = (Vec::new(), None);
         loop {
-            let step = pass.next(response.take());
-            assert_eq!(step, pass.next(None), "without a response the step stays");
+            let step = run.next(response.take());
+            assert_eq!(step, run.next(None), "without a response the step stays");
             response = match step {
                 Step::Stop {
                     container,
@@ -357,11 +357,11 @@ fn n2_17_to_n2_19_failures_change_nothing_else() {
             };
         }
         assert_eq!(seen, steps);
-        let (after, failures) = pass.finish();
+        let (after, failures) = run.finish();
         assert_eq!(after, plan, "no extra victim");
         let failures: Vec<_> = failures
             .iter()
-            .map(|failed| (&*failed.action.container().id, failed.stopping))
+            .map(|failed| (&*failed.action.container().id, failed.stop_failed))
             .collect();
         assert_eq!(failures, failed);
     }
@@ -431,7 +431,7 @@ fn n2_20_to_n2_26_the_worked_examples() {
     ] {
         for order in [Order::Total, Order::Listing] {
             let plan = policy(limits(per_unit, node))
-                .ordered(order)
+                .with_order(order)
                 .plan(&units(before), at(100));
             assert_eq!(stays(&plan), after, "{name}, {order:?}");
         }
@@ -452,8 +452,8 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
         reported,
         [
             "beyond 2 of its pod and container name",
-            "beyond 1 in each unit, the share of 2 on the node",
-            "among the oldest beyond 2 on the node",
+            "beyond 1 of its unit, the equal share of the node's limit of 2",
+            "among the oldest beyond the node's limit of 2",
         ]
     );
     let findings: Vec<_> = plan
@@ -463,7 +463,7 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
         .collect();
     assert_eq!(
         findings,
-        ["3 units share 2 places on the node, 1 each, although its limit is 2"]
+        ["3 units share the node's limit of 2 containers, 1 each, although the limit of each unit is 2"]
     );
     let summary = plan.summary;
     assert_eq!(
@@ -491,8 +491,8 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
     assert_eq!(
         findings,
         [
-            "3 units share 8 places on the node, 2 each, though a unit has no limit of its own",
-            "equal shares keep 6 of 8 allowed containers",
+            "3 units share the node's limit of 8 containers, 2 each, although units have no limit",
+            "with equal shares 6 containers are kept, although 8 are allowed",
         ]
     );
 }
@@ -502,7 +502,7 @@ fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
     // The removals of the unit x (three dead) with at most one each: all of it, or the two oldest.
     let all = true;
     for (name, state, sources_ready, synced, minor, periodic, forced) in [
-        ("living", Some(PodState::LIVING), true, true, "1.36.0", !all, !all),
+        ("living", Some(PodState::ACTIVE), true, true, "1.36.0", !all, !all),
         ("ending", Some(ENDING), true, true, "1.36.0", !all, !all),
         ("evicted", Some(EVICTED), true, true, "1.36.0", all, all),
         (
@@ -578,13 +578,13 @@ fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
         node.pods.known = state.into_iter().map(|state| ("x".into(), state)).collect();
         node.pods.sources_ready = sources_ready;
         node.pods.synced = synced;
-        for (occasion, whole) in [(Periodic, periodic), (Forced, forced)] {
+        for (mode, whole) in [(Periodic, periodic), (Forced, forced)] {
             let policy = Policy::new(limits(1, -1), release(minor))
                 .expect("valid limits")
-                .on(occasion);
+                .with_mode(mode);
             let plan = policy.plan(&node, at(100));
             let expected: &[&str] = if whole { &["x1", "x2", "x3"] } else { &["x1", "x2"] };
-            assert_eq!(removed(&plan), expected, "{name}, {occasion:?}");
+            assert_eq!(removed(&plan), expected, "{name}, {mode:?}");
             let because = if whole { "PodEnded" } else { "UnitLimit" };
             assert!(why(&plan).iter().all(|why| *why == because), "{name}");
         }
@@ -593,7 +593,7 @@ fn n2_21_and_n2_60_to_n2_63_units_are_removed_with_their_pods() {
 
 #[test]
 fn n2_21_the_reasons_for_removable_pods() {
-    for (state, occasion, text) in [
+    for (state, mode, text) in [
         (Some(EVICTED), Periodic, "its pod is evicted"),
         (Some(PodState::GONE), Forced, "its pod is deleted and terminated"),
         (Some(PodState::COMPLETED), Forced, "its pod is terminated"),
@@ -601,10 +601,10 @@ fn n2_21_the_reasons_for_removable_pods() {
     ] {
         let mut node = units(&[("x", &[1])]);
         node.pods.known = state.into_iter().map(|state| ("x".into(), state)).collect();
-        let plan = policy(limits(1, -1)).on(occasion).plan(&node, at(100));
+        let plan = policy(limits(1, -1)).with_mode(mode).plan(&node, at(100));
         assert_eq!(plan.actions[0].reason().to_string(), text);
         node.pods.sources_ready = false;
-        let plan = policy(limits(1, -1)).on(occasion).plan(&node, at(100));
+        let plan = policy(limits(1, -1)).with_mode(mode).plan(&node, at(100));
         assert_eq!(
             plan.kept[0].reason,
             Reason::SourcesNotReady,
@@ -660,8 +660,8 @@ fn n2_50_n2_51_grace_comes_from_annotations_and_is_at_least_two_seconds() {
             }
         }
         let plan = policy(limits(0, -1)).plan(&one(unknown), at(100));
-        let mut pass = Pass::new(plan);
-        let step = pass.next(None);
+        let mut run = Run::new(plan);
+        let step = run.next(None);
         assert!(
             matches!(step, Step::Stop { grace_seconds, .. } if grace_seconds == grace),
             "{deletion:?} {termination:?}: {step:?}"
@@ -699,7 +699,7 @@ struct Idea {
     synced: bool,
     age_min: i64,
     limits: (i64, i64),
-    occasion: Occasion,
+    mode: Mode,
     order: Order,
     expected: Vec<&'static str>,
 }
@@ -713,12 +713,12 @@ fn idea(number: u8, created: &[i64], expected: &[&'static str]) -> Idea {
     Idea {
         number,
         containers: containers.collect(),
-        pod: Some(PodState::LIVING),
+        pod: Some(PodState::ACTIVE),
         sources_ready: true,
         synced: true,
         age_min: 0,
         limits: (1, -1),
-        occasion: Periodic,
+        mode: Periodic,
         order: Order::Total,
         expected: expected.to_vec(),
     }
@@ -802,7 +802,7 @@ fn ideas() -> Vec<Idea> {
         },
         Idea {
             pod: Some(PodState::COMPLETED),
-            occasion: Forced,
+            mode: Forced,
             ..idea(13, &[1, 2], &["c1", "c2"])
         },
         Idea {
@@ -829,7 +829,7 @@ fn ideas() -> Vec<Idea> {
 #[test]
 fn ideas_1_to_18_containers() {
     for idea in ideas() {
-        let mut known = vec![("q", PodState::LIVING), ("r", PodState::LIVING)];
+        let mut known = vec![("q", PodState::ACTIVE), ("r", PodState::ACTIVE)];
         known.extend(idea.pod.map(|state| ("p", state)));
         let mut node = Inventory {
             containers: listed(idea.containers),
@@ -848,7 +848,10 @@ fn ideas_1_to_18_containers() {
                 continue;
             }
             let policy = Policy::new(limits, release(minor)).expect("valid limits");
-            let plan = policy.on(idea.occasion).ordered(idea.order).plan(&node, at(100));
+            let plan = policy
+                .with_mode(idea.mode)
+                .with_order(idea.order)
+                .plan(&node, at(100));
             assert_eq!(removed(&plan), idea.expected, "idea {} on {minor}", idea.number);
             let stopped = plan.actions.iter().any(|action| {
                 matches!(

@@ -27,8 +27,8 @@ use kubegc_core::{
     node_facts::{ContainerState, PodIdentity, Pods, annotation},
 };
 use kubegc_node::{
-    Node, Policy, PolicySpec, World,
-    container::Occasion,
+    Environment, Node, Policy, PolicySpec,
+    container::Mode,
     driver::{ImagesReport, NodeAction, Outcome, Report, Settings},
     eviction, image,
     image::Task,
@@ -49,8 +49,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("a simulated node responds at once")
 }
 
-fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a SimClock) -> World<'a> {
-    World {
+fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a SimClock) -> Environment<'a> {
+    Environment {
         runtime,
         logs: Some(runtime),
         pods: runtime,

@@ -7,15 +7,15 @@ use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
         EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
-        Observations, Origin, Pass, Pressure, Reason, Resource, Response, Signal, Step, Subject, Thresholds,
+        Observations, Origin, Pressure, Reason, Resource, Response, Run, Signal, Step, Subject, Thresholds,
         Verdict, pod_grace_seconds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
 
 mod laws;
-mod pass;
 mod round;
+mod run;
 
 const C: Function = Function::DeleteAllUnusedContainers;
 const I: Function = Function::DeleteUnusedImages;
@@ -174,7 +174,7 @@ fn n4_2_and_n4_9_layouts_per_version_and_gate() {
     ] {
         let facts = FileSystems {
             images_are_dedicated: images.ok_or_else(|| "no such device".to_owned()),
-            containers_are_apart: containers,
+            containers_are_separate: containers,
         };
         let got = Layout::new(&facts, semantics).map_err(|error| error.to_string());
         assert_eq!(&got, expected, "{facts:?} {}", semantics.version);
@@ -206,9 +206,9 @@ fn n4_2_devices_and_mount_points_determine_the_layout() {
         ((None, Some("sdb")), (None, None), None, None),
         ((Some("sda"), None), (None, None), None, None),
     ] {
-        let facts = FileSystems::of_mount_points(devices.0, devices.1, mounts.0, mounts.1);
+        let facts = FileSystems::from_mount_points(devices.0, devices.1, mounts.0, mounts.1);
         assert_eq!(facts.images_are_dedicated.ok(), images, "{devices:?}");
-        assert_eq!(facts.containers_are_apart, containers, "{mounts:?}");
+        assert_eq!(facts.containers_are_separate, containers, "{mounts:?}");
     }
 }
 
@@ -285,9 +285,7 @@ fn all_invalid_thresholds_are_named() {
     let text = refused.first().map(ToString::to_string);
     assert_eq!(
         text.as_deref(),
-        Some(
-            "evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 knows no such signal"
-        )
+        Some("evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 has no such signal")
     );
 }
 
@@ -319,7 +317,7 @@ fn thresholds_are_read_hard_first_and_by_name() {
         .map(|threshold| threshold.minimum_reclaim.is_some())
         .collect();
     assert_eq!(reclaims, [false, true, false, true]);
-    assert_eq!(thresholds.off(), ["evictionHard[pid.available]"]);
+    assert_eq!(thresholds.disabled(), ["evictionHard[pid.available]"]);
 }
 
 #[test]

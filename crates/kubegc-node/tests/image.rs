@@ -14,7 +14,7 @@ use kubegc_core::{
 use kubegc_node::{
     Event, EventKind, Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Pass, Policy, Reason, Record, Records, Response, Step, Subject, Task,
+        Action, Arithmetic, Error, Policy, Reason, Record, Records, Response, Run, Step, Subject, Task,
         Thresholds,
     },
     semantics::gate,
@@ -85,20 +85,20 @@ fn error(plan: &PlanOf<Policy>) -> String {
         .unwrap_or_default()
 }
 
-/// Runs a pass over one inventory, in which removing these images fails, and returns its steps.
-fn pass(
+/// Performs a run over one inventory, in which removing these images fails, and returns its steps.
+fn perform(
     policy: Policy,
     task: Task,
     node: &Inventory,
     now: Timestamp,
     fails: &[&str],
 ) -> (Vec<String>, PlanOf<Policy>) {
-    let since = node.images_watched_since;
-    let mut pass = Pass::new(policy, task, node.image_records.clone(), since, now);
+    let since = node.image_gc_began_at;
+    let mut run = Run::new(policy, task, node.image_records.clone(), since, now);
     let (mut steps, mut response) = (Vec::new(), None);
     loop {
-        let step = pass.next(response.take());
-        assert_eq!(step, pass.next(None), "without a response the step stays");
+        let step = run.next(response.take());
+        assert_eq!(step, run.next(None), "without a response the step stays");
         response = match step {
             Step::List => {
                 steps.push("list".to_owned());
@@ -120,7 +120,7 @@ fn pass(
                     Ok(())
                 }))
             }
-            Step::Done => return (steps, pass.finish()),
+            Step::Done => return (steps, run.finish()),
         };
     }
 }

@@ -112,7 +112,7 @@ fn n2_40_the_text_of_an_unreadable_directory_per_version() {
 #[test]
 fn n2_42_only_the_content_predicate_decides() {
     for (state, synced, removed) in [
-        (Some(PodState::LIVING), true, false),
+        (Some(PodState::ACTIVE), true, false),
         (Some(PodState::COMPLETED), true, false),
         (Some(ENDING), true, false),
         (Some(EVICTED), true, true),
@@ -136,7 +136,7 @@ fn n2_42_only_the_content_predicate_decides() {
 fn n2_41_entries_are_removed_in_the_order_of_names_or_of_the_listing() {
     for (order, removed) in [(Order::Total, ["a", "b", "c"]), (Order::Listing, ["b", "c", "a"])] {
         let plan = policy("1.36.0")
-            .ordered(order)
+            .with_order(order)
             .plan(&entries(&["b", "c", "a"]), at(9));
         assert_eq!(reported(&plan), removed);
     }
@@ -284,9 +284,9 @@ fn ideas_27_to_35_logs() {
     for version in crate::world::RELEASES {
         let mut node = entries(&names);
         node.pods = pods(&[
-            ("123", PodState::LIVING),
-            ("456", PodState::LIVING),
-            ("321", PodState::LIVING),
+            ("123", PodState::ACTIVE),
+            ("456", PodState::ACTIVE),
+            ("321", PodState::ACTIVE),
         ]);
         let mut removed = reported(&policy(version).plan(&node, at(9)));
         removed.sort();

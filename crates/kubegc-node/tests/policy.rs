@@ -116,7 +116,7 @@ fn n1_31_equal_thresholds_pass_the_constructor_alone() {
 #[test]
 fn n1_24_to_n1_27_ages_are_validated_where_a_maximum_age_exists() {
     const GATE: &str = "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge";
-    let unknown = "imageMaximumGCAge 1h0m0s is set, but Kubernetes 1.28.0 knows no such setting";
+    let unknown = "imageMaximumGCAge 1h0m0s is set, but Kubernetes 1.28.0 has no such field";
     let minimum = "invalid configuration: imageMinimumGCAge -1s must not be negative";
     let maximum = "invalid configuration: imageMaximumGCAge -1s must not be negative";
     let crossed = |max: &str, min: &str| {
@@ -274,13 +274,13 @@ fn n1_6_to_n1_10_the_loops_of_each_version_and_gate() {
         let switches = Switches::new(&thresholds, semantics);
         let case = format!("1.{minor} {gate:?} high {percent} max {age_max}");
         assert_eq!(
-            (switches.images.on, switches.images.reason),
+            (switches.images.enabled, switches.images.reason),
             (on, reason),
             "{case}"
         );
         for other in [switches.containers, switches.detection, switches.forced] {
-            assert!(other.on, "{case}");
-            assert_eq!(other.reason, SwitchReason::HasNoSwitch);
+            assert!(other.enabled, "{case}");
+            assert_eq!(other.reason, SwitchReason::CannotBeDisabled);
         }
         let mut expected = vec![Loop::Containers, Loop::Images, Loop::Detection];
         expected.retain(|which| on || *which != Loop::Images);
@@ -300,7 +300,7 @@ fn odd_settings_are_found() {
                 thresholds(spec, 100, 80);
                 spec.image_maximum_gc_age = hour;
             }),
-            vec![Finding::HundredIsNotOff { age: hour }],
+            vec![Finding::HighThresholdDoesNotDisable { age: hour }],
         ),
         ("off", spec(|spec| thresholds(spec, 100, 80)), vec![]),
         (
@@ -332,7 +332,7 @@ fn odd_settings_are_found() {
                 spec.eviction_hard
                     .insert("nodefs.available".to_owned(), "0%".to_owned());
             }),
-            vec![Finding::ThresholdIsOff {
+            vec![Finding::ThresholdIsDisabled {
                 field: "evictionHard[nodefs.available]".to_owned(),
             }],
         ),
@@ -434,7 +434,7 @@ proptest! {
         match policy {
             Ok(policy) => {
                 prop_assert_eq!(policy.image().thresholds().high_percent, high);
-                prop_assert_eq!(policy.switches().images.on, high < 100 || age_max > 0);
+                prop_assert_eq!(policy.switches().images.enabled, high < 100 || age_max > 0);
             }
             Err(refused) => prop_assert!(!refused.problems.is_empty() && !refused.to_string().is_empty()),
         }

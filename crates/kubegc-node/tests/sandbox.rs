@@ -6,13 +6,13 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order, Unlisted,
-    container::Occasion,
+    container::Mode,
     sandbox::{Action, Policy, Reason, Subject},
 };
 
 use crate::world::{ENDING, EVICTED, at, dead, empty, listed, pod, pods, release, sandbox};
 
-use Occasion::{Forced, Periodic};
+use Mode::{Forced, Periodic};
 use SandboxState::{NotReady, Ready};
 
 fn policy() -> Policy {
@@ -82,7 +82,7 @@ fn n2_30_without_either_listing_nothing_is_removed() {
             "not listed",
         ),
     ] {
-        let plan = policy().on(Forced).plan(&broken, at(9));
+        let plan = policy().with_mode(Forced).plan(&broken, at(9));
         assert!(plan.actions.is_empty() && plan.kept.is_empty());
         assert_eq!(plan.findings.len(), 1);
         assert_eq!(plan.findings[0].reason, Reason::Unlisted(text.into()));
@@ -122,7 +122,7 @@ fn n2_32_groups_have_the_uid_of_the_metadata() {
             sandbox("b", "p", NotReady, 2),
             sandbox("c", "q", NotReady, 3),
         ]),
-        pods: pods(&[("p", PodState::LIVING), ("q", PodState::LIVING)]),
+        pods: pods(&[("p", PodState::ACTIVE), ("q", PodState::ACTIVE)]),
         ..empty()
     };
     assert_eq!(removed(&policy().plan(&node, at(9))), ["a"]);
@@ -133,7 +133,7 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
     // Two inactive ones: only the newest is kept, or none. Neither sources nor ages count.
     let all = true;
     for (name, state, synced, version, periodic, forced) in [
-        ("living", Some(PodState::LIVING), true, "1.36.0", !all, !all),
+        ("living", Some(PodState::ACTIVE), true, "1.36.0", !all, !all),
         ("ending", Some(ENDING), true, "1.36.0", !all, !all),
         ("evicted", Some(EVICTED), true, "1.36.0", all, all),
         ("completed", Some(PodState::COMPLETED), true, "1.36.0", !all, all),
@@ -146,10 +146,10 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
             let mut node = node(state, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
             node.pods.sources_ready = sources_ready;
             node.pods.synced = synced;
-            for (occasion, whole) in [(Periodic, periodic), (Forced, forced)] {
-                let plan = Policy::new(release(version)).on(occasion).plan(&node, at(0));
+            for (mode, whole) in [(Periodic, periodic), (Forced, forced)] {
+                let plan = Policy::new(release(version)).with_mode(mode).plan(&node, at(0));
                 let expected: &[&str] = if whole { &["a", "b"] } else { &["a"] };
-                assert_eq!(removed(&plan), expected, "{name} {occasion:?} {sources_ready}");
+                assert_eq!(removed(&plan), expected, "{name} {mode:?} {sources_ready}");
             }
         }
     }
@@ -168,7 +168,7 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
 #[test]
 fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
     let gone = Some(PodState::GONE);
-    let living = Some(PodState::LIVING);
+    let living = Some(PodState::ACTIVE);
     let listing: &[(&str, SandboxState, i64)] = &[
         ("c3", NotReady, 3),
         ("c1", NotReady, 1),
@@ -181,7 +181,7 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
         (gone, Order::Total, &["c1", "c3", "c4"]),
         (gone, Order::Listing, &["c4", "c1", "c3"]),
     ] {
-        let plan = policy().ordered(order).plan(&node(state, listing, &[]), at(9));
+        let plan = policy().with_order(order).plan(&node(state, listing, &[]), at(9));
         assert_eq!(removed(&plan), expected, "{state:?} {order:?}");
         let ready = kept(&plan).contains(&("c2", "ready".to_owned()));
         assert!(ready, "skipped: {:?}", plan.kept);
@@ -191,9 +191,9 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
 #[test]
 fn n2_35_equals_are_ordered_by_id_or_by_the_listing() {
     let listing: &[(&str, SandboxState, i64)] = &[("b", NotReady, 1), ("a", NotReady, 1), ("c", NotReady, 1)];
-    let node = node(Some(PodState::LIVING), listing, &[]);
+    let node = node(Some(PodState::ACTIVE), listing, &[]);
     for (order, expected) in [(Order::Total, ["c", "b"]), (Order::Listing, ["c", "a"])] {
-        assert_eq!(removed(&policy().ordered(order).plan(&node, at(9))), expected);
+        assert_eq!(removed(&policy().with_order(order).plan(&node, at(9))), expected);
     }
 }
 
@@ -212,7 +212,7 @@ fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
             .iter()
             .map(|finding| finding.reason.to_string())
             .collect();
-        assert_eq!(findings, ["its metadata names no pod"; 2]);
+        assert_eq!(findings, ["its metadata has no pod uid"; 2]);
     }
 }
 
@@ -224,8 +224,8 @@ fn reasons_of_removal() {
             "its pod is deleted and terminated, and it has no containers",
         ),
         (
-            Some(PodState::LIVING),
-            "its pod has a newer one, and it has no containers",
+            Some(PodState::ACTIVE),
+            "its pod has a newer sandbox, and it has no containers",
         ),
         (
             None,
@@ -240,7 +240,7 @@ fn reasons_of_removal() {
         assert_eq!(reason.to_string(), text);
         assert_eq!(
             reason.as_str(),
-            if state == Some(PodState::LIVING) {
+            if state == Some(PodState::ACTIVE) {
                 "Superseded"
             } else {
                 "PodEnded"
@@ -252,7 +252,7 @@ fn reasons_of_removal() {
 #[test]
 fn ideas_19_to_25_sandboxes() {
     let gone = Some(PodState::GONE);
-    let living = Some(PodState::LIVING);
+    let living = Some(PodState::ACTIVE);
     for (idea, state, sandboxes, within, expected) in [
         (19, gone, &[("a", NotReady, 1)][..], &[][..], &["a"][..]),
         (20, gone, &[("a", Ready, 1)], &[], &[]),
@@ -281,7 +281,7 @@ fn a_pod_of_the_same_name_with_another_uid_is_another_pod() {
     };
     let node = Inventory {
         sandboxes: listed([sandbox("a", "p", NotReady, 1), again]),
-        pods: pods(&[("q", PodState::LIVING)]),
+        pods: pods(&[("q", PodState::ACTIVE)]),
         ..empty()
     };
     assert_eq!(removed(&policy().plan(&node, at(9))), ["a"]);

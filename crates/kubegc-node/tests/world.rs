@@ -123,7 +123,7 @@ pub(crate) fn empty() -> Inventory {
         log_entries: Ok(Vec::new()),
         log_links: Ok(Vec::new()),
         pods: pods(&[]),
-        images_watched_since: Timestamp::EPOCH,
+        image_gc_began_at: Timestamp::EPOCH,
         ..Inventory::default()
     }
 }

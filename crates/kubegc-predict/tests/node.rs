@@ -119,7 +119,7 @@ fn node() -> Inventory {
         log_entries: Ok(vec!["shop_gone_gone".into(), "shop_lives_lives".into()]),
         log_links: Ok(Vec::new()),
         pods: Pods {
-            known: [(Uid::new("lives"), PodState::LIVING)].into(),
+            known: [(Uid::new("lives"), PodState::ACTIVE)].into(),
             sources_ready: true,
             synced: true,
         },
@@ -129,7 +129,7 @@ fn node() -> Inventory {
             record("b", Some(50_000)),
             record("c", None),
         ]),
-        images_watched_since: ago(90_000),
+        image_gc_began_at: ago(90_000),
         ..Inventory::default()
     }
 }
@@ -263,7 +263,7 @@ fn unknown_records_give_two_worlds() {
         let node = Inventory {
             image_records: Records::default(),
             // The state of a reader without other facts.
-            images_watched_since: NOW,
+            image_gc_began_at: NOW,
             ..node()
         };
         let forecast = node_forecast(&node, &policy(version, changes), NodeFrame::at(NOW));

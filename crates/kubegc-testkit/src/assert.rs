@@ -107,13 +107,13 @@ fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected)
 fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: Expected) -> std::fmt::Result {
     writeln!(out, "{}", now.object)?;
     writeln!(out, "  expected: {}", expected.word())?;
-    write!(out, "       got: {}", now.standing)?;
+    write!(out, "       got: {}", now.state)?;
     match later {
-        Some(later) if later.standing != now.standing => {
+        Some(later) if later.state != now.state => {
             write!(
                 out,
                 "\n            and the control plane has more to do, after which it is {}: call settle() first",
-                later.standing
+                later.state
             )?;
             later.write_details(out)
         }

@@ -1,5 +1,5 @@
-//! The state of an object and its explanation: owners, dependents, finalizers, requests, and the remaining
-//! conditions of its deletion.
+//! Explains the state of an object: owners, dependents, finalizers, requests, and the remaining conditions of
+//! its deletion.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -23,7 +23,7 @@ pub struct Fate {
     /// The object.
     pub object: Name,
     /// Its state.
-    pub standing: Standing,
+    pub state: ObjectState,
     /// Its owners as it last named them, with the state of each.
     pub owners: Vec<Owner>,
     /// Its dependents in the collector's graph.
@@ -47,10 +47,11 @@ pub struct Fate {
 /// The state of an object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum ObjectState {
     /// No such object ever existed.
     NeverExisted {
-        /// Objects of its kind with other names in its namespace, for finding a slip: the first ten.
+        /// The first ten objects of its kind with other names in its namespace, to help find a misspelled
+        /// name.
         others: Vec<Arc<str>>,
     },
     /// It existed and no longer exists.
@@ -59,10 +60,10 @@ pub enum Standing {
         replaced: bool,
     },
     /// It exists and is not being deleted.
-    Alive,
+    Exists,
     /// It is terminating.
     Terminating {
-        /// The finalizers that hold it; a namespace's own among them.
+        /// The finalizers that it waits for; for a namespace including those of its spec.
         finalizers: Vec<Arc<str>>,
         /// The first ten dependents that block its deletion, if it waits for its dependents. For a namespace:
         /// the first ten objects left in it.
@@ -110,7 +111,8 @@ pub enum OwnerState {
     InOtherNamespace,
     /// No such kind is served: the collector never decides about its dependents.
     KindNotServed,
-    /// It lives in a namespace and its dependent does not: the collector never decides about the dependent.
+    /// It is namespaced, and its dependent is cluster-scoped: the collector never decides about the
+    /// dependent.
     OutOfReach,
 }
 
@@ -160,18 +162,21 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     let found = kind.and_then(|kind| server.object(kind, &object.namespace, &object.name));
     let is_meant = |stored: &StoredObject| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
     let last = kind.and_then(|kind| last_seen(server, kind, object));
-    let (stored, standing) = match found {
-        Some(stored) if is_meant(stored) => (Some(Arc::clone(stored)), standing(server, plane, kind, stored)),
+    let (stored, object_state) = match found {
+        Some(stored) if is_meant(stored) => (
+            Some(Arc::clone(stored)),
+            object_state(server, plane, kind, stored),
+        ),
         other => match last {
             Some(last) => (
                 Some(last),
-                Standing::Deleted {
+                ObjectState::Deleted {
                     replaced: other.is_some(),
                 },
             ),
             None => (
                 None,
-                Standing::NeverExisted {
+                ObjectState::NeverExisted {
                     others: kind.map(|kind| others(server, kind, object)).unwrap_or_default(),
                 },
             ),
@@ -179,7 +184,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     };
     let mut fate = Fate {
         object: object.clone(),
-        standing,
+        state: object_state,
         owners: Vec::new(),
         dependents: Vec::new(),
         retry: None,
@@ -258,9 +263,14 @@ fn others(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Arc<str>> {
         .collect()
 }
 
-fn standing(server: &ApiServer, plane: &Plane, kind: Option<KindId>, stored: &StoredObject) -> Standing {
+fn object_state(
+    server: &ApiServer,
+    plane: &Plane,
+    kind: Option<KindId>,
+    stored: &StoredObject,
+) -> ObjectState {
     let Some(deletion) = stored.meta.deletion_timestamp else {
-        return Standing::Alive;
+        return ObjectState::Exists;
     };
     let mut finalizers = stored.meta.finalizers.clone();
     let mut blocked_by = Vec::new();
@@ -278,7 +288,7 @@ fn standing(server: &ApiServer, plane: &Plane, kind: Option<KindId>, stored: &St
         blocked_by.extend(content(server, &stored.meta.name));
     }
     blocked_by.truncate(SHOWN);
-    Standing::Terminating {
+    ObjectState::Terminating {
         in_grace_until: finalizers.is_empty().then_some(deletion),
         finalizers,
         blocked_by,
@@ -454,11 +464,11 @@ fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry>
 /// The remaining conditions of its deletion.
 fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
     let mut out = Vec::new();
-    match &fate.standing {
-        Standing::Alive if fate.owners.is_empty() => {
+    match &fate.state {
+        ObjectState::Exists if fate.owners.is_empty() => {
             out.push("someone deletes it: it has no owner".to_owned())
         }
-        Standing::Alive => {
+        ObjectState::Exists => {
             for owner in &fate.owners {
                 let name = owner.reference.short();
                 out.push(match owner.state {
@@ -479,7 +489,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                 out.push(acts(plane, "the collector finds that no owner exists"));
             }
         }
-        Standing::Terminating {
+        ObjectState::Terminating {
             finalizers,
             blocked_by,
             in_grace_until,
@@ -504,7 +514,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                 });
             }
         }
-        Standing::NeverExisted { .. } | Standing::Deleted { .. } => {}
+        ObjectState::NeverExisted { .. } | ObjectState::Deleted { .. } => {}
     }
     out
 }
@@ -526,24 +536,24 @@ pub(crate) fn names(objects: &[ObjectRef]) -> String {
 }
 
 impl Fate {
-    /// Whether it existed and no longer exists.
+    /// Returns whether it existed and no longer exists.
     #[must_use]
     pub const fn is_collected(&self) -> bool {
-        matches!(self.standing, Standing::Deleted { .. })
+        matches!(self.state, ObjectState::Deleted { .. })
     }
 
-    /// Whether it exists and is not being deleted.
+    /// Returns whether it exists and is not being deleted.
     #[must_use]
     pub const fn survives(&self) -> bool {
-        matches!(self.standing, Standing::Alive)
+        matches!(self.state, ObjectState::Exists)
     }
 
-    /// Whether it is being deleted and something else than time holds it.
+    /// Whether it is terminating, and waits for something else than the end of its grace period.
     #[must_use]
     pub const fn is_stuck(&self) -> bool {
         matches!(
-            self.standing,
-            Standing::Terminating {
+            self.state,
+            ObjectState::Terminating {
                 in_grace_until: None,
                 ..
             }
@@ -551,7 +561,7 @@ impl Fate {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ObjectState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeverExisted { others } if others.is_empty() => {
@@ -560,7 +570,7 @@ impl fmt::Display for Standing {
             Self::NeverExisted { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
             Self::Deleted { replaced: false } => f.write_str("deleted"),
             Self::Deleted { replaced: true } => f.write_str("deleted, and another object has its name"),
-            Self::Alive => f.write_str("not being deleted"),
+            Self::Exists => f.write_str("not being deleted"),
             Self::Terminating {
                 in_grace_until: Some(_),
                 ..
@@ -574,13 +584,13 @@ impl fmt::Display for Standing {
 
 impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.object, self.standing)?;
+        write!(f, "{} is {}", self.object, self.state)?;
         self.write_details(f)
     }
 }
 
 impl Fate {
-    /// All but the first line, each after a line break.
+    /// Writes all lines but the first one, each after a line break.
     pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for owner in &self.owners {
             write!(f, "\n  its owner {} {}", owner.reference.short(), owner.state)?;

@@ -145,7 +145,7 @@ pub use clock::ClusterClock;
 #[cfg(feature = "client")]
 pub use cluster::{Access, BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
 #[cfg(feature = "client")]
-pub use fate::{Fate, Owner, OwnerState, Standing};
+pub use fate::{Fate, ObjectState, Owner, OwnerState};
 #[cfg(feature = "client")]
 pub use fault::{Fault, Rule};
 #[doc(no_inline)]

@@ -51,8 +51,8 @@ impl Memory {
         memory.records = node.inventory.image_records;
         // A clock that went back makes the gap seem small: then the time of the file is in the future.
         let gap = written.elapsed().unwrap_or(Duration::MAX);
-        if gap <= GAP_MAX && node.inventory.images_watched_since <= now {
-            memory.watched_since = node.inventory.images_watched_since;
+        if gap <= GAP_MAX && node.inventory.image_gc_began_at <= now {
+            memory.watched_since = node.inventory.image_gc_began_at;
         }
         Ok(memory)
     }

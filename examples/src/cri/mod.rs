@@ -19,7 +19,7 @@ use kubegc::{
     core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
-        driver::{KeepImages, ReadySandboxes, Settings, World},
+        driver::{Environment, KeepImages, ReadySandboxes, Settings},
     },
     predict::node::Change,
     snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},
@@ -212,8 +212,8 @@ fn refused(path: &Path, findings: &[NodeFinding]) -> String {
 impl OpenNode {
     /// The outside world, as a driver takes it.
     #[must_use]
-    pub fn world(&self) -> World<'_> {
-        World {
+    pub fn world(&self) -> Environment<'_> {
+        Environment {
             runtime: &*self.runtime,
             logs: self.logs.as_ref().map(|logs| logs as _),
             pods: &*self.pods,
@@ -232,9 +232,9 @@ impl OpenNode {
 
     /// A driver that remembers what is remembered. Where nothing is, use is watched from now on.
     #[must_use]
-    pub fn driver<'w>(&self, world: World<'w>) -> Node<'w> {
-        let mut driver = Node::remembering(world, self.settings(), self.memory.records.clone());
-        driver.watch_since(self.memory.watched_since);
+    pub fn driver<'w>(&self, world: Environment<'w>) -> Node<'w> {
+        let mut driver = Node::with_records(world, self.settings(), self.memory.records.clone());
+        driver.set_image_gc_began_at(self.memory.watched_since);
         driver
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn replay_signal(line: &str) -> Result<(), Failure> {
     let signal: Signal = case.signal.parse().map_err(Failure::unreadable)?;
     let file_systems = FileSystems {
         images_are_dedicated: Ok(case.dedicated_image_fs),
-        containers_are_apart: Some(case.split_container_image_fs),
+        containers_are_separate: Some(case.split_container_image_fs),
     };
     let layout = Layout::new(&file_systems, semantics).map_err(Failure::unreadable)?;
     let functions = reclaim_functions(signal, layout, semantics);

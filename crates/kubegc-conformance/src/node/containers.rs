@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use futures_util::FutureExt as _;
 use kubegc_node::{
-    GoDuration, Order, Semantics, World,
-    container::{self, Limits, Occasion, RemovedBecause},
+    Environment, GoDuration, Order, Semantics,
+    container::{self, Limits, Mode, RemovalReason},
     driver::{self, ContainersReport, NodeAction, Settings},
     image, log,
     policy::Switches,
@@ -92,26 +92,26 @@ fn run(case: &ContainerCase, ties: Option<&ContainerOutcome>) -> Result<Replayed
     let order = Ties::new(ties);
     let node = order.node(case)?;
     let settings = settings(case, order.scale)?;
-    let world = World {
+    let world = Environment {
         runtime: &node,
         logs: Some(&node),
         pods: &node,
         clock: &node,
     };
-    let occasion = if case.evict_non_deleted_pods {
-        Occasion::Forced
+    let mode = if case.evict_non_deleted_pods {
+        Mode::Forced
     } else {
-        Occasion::Periodic
+        Mode::Periodic
     };
     let driver = driver::Node::new(world, settings);
     let mut report = ContainersReport::default();
     let done = match case.call.as_str() {
         "garbage_collect" => driver
-            .collect_containers(occasion)
+            .collect_containers(mode)
             .map(|whole| report = whole)
             .now_or_never(),
-        "evict_containers" => driver.collect_dead(occasion, &mut report).now_or_never(),
-        "evict_sandboxes" => driver.collect_sandboxes(occasion, &mut report).now_or_never(),
+        "evict_containers" => driver.collect_dead_containers(mode, &mut report).now_or_never(),
+        "evict_sandboxes" => driver.collect_sandboxes(mode, &mut report).now_or_never(),
         "evict_logs" => driver.collect_logs(&mut report).now_or_never(),
         other => return Err(Failure::unreadable(format!("unknown call {other:?}"))),
     };
@@ -137,9 +137,9 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
     };
     let container = container::Policy::new(limits, semantics).map_err(Failure::unreadable)?;
     Ok(Settings {
-        container: container.ordered(Order::Listing),
-        sandbox: sandbox::Policy::new(semantics).ordered(Order::Listing),
-        log: log::Policy::new(semantics).ordered(Order::Listing),
+        container: container.with_order(Order::Listing),
+        sandbox: sandbox::Policy::new(semantics).with_order(Order::Listing),
+        log: log::Policy::new(semantics).with_order(Order::Listing),
         image: image::Policy::default(),
         switches: switches(semantics),
         pod_logs_directory: "/var/log/pods".to_owned(),
@@ -215,10 +215,10 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
         let name = container.name.as_deref().unwrap_or_default();
         let unit = format!("{}/{name}", container.pod.uid);
         let (phase, unit) = match action.reason() {
-            RemovedBecause::PodEnded(_) => ("pod_removed", unit),
-            RemovedBecause::UnitLimit { .. } => ("per_unit", unit),
-            RemovedBecause::EvenShare { .. } => ("even_share", unit),
-            RemovedBecause::NodeLimit { .. } => ("global", String::new()),
+            RemovalReason::PodEnded(_) => ("pod_removed", unit),
+            RemovalReason::UnitLimit { .. } => ("per_unit", unit),
+            RemovalReason::EvenShare { .. } => ("even_share", unit),
+            RemovalReason::NodeLimit { .. } => ("global", String::new()),
             other => return Err(Failure::unreadable(format!("no phase is known for {other}"))),
         };
         order.push(container.id.to_string());

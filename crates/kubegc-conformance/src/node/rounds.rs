@@ -1,4 +1,4 @@
-//! Performs the rounds of an image case, one pass each, on one set of records.
+//! Performs the rounds of an image case, one run each, on one set of records.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Arithmetic, Error, Pass, Policy, Records, RemovedBecause, Response, Step, Summary, Task,
+        Action, Arithmetic, Error, Policy, Records, RemovalReason, Response, Run, Step, Summary, Task,
         Thresholds,
     },
 };
@@ -47,7 +47,9 @@ fn policy(case: &ImageCase) -> Result<Policy, Failure> {
     let semantics = super::semantics(&case.semantics, case.runtime_class_in_image_cri_api)?;
     let policy = Policy::new(thresholds, semantics)
         .map_err(|problem| Failure::unreadable(format!("the policy is refused: {problem}")))?;
-    Ok(policy.computing(Arithmetic::Upstream).ordered(Order::Listing))
+    Ok(policy
+        .with_arithmetic(Arithmetic::Upstream)
+        .with_order(Order::Listing))
 }
 
 /// N3.2: what records are kept under.
@@ -80,15 +82,15 @@ fn perform(
     let inventory = inventory(case, round, ties);
     let began = Timestamp::from_nanos(case.began_gc);
     let now = Timestamp::from_nanos(round.now);
-    let mut pass = Pass::new(policy, task, std::mem::take(records), began, now);
+    let mut run = Run::new(policy, task, std::mem::take(records), began, now);
     if round.detect_zero {
-        pass = pass.undated();
+        run = run.with_zero_detection_time();
     }
     let mut outcome = RoundOutcome::default();
     let mut response = None;
-    // Ends: a pass lists once, measures once, and removes each image at most twice.
+    // Ends: a run lists once, measures once, and removes each image at most twice.
     loop {
-        response = match pass.next(response) {
+        response = match run.next(response) {
             Step::List => Some(Response::Listed {
                 inventory: &inventory,
                 at: Timestamp::from_nanos(round.detect_now.unwrap_or(round.now)),
@@ -98,10 +100,10 @@ fn perform(
             Step::Done => break,
         };
     }
-    if round.call != Call::Detect && pass.has_listed() {
-        outcome.eviction_order = eviction_order(&pass);
+    if round.call != Call::Detect && run.has_listed() {
+        outcome.eviction_order = eviction_order(&run);
     }
-    let plan = pass.finish();
+    let plan = run.finish();
     let reported: Vec<_> = plan.actions.iter().map(|action| attempt(action).0).collect();
     let tried = outcome.removed.len() + outcome.failed.len();
     if reported.len() != tried {
@@ -176,8 +178,8 @@ fn attempt(action: &Action) -> Attempt {
         reason,
     } = action;
     let reason = match reason {
-        RemovedBecause::Age { .. } => "age",
-        RemovedBecause::Space { .. } => "space",
+        RemovalReason::Age { .. } => "age",
+        RemovalReason::Space { .. } => "space",
         _ => "unknown",
     };
     Attempt(
@@ -199,9 +201,9 @@ fn remove(round: &Round, action: &Action, outcome: &mut RoundOutcome) -> Result<
 }
 
 /// The keys of candidates, in groups that upstream's order leaves alike.
-fn eviction_order(pass: &Pass<'_>) -> Vec<Vec<String>> {
-    let keys: Vec<&Arc<str>> = pass.records().iter().map(|record| &record.key).collect();
-    let groups = pass
+fn eviction_order(run: &Run<'_>) -> Vec<Vec<String>> {
+    let keys: Vec<&Arc<str>> = run.records().iter().map(|record| &record.key).collect();
+    let groups = run
         .candidates()
         .chunk_by(|a, b| (a.last_used, a.first_detected) == (b.last_used, b.first_detected));
     let group = |group: &[kubegc_node::image::Candidate]| {
@@ -213,7 +215,7 @@ fn eviction_order(pass: &Pass<'_>) -> Vec<Vec<String>> {
     groups.map(group).collect()
 }
 
-/// Adds the summary of a pass to the outcome, in the form of a recording.
+/// Adds the summary of a run to the outcome, in the form of a recording.
 fn record_summary(outcome: &mut RoundOutcome, summary: &Summary) {
     if let Some(bytes) = summary.to_free_bytes {
         outcome.usage_percent = summary.usage_percent;

@@ -59,7 +59,7 @@ fn namespace_rows() -> Vec<Row> {
     let active = |resources| {
         Server::new(resources).namespace(|_, namespace| namespace.phase = Arc::<str>::from("Active").into())
     };
-    let bare = || Server::new(&[]);
+    let without_objects = || Server::new(&[]);
     vec![
         (
             "L10.1: it does not exist",
@@ -107,7 +107,7 @@ fn namespace_rows() -> Vec<Row> {
         ),
         (
             "L10.1: other finalizers stay, sorted and each once",
-            bare().namespace(|_, namespace| {
+            without_objects().namespace(|_, namespace| {
                 namespace.finalizers = ["z.io/f", "kubernetes", "a.io/f", "z.io/f"]
                     .map(Into::into)
                     .to_vec()
@@ -119,25 +119,25 @@ fn namespace_rows() -> Vec<Row> {
         ),
         (
             "L10.1: another controller has removed the finalizer",
-            bare().failing("finalize namespace", StoreError::NotFound),
+            without_objects().failing("finalize namespace", StoreError::NotFound),
             "conditions namespace, finalize namespace []",
             "done",
         ),
         (
             "L10.1: the finalizer cannot be removed",
-            bare().failing("finalize namespace", broken("timeout")),
+            without_objects().failing("finalize namespace", broken("timeout")),
             "conditions namespace, finalize namespace []",
             "failed: timeout",
         ),
         (
             "a failed write of conditions has no effect, and so no conflict follows",
-            bare().failing(CONDITIONS, broken("timeout")),
+            without_objects().failing(CONDITIONS, broken("timeout")),
             "conditions namespace, finalize namespace []",
             "done",
         ),
         (
             "before 1.16 there are no conditions",
-            bare().release("1.15"),
+            without_objects().release("1.15"),
             "finalize namespace []",
             "done",
         ),

@@ -124,13 +124,13 @@ fn t_6_7_and_8_claims_that_are_not_being_deleted_get_the_finalizer() {
         claim
     };
     check(&[edited(|meta| meta.deletion_timestamp = None)], &[], "Protected");
-    let bare: fn(&mut ObjectMeta) = |meta| {
+    let without_finalizer: fn(&mut ObjectMeta) = |meta| {
         meta.deletion_timestamp = None;
         meta.finalizers.clear();
     };
-    check(&[edited(bare), user()], &[ADDED], "");
+    check(&[edited(without_finalizer), user()], &[ADDED], "");
     // Pods do not matter to that, nor does the rest of the claim.
-    let only_metadata = Record::metadata_only(edited(bare).meta);
+    let only_metadata = Record::metadata_only(edited(without_finalizer).meta);
     let mut unlisted: Cache = cache(&controller(), &[only_metadata]);
     unlisted.set_listed(Resource::Pods, Err(StoreError::Unlisted));
     assert_eq!(plan_cache(&controller(), &unlisted).0, [ADDED]);
@@ -276,15 +276,15 @@ fn pods_that_are_not_known_keep_the_claim() {
             "{name}"
         );
     }
-    let bare = Record::metadata_only(user().meta);
+    let metadata_only = Record::metadata_only(user().meta);
     check(
-        &[terminating("data"), bare.clone()],
+        &[terminating("data"), metadata_only.clone()],
         &[],
         "pod/web -n shop: only its metadata was read",
     );
     // One that is known to use the claim is enough.
     let api = pod("api", VolumeSource::Claim("data".into()));
-    check(&[terminating("data"), bare, api], &[], "UsedByPod");
+    check(&[terminating("data"), metadata_only, api], &[], "UsedByPod");
 }
 
 #[test]
@@ -312,9 +312,9 @@ fn t_6_10_a_bound_volume_is_kept() {
         let (requests, kept) = plan(&controller, &[record]);
         assert_eq!((requests, &*kept.join("; ")), expected);
     }
-    let bare = Record::metadata_only(volume("Delete", |_, _| {}).meta);
+    let metadata_only = Record::metadata_only(volume("Delete", |_, _| {}).meta);
     assert_eq!(
-        plan(&controller, &[bare]).0,
+        plan(&controller, &[metadata_only]).0,
         ["update +kubernetes.io/pv-protection"]
     );
 }

@@ -396,10 +396,10 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
         &[RELEASED, "DeleteVolume", "delete"],
         "",
     );
-    let bare: Edit = |meta, _| meta.finalizers.clear();
+    let without_finalizer: Edit = |meta, _| meta.finalizers.clear();
     check(
         &binder_of("1.30"),
-        &[dynamic("Delete", bare), claim("disk")],
+        &[dynamic("Delete", without_finalizer), claim("disk")],
         &[],
         "Bound",
     );
@@ -412,13 +412,18 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
     let unread = "persistentvolume/disk: spec.persistentVolumeReclaimPolicy could not be read";
     check(&binder(), &[dynamic("Delete", no_policy)], &[], unread);
     // The API server refuses new finalizers on terminating objects.
-    let terminating_and_bare: Edit = |meta, _| {
+    let clear_while_terminating: Edit = |meta, _| {
         meta.deletion_timestamp = Some(Timestamp::EPOCH);
         meta.finalizers.clear();
     };
-    let bare = dynamic("Delete", terminating_and_bare);
-    check(&binder(), from_ref(&bare), &[], "FinalizerForbidden");
-    let cache = cache(&binder(), &[bare]);
+    let terminating_without_finalizer = dynamic("Delete", clear_while_terminating);
+    check(
+        &binder(),
+        from_ref(&terminating_without_finalizer),
+        &[],
+        "FinalizerForbidden",
+    );
+    let cache = cache(&binder(), &[terminating_without_finalizer]);
     let decision = reconcile(&binder(), &cache, &Key::cluster("disk"), Wire::AsUpstream);
     let first = decision.steps.expect("upstream tries").begin().next(None);
     assert!(matches!(
@@ -616,10 +621,10 @@ fn unknown_facts_keep_the_volume() {
         "Retained",
     );
 
-    let bare = Record::metadata_only(dynamic("Delete", SAME).meta);
+    let metadata_only = Record::metadata_only(dynamic("Delete", SAME).meta);
     check(
         &binder(),
-        &[bare],
+        &[metadata_only],
         &[],
         "persistentvolume/disk: only its metadata was read",
     );
@@ -632,17 +637,22 @@ fn unknown_facts_keep_the_volume() {
         &[],
         "Bound",
     );
-    let bare = Record::metadata_only(claim("disk").meta);
+    let metadata_only = Record::metadata_only(claim("disk").meta);
     let body = "persistentvolumeclaim/data -n shop: only its metadata was read";
-    check(&binder(), &[dynamic("Delete", SAME), bare.clone()], &[], body);
+    check(
+        &binder(),
+        &[dynamic("Delete", SAME), metadata_only.clone()],
+        &[],
+        body,
+    );
     // A claim with another uid needs no further facts, nor does one that the volume is only reserved for.
-    let mut replaced = bare.clone();
+    let mut replaced = metadata_only.clone();
     replaced.meta.uid = "uid-new".into();
     check(&binder(), &[dynamic("Delete", SAME), replaced], &ALL, "");
     let reserved: Edit = |_, volume| volume.claim_ref = Some(claim_ref("")).into();
     check(
         &binder(),
-        &[volume("Delete", reserved), bare],
+        &[volume("Delete", reserved), metadata_only],
         &[AVAILABLE],
         "NotBound",
     );

@@ -115,8 +115,11 @@ fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
             .chain(responses)
             .collect()
     };
-    let mut bare = released();
-    bare.meta.finalizers.retain(|name| **name != *FINALIZER_IN_TREE);
+    let mut without_finalizer = released();
+    without_finalizer
+        .meta
+        .finalizers
+        .retain(|name| **name != *FINALIZER_IN_TREE);
     let mut replaced = released();
     replaced.meta.uid = "uid-new".into();
     let not_found = "persistentvolumes \"disk\" not found";
@@ -145,7 +148,10 @@ fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
             vec![found(released()), Response::Done, lost()],
             &[removal, "delete", "reported: lost"],
         ),
-        (vec![found(bare), Response::Done], &["delete", "done"]),
+        (
+            vec![found(without_finalizer), Response::Done],
+            &["delete", "done"],
+        ),
         (vec![absent(), Response::Done, Response::Done], &failed_read),
         (
             vec![found(replaced), Response::Done, Response::Done],
@@ -163,9 +169,9 @@ fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
 
 #[test]
 fn a_failed_request_ends_the_sync_until_the_next_one() {
-    let bare: Edit = |meta, _| meta.finalizers.clear();
+    let without_finalizer: Edit = |meta, _| meta.finalizers.clear();
     check(
-        &steps(&[dynamic("Delete", bare)], Wire::AsUpstream),
+        &steps(&[dynamic("Delete", without_finalizer)], Wire::AsUpstream),
         vec![conflict()],
         &[
             "update +kubernetes.io/pv-controller",

@@ -42,7 +42,7 @@ pub struct PodState {
 
 impl PodState {
     /// A pod that is meant to run.
-    pub const LIVING: Self = Self {
+    pub const ACTIVE: Self = Self {
         evicted: false,
         deleted: false,
         terminated: false,

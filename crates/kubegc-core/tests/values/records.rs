@@ -214,7 +214,9 @@ fn a_record_has_the_fields_of_its_kind_only() {
     let shared = record.clone();
     *record.body_mut() = Body::Pod(Pod::default());
     assert!(record.pod().is_some() && shared.job().is_some());
-    let bare = Record::metadata_only(meta.clone());
-    assert!(bare.has_whole_meta && bare.job().is_none() && *bare.body == Body::Unread);
+    let metadata_only = Record::metadata_only(meta.clone());
+    assert!(
+        metadata_only.has_whole_meta && metadata_only.job().is_none() && *metadata_only.body == Body::Unread
+    );
     assert!(!Record::unreadable(meta).has_whole_meta);
 }

@@ -1,48 +1,52 @@
-//! Images.
+//! Converts images.
 
 use std::sync::Arc;
 
 use kubegc_core::node_facts::Image;
 
-use super::{Flaw, Listed, called, required};
+use super::{InvalidEntry, Keyed, entry_name, required};
 use crate::bindings;
 
-impl Listed for Image {
+impl Keyed for Image {
     fn key(&self) -> (Arc<str>, Arc<str>) {
         (Arc::clone(&self.id), Arc::clone(&self.runtime_handler))
     }
 
-    fn called(&self) -> String {
-        image_called(
+    fn display_name(&self) -> String {
+        image_name(
             self.tags.first().or(self.digests.first()).map(|name| &**name),
             &self.id,
         )
     }
 }
 
-/// Reads an image. It must have an id; placeholders of old runtimes are no names.
-pub(crate) fn image(wire: bindings::Image) -> Result<Image, Flaw> {
-    let tags = names(wire.repo_tags);
-    let digests = names(wire.repo_digests);
-    let entry = || image_called(tags.first().or(digests.first()).map(|name| &**name), "");
-    let id = required(wire.id, &entry, "id")?;
-    if i64::try_from(wire.size).is_err() {
-        tracing::warn!(%id, size = wire.size, "a size beyond 63 bits, which upstream reads as a negative one");
+/// Converts an image. The id is required. Placeholders such as `<none>:<none>`, which old runtimes list as
+/// names, are dropped.
+pub(crate) fn image(message: bindings::Image) -> Result<Image, InvalidEntry> {
+    let tags = names(message.repo_tags);
+    let digests = names(message.repo_digests);
+    let entry = || image_name(tags.first().or(digests.first()).map(|name| &**name), "");
+    let id = required(message.id, &entry, "id")?;
+    if i64::try_from(message.size).is_err() {
+        tracing::warn!(%id, size = message.size, "the size exceeds 63 bits; upstream reads it as a negative number");
     }
     Ok(Image {
         id,
-        runtime_handler: wire.spec.unwrap_or_default().runtime_handler.into(),
-        size_bytes: wire.size,
-        pinned: wire.pinned,
+        runtime_handler: message.spec.unwrap_or_default().runtime_handler.into(),
+        size_bytes: message.size,
+        pinned: message.pinned,
         tags,
         digests,
     })
 }
 
-/// The id of a reference's image. As upstream, an image without an id is an error.
-pub(crate) fn image_id(reference: &str, wire: Option<bindings::Image>) -> Result<Option<Arc<str>>, Flaw> {
+/// The id of the image in the response to a reference. As upstream, an image without an id is an error.
+pub(crate) fn image_id(
+    reference: &str,
+    message: Option<bindings::Image>,
+) -> Result<Option<Arc<str>>, InvalidEntry> {
     let entry = || format!("image {reference}");
-    wire.map(|image| required(image.id, &entry, "id")).transpose()
+    message.map(|image| required(image.id, &entry, "id")).transpose()
 }
 
 /// Tags or digests, without placeholders.
@@ -54,9 +58,9 @@ fn names(names: Vec<String>) -> Vec<Arc<str>> {
         .collect()
 }
 
-fn image_called(name: Option<&str>, id: &str) -> String {
+fn image_name(name: Option<&str>, id: &str) -> String {
     match name {
         Some(name) => format!("image {name}"),
-        None => called("image", None, id.strip_prefix("sha256:").unwrap_or(id)),
+        None => entry_name("image", None, id.strip_prefix("sha256:").unwrap_or(id)),
     }
 }

@@ -1,5 +1,5 @@
-//! Converts a runtime's listings to facts. A listing is complete, or it is an error that names the entry and
-//! the field.
+//! Converts responses of a runtime to facts. A listing is complete, or an error that names the entry and the
+//! field.
 
 mod images;
 mod workload;
@@ -13,15 +13,15 @@ pub(crate) use self::{
     workload::{container, sandbox, status},
 };
 
-/// The problem of an entry, because of which its listing must not be used.
+/// An invalid entry of a response. It makes the whole listing an error.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct InvalidEntry {
     entry: String,
     field: &'static str,
     problem: &'static str,
 }
 
-impl Flaw {
+impl InvalidEntry {
     fn new(entry: String, field: &'static str, problem: &'static str) -> Self {
         Self {
             entry,
@@ -30,61 +30,65 @@ impl Flaw {
         }
     }
 
-    /// The error of the call that returned the entry.
-    pub(crate) fn of(&self, operation: &'static str) -> RuntimeError {
+    /// Converts it to the error of the request.
+    pub(crate) fn into_error(self, operation: &'static str) -> RuntimeError {
         RuntimeError::refused(format!("{operation}: an incomplete response: {self}"))
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for InvalidEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} {}", self.entry, self.field, self.problem)
     }
 }
 
-/// The unique key of an entry of a listing.
-pub(crate) trait Listed: PartialEq {
+/// An entry of a listing with a unique key.
+pub(crate) trait Keyed: PartialEq {
     /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);
-    /// The name of the entry for users.
-    fn called(&self) -> String;
+    /// The name of the entry in messages.
+    fn display_name(&self) -> String;
 }
 
-/// Reads all entries of a listing. Identical duplicates count once. Two entries that share a key and differ
-/// make the listing an error, because the right one is undetermined.
+/// Converts all entries of a listing. Equal duplicates are merged. Different entries with the same key make
+/// the listing an error, because the correct one is unknown.
 ///
 /// # Complexity
-/// O(n log n) for n entries.
-pub(crate) fn listing<W, T: Listed>(
+/// *O*(n log n) for n entries.
+pub(crate) fn listing<W, T: Keyed>(
     operation: &'static str,
     entries: Vec<W>,
-    read: impl Fn(W) -> Result<T, Flaw>,
+    read: impl Fn(W) -> Result<T, InvalidEntry>,
 ) -> Result<Vec<Arc<T>>, RuntimeError> {
     let mut facts: Vec<Arc<T>> = Vec::with_capacity(entries.len());
     let mut positions: BTreeMap<(Arc<str>, Arc<str>), usize> = BTreeMap::new();
     for entry in entries {
-        let fact = read(entry).map_err(|flaw| flaw.of(operation))?;
+        let fact = read(entry).map_err(|invalid| invalid.into_error(operation))?;
         match positions.get(&fact.key()) {
             None => {
                 positions.insert(fact.key(), facts.len());
                 facts.push(Arc::new(fact));
             }
             Some(&at) if *facts[at] == fact => {
-                tracing::warn!(operation, entry = fact.called(), "listed twice");
+                tracing::warn!(operation, entry = fact.display_name(), "listed twice");
             }
             Some(_) => {
-                let flaw = Flaw::new(fact.called(), "id", "is listed twice, differently");
-                return Err(flaw.of(operation));
+                let invalid = InvalidEntry::new(
+                    fact.display_name(),
+                    "id",
+                    "is listed twice with different contents",
+                );
+                return Err(invalid.into_error(operation));
             }
         }
     }
     Ok(facts)
 }
 
-/// A text that must be there.
-fn required(text: String, entry: &dyn Fn() -> String, field: &'static str) -> Result<Arc<str>, Flaw> {
+/// A required text.
+fn required(text: String, entry: &dyn Fn() -> String, field: &'static str) -> Result<Arc<str>, InvalidEntry> {
     if text.is_empty() {
-        return Err(Flaw::new(entry(), field, "is missing"));
+        return Err(InvalidEntry::new(entry(), field, "is missing"));
     }
     Ok(text.into())
 }
@@ -96,7 +100,7 @@ fn pairs(pairs: BTreeMap<String, String>) -> BTreeMap<Arc<str>, Arc<str>> {
         .collect()
 }
 
-/// A creation time is used as reported; one that is not after the epoch is logged.
+/// Converts a creation time. A time that is not after the epoch is used as reported, with a warning.
 fn created_at(nanos: i64, entry: &dyn Fn() -> String) -> Timestamp {
     if nanos <= 0 {
         tracing::warn!(entry = entry(), nanos, "created_at is not after the epoch");
@@ -104,8 +108,8 @@ fn created_at(nanos: i64, entry: &dyn Fn() -> String) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-/// The name of an entry in messages: its kind, its name if it has one, and the beginning of its id.
-fn called(kind: &str, name: Option<&str>, id: &str) -> String {
+/// The name of an entry in messages: its kind, its name if it has one, and the start of its id.
+fn entry_name(kind: &str, name: Option<&str>, id: &str) -> String {
     let short: String = id.chars().take(13).collect();
     let id = if short.is_empty() { "?" } else { &short };
     match name.filter(|name| !name.is_empty()) {

@@ -1,4 +1,4 @@
-//! Containers and sandboxes.
+//! Converts containers and sandboxes.
 
 use std::sync::Arc;
 
@@ -9,79 +9,79 @@ use kubegc_core::{
     },
 };
 
-use super::{Flaw, Listed, called, created_at, pairs, required};
+use super::{InvalidEntry, Keyed, created_at, entry_name, pairs, required};
 use crate::bindings;
 
-impl Listed for Container {
+impl Keyed for Container {
     fn key(&self) -> (Arc<str>, Arc<str>) {
         (Arc::clone(&self.id), Arc::default())
     }
 
-    fn called(&self) -> String {
-        called("container", self.name.as_deref(), &self.id)
+    fn display_name(&self) -> String {
+        entry_name("container", self.name.as_deref(), &self.id)
     }
 }
 
-impl Listed for Sandbox {
+impl Keyed for Sandbox {
     fn key(&self) -> (Arc<str>, Arc<str>) {
         (Arc::clone(&self.id), Arc::default())
     }
 
-    fn called(&self) -> String {
-        called("sandbox", Some(&self.pod.name), &self.id)
+    fn display_name(&self) -> String {
+        entry_name("sandbox", Some(&self.pod.name), &self.id)
     }
 }
 
-/// Reads a container. Its id, its sandbox and its image are required, because they determine what it keeps in
-/// use; its pod is the one of the labels.
-pub(crate) fn container(wire: bindings::Container) -> Result<Container, Flaw> {
-    let (name, attempt) = match wire.metadata {
+/// Converts a container. Its id, sandbox and image are required, because they determine which objects are in
+/// use. Its pod is that of the labels.
+pub(crate) fn container(message: bindings::Container) -> Result<Container, InvalidEntry> {
+    let (name, attempt) = match message.metadata {
         Some(metadata) => (Some(metadata.name), metadata.attempt),
         None => (None, 0),
     };
-    let entry_id = wire.id.clone();
-    let entry = || called("container", name.as_deref(), &entry_id);
-    let id = required(wire.id, &entry, "id")?;
-    let sandbox_id = required(wire.pod_sandbox_id, &entry, "pod_sandbox_id")?;
+    let entry_id = message.id.clone();
+    let entry = || entry_name("container", name.as_deref(), &entry_id);
+    let id = required(message.id, &entry, "id")?;
+    let sandbox_id = required(message.pod_sandbox_id, &entry, "pod_sandbox_id")?;
     let image = ContainerImage {
-        reference: wire.image_ref.into(),
-        id: wire.image_id.into(),
-        runtime_handler: wire.image.unwrap_or_default().runtime_handler.into(),
+        reference: message.image_ref.into(),
+        id: message.image_id.into(),
+        runtime_handler: message.image.unwrap_or_default().runtime_handler.into(),
     };
     if image.reference.is_empty() && image.id.is_empty() {
-        return Err(Flaw::new(entry(), "image_ref", "is missing"));
+        return Err(InvalidEntry::new(entry(), "image_ref", "is missing"));
     }
-    let labels = pairs(wire.labels);
+    let labels = pairs(message.labels);
     let pod = PodIdentity::from_labels(&labels);
     if pod.uid.is_empty() {
-        tracing::debug!(entry = entry(), "its labels name no pod");
+        tracing::debug!(entry = entry(), "the labels have no pod uid");
     }
     Ok(Container {
-        state: container_state(wire.state, &entry),
+        state: container_state(message.state, &entry),
         attempt,
-        created_at: created_at(wire.created_at, &entry),
+        created_at: created_at(message.created_at, &entry),
         pod,
         id,
         sandbox_id,
         image,
         labels,
-        annotations: pairs(wire.annotations),
+        annotations: pairs(message.annotations),
         name: name.map(Arc::from),
     })
 }
 
-/// Reads a sandbox. The pod is the one of the metadata; without metadata, the one of the labels. One of them
-/// must name it, and they must not contradict each other.
-pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
+/// Converts a sandbox. Its pod is that of the metadata; without metadata, that of the labels. The uid is
+/// required, and must equal that of the labels if they have one.
+pub(crate) fn sandbox(message: bindings::PodSandbox) -> Result<Sandbox, InvalidEntry> {
     const UID: &str = "metadata.uid";
-    let entry_id = wire.id.clone();
-    let entry_name = wire.metadata.as_ref().map(|metadata| metadata.name.clone());
-    let entry = || called("sandbox", entry_name.as_deref(), &entry_id);
-    let id = required(wire.id, &entry, "id")?;
-    let labels = pairs(wire.labels);
-    let labelled = PodIdentity::from_labels(&labels);
-    let label_uid = labelled.uid.clone();
-    let (pod, attempt) = match wire.metadata {
+    let entry_id = message.id.clone();
+    let pod_name = message.metadata.as_ref().map(|metadata| metadata.name.clone());
+    let entry = || entry_name("sandbox", pod_name.as_deref(), &entry_id);
+    let id = required(message.id, &entry, "id")?;
+    let labels = pairs(message.labels);
+    let pod_of_labels = PodIdentity::from_labels(&labels);
+    let label_uid = pod_of_labels.uid.clone();
+    let (pod, attempt) = match message.metadata {
         Some(metadata) => {
             let pod = PodIdentity {
                 uid: Uid::new(&metadata.uid),
@@ -90,72 +90,77 @@ pub(crate) fn sandbox(wire: bindings::PodSandbox) -> Result<Sandbox, Flaw> {
             };
             (pod, metadata.attempt)
         }
-        None => (labelled, 0),
+        None => (pod_of_labels, 0),
     };
     let problem = match (pod.uid.is_empty(), label_uid.is_empty()) {
-        (true, true) => Some("is missing, and no label names the pod"),
-        (true, false) => Some("is missing, though a label names the pod"),
-        (false, false) if pod.uid != label_uid => Some("is not the uid that the label names"),
+        (true, true) => Some("is missing, and the labels have no pod uid"),
+        (true, false) => Some("is missing, although the labels have a pod uid"),
+        (false, false) if pod.uid != label_uid => Some("differs from the pod uid of the labels"),
         (false, _) => None,
     };
     if let Some(problem) = problem {
-        return Err(Flaw::new(entry(), UID, problem));
+        return Err(InvalidEntry::new(entry(), UID, problem));
     }
     Ok(Sandbox {
         id,
         pod,
         attempt,
-        state: sandbox_state(wire.state, &entry),
-        created_at: created_at(wire.created_at, &entry),
+        state: sandbox_state(message.state, &entry),
+        created_at: created_at(message.created_at, &entry),
         labels,
     })
 }
 
-/// Reads the status of one container.
-pub(crate) fn status(wire: bindings::ContainerStatus) -> ContainerStatus {
+/// Converts the status of a container.
+pub(crate) fn status(message: bindings::ContainerStatus) -> ContainerStatus {
     let entry = || {
-        let name = wire.metadata.as_ref().map(|metadata| &*metadata.name);
-        called("container", name, &wire.id)
+        let name = message.metadata.as_ref().map(|metadata| &*metadata.name);
+        entry_name("container", name, &message.id)
     };
-    let mounted = wire.mounts.iter().filter_map(|mount| mount.image.as_ref());
+    let mounted = message.mounts.iter().filter_map(|mount| mount.image.as_ref());
     ContainerStatus {
-        state: container_state(wire.state, &entry),
+        state: container_state(message.state, &entry),
         image_volumes: mounted
             .filter(|image| !image.image.is_empty())
             .map(|image| image.image.as_str().into())
             .collect(),
-        log_path: wire.log_path.as_str().into(),
+        log_path: message.log_path.as_str().into(),
     }
 }
 
-/// A state that CRI does not have is one that the runtime does not know: such a container is stopped before
-/// it is removed.
+/// Converts a container state. A value that CRI does not define is the state unknown, so that the container
+/// is stopped before it is removed.
 fn container_state(state: i32, entry: &dyn Fn() -> String) -> ContainerState {
-    use bindings::ContainerState as Wire;
-    match Wire::try_from(state) {
-        Ok(Wire::ContainerCreated) => ContainerState::Created,
-        Ok(Wire::ContainerRunning) => ContainerState::Running,
-        Ok(Wire::ContainerExited) => ContainerState::Exited,
-        Ok(Wire::ContainerUnknown) => ContainerState::Unknown,
+    use bindings::ContainerState as Reported;
+    match Reported::try_from(state) {
+        Ok(Reported::ContainerCreated) => ContainerState::Created,
+        Ok(Reported::ContainerRunning) => ContainerState::Running,
+        Ok(Reported::ContainerExited) => ContainerState::Exited,
+        Ok(Reported::ContainerUnknown) => ContainerState::Unknown,
         Err(_) => {
             tracing::warn!(
                 entry = entry(),
                 state,
-                "no state of a container; taken as unknown"
+                "not a container state of CRI; treated as unknown"
             );
             ContainerState::Unknown
         }
     }
 }
 
-/// A state that CRI does not have counts as ready: such a sandbox stays.
+/// Converts a sandbox state. A value that CRI does not define is the state ready, so that the sandbox is
+/// kept.
 fn sandbox_state(state: i32, entry: &dyn Fn() -> String) -> SandboxState {
-    use bindings::PodSandboxState as Wire;
-    match Wire::try_from(state) {
-        Ok(Wire::SandboxReady) => SandboxState::Ready,
-        Ok(Wire::SandboxNotready) => SandboxState::NotReady,
+    use bindings::PodSandboxState as Reported;
+    match Reported::try_from(state) {
+        Ok(Reported::SandboxReady) => SandboxState::Ready,
+        Ok(Reported::SandboxNotready) => SandboxState::NotReady,
         Err(_) => {
-            tracing::warn!(entry = entry(), state, "no state of a sandbox; taken as ready");
+            tracing::warn!(
+                entry = entry(),
+                state,
+                "not a sandbox state of CRI; treated as ready"
+            );
             SandboxState::Ready
         }
     }

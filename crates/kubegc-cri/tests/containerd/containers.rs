@@ -5,8 +5,8 @@ use std::{fs, path::Path, sync::Arc};
 use kubegc_core::node_facts::PodState;
 use kubegc_cri::{HostLogs, TokioClock};
 use kubegc_node::{
-    GoDuration, Node, World,
-    container::{Action, Occasion, Reason, RemovedBecause, Subject},
+    Environment, GoDuration, Node,
+    container::{Action, Mode, Reason, RemovalReason, Subject},
     driver::{ReadySandboxes, WithRunning},
 };
 
@@ -71,9 +71,9 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
 
     let runtime = client().await;
     // No source knows the pod `odd`, yet it runs.
-    let pods = WithRunning::new(Known::all([(&web, PodState::LIVING)]), Arc::new(runtime.clone()));
+    let pods = WithRunning::new(Known::all([(&web, PodState::ACTIVE)]), Arc::new(runtime.clone()));
     let (logs, clock) = (HostLogs::default(), TokioClock::new());
-    let world = World {
+    let world = Environment {
         runtime: &runtime,
         logs: Some(&logs),
         pods: &pods,
@@ -81,7 +81,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     };
     let two = settings(|spec| spec.maximum_dead_containers_per_container = 2);
     let node = Node::new(world, two);
-    let first = node.collect_containers(Occasion::Periodic).await;
+    let first = node.collect_containers(Mode::Periodic).await;
     assert_eq!(first.errors, [""; 0]);
     assert_eq!(
         reported(&first.performed),
@@ -130,7 +130,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         ]
     );
 
-    let again = node.collect_containers(Occasion::Periodic).await;
+    let again = node.collect_containers(Mode::Periodic).await;
     assert_eq!(
         (reported(&again.performed), again.errors.len()),
         (vec![], 0),
@@ -141,7 +141,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     let mut few = settings(|spec| spec.maximum_dead_containers = 1);
     few.dry_run = true;
     let shared = Node::new(world, few.clone())
-        .collect_containers(Occasion::Periodic)
+        .collect_containers(Mode::Periodic)
         .await;
     few.dry_run = false;
     let expected = [
@@ -156,13 +156,13 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         "a dry run reports the actions of the next pass"
     );
     assert_eq!(host.left().await.len(), 7, "a dry run removes nothing");
-    let done = Node::new(world, few).collect_containers(Occasion::Periodic).await;
+    let done = Node::new(world, few).collect_containers(Mode::Periodic).await;
     assert_eq!(reported(&done.performed), expected);
     let oldest = done
         .containers
         .actions
         .iter()
-        .filter(|action| matches!(action.reason(), RemovedBecause::NodeLimit { .. }));
+        .filter(|action| matches!(action.reason(), RemovalReason::NodeLimit { .. }));
     assert!(oldest_first(oldest.map(Action::container)), "over all units");
 
     // None is kept, but none is old enough.
@@ -173,7 +173,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         })
     };
     let young = Node::new(world, none(3600))
-        .collect_containers(Occasion::Periodic)
+        .collect_containers(Mode::Periodic)
         .await;
     assert_eq!(reported(&young.performed), [""; 0]);
     let spared = young
@@ -188,9 +188,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     spared.sort();
     assert_eq!(spared, ["web/side#1"]);
 
-    let all = Node::new(world, none(0))
-        .collect_containers(Occasion::Periodic)
-        .await;
+    let all = Node::new(world, none(0)).collect_containers(Mode::Periodic).await;
     assert_eq!(reported(&all.performed), ["container web/side#1"]);
     assert_eq!(
         host.left().await,
@@ -228,18 +226,18 @@ pub(crate) async fn sandboxes_are_removed_after_their_pods(host: &Host) {
     let runtime = client().await;
     let (logs, clock) = (HostLogs::default(), TokioClock::new());
     let pods = Known::all([
-        (&again, PodState::LIVING),
+        (&again, PodState::ACTIVE),
         (&done, PodState::COMPLETED),
-        (&runs, PodState::LIVING),
+        (&runs, PodState::ACTIVE),
     ]);
-    let world = World {
+    let world = Environment {
         runtime: &runtime,
         logs: Some(&logs),
         pods: &pods,
         clock: &clock,
     };
     let node = Node::new(world, settings(|_| {}));
-    let first = node.collect_containers(Occasion::Periodic).await;
+    let first = node.collect_containers(Mode::Periodic).await;
     assert_eq!(first.errors, [""; 0]);
     assert_eq!(
         reported(&first.performed),
@@ -266,18 +264,18 @@ pub(crate) async fn sandboxes_are_removed_after_their_pods(host: &Host) {
     );
 
     // Under disk pressure, completed containers are removed too; their logs stay.
-    let forced = node.collect_containers(Occasion::Forced).await;
+    let forced = node.collect_containers(Mode::Forced).await;
     assert_eq!(
         reported(&forced.performed),
         ["container done/job#0", "sandbox done#0"]
     );
-    let again = node.collect_containers(Occasion::Forced).await;
+    let again = node.collect_containers(Mode::Forced).await;
     assert_eq!(reported(&again.performed), [""; 0]);
 
     // If the runtime is the only source of pods, a pod without a running container counts as deleted.
     let pods = ReadySandboxes::new(Arc::new(runtime.clone()));
-    let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
-    let alone = node.collect_containers(Occasion::Periodic).await;
+    let node = Node::new(Environment { pods: &pods, ..world }, settings(|_| {}));
+    let alone = node.collect_containers(Mode::Periodic).await;
     assert_eq!(
         reported(&alone.performed),
         [
@@ -296,7 +294,7 @@ pub(crate) async fn sandboxes_are_removed_after_their_pods(host: &Host) {
     // No pods are known, so nothing is removed.
     let pods = Known(kubegc_core::node_facts::Pods::default());
     host.stop(&sandbox).await;
-    let node = Node::new(World { pods: &pods, ..world }, settings(|_| {}));
-    let unknown = node.collect_containers(Occasion::Forced).await;
+    let node = Node::new(Environment { pods: &pods, ..world }, settings(|_| {}));
+    let unknown = node.collect_containers(Mode::Forced).await;
     assert_eq!(reported(&unknown.performed), [""; 0]);
 }

@@ -17,8 +17,8 @@ use kubegc_core::{
 };
 use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
 use kubegc_node::{
-    Node, World,
-    container::Occasion,
+    Environment, Node,
+    container::Mode,
     driver::{KeepImages, Outcome, Performed, ReadySandboxes},
 };
 use kubegc_sim::SimClock;
@@ -167,17 +167,17 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
     let stays = ["web/app#3 exited", "web/app#4 running"];
 
     let runtime = client().await;
-    let pods = Known::all([(&web, PodState::LIVING)]);
+    let pods = Known::all([(&web, PodState::ACTIVE)]);
     let (logs, clock) = (HostLogs::default(), TokioClock::new());
     let collect = async |runtime: &dyn Runtime| {
-        let world = World {
+        let world = Environment {
             runtime,
             logs: Some(&logs),
             pods: &pods,
             clock: &clock,
         };
         Node::new(world, settings(|_| {}))
-            .collect_containers(Occasion::Periodic)
+            .collect_containers(Mode::Periodic)
             .await
     };
 
@@ -274,10 +274,10 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     host.ended(&sandbox, "job", 0, &names[4]).await;
 
     let runtime = client().await;
-    let pods = Known::all([(&web, PodState::LIVING)]);
+    let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
     let kept = KeepImages::new(runtime.clone(), [PAUSE]);
-    let world = World {
+    let world = Environment {
         runtime: &kept,
         logs: None,
         pods: &pods,
@@ -293,11 +293,11 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     assert_eq!(left.len(), 6);
     for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
         let killed = KeepImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
-        let on_killed = World {
+        let on_killed = Environment {
             runtime: &killed,
             ..world
         };
-        let mut node = Node::remembering(on_killed, settings(|_| {}), records);
+        let mut node = Node::with_records(on_killed, settings(|_| {}), records);
         let report = node.delete_unused_images().await;
         assert!(killed.runtime().was_killed(), "{moment:?}: {left:?}");
         let planned = report.plan.actions.len();
@@ -325,7 +325,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
         left = now;
     }
 
-    let mut node = Node::remembering(world, settings(|_| {}), records);
+    let mut node = Node::with_records(world, settings(|_| {}), records);
     let last = node.delete_unused_images().await;
     assert_eq!(last.error(), None);
     assert_eq!(host.image_names().await, stays);
@@ -348,20 +348,20 @@ pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &H
 
     let clock = TokioClock::new();
     let collect = async |pods: &dyn PodSource| {
-        let world = World {
+        let world = Environment {
             runtime: &runtime,
             logs: None,
             pods,
             clock: &clock,
         };
         let report = Node::new(world, settings(|_| {}))
-            .collect_containers(Occasion::Periodic)
+            .collect_containers(Mode::Periodic)
             .await;
         reported(&report.performed)
     };
     // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
     // nothing does, and takes the pod for deleted as soon as another runs.
-    let known = Known::all([(&web, PodState::LIVING)]);
+    let known = Known::all([(&web, PodState::ACTIVE)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);
     let runs = ReadySandboxes::new(Arc::new(runtime.clone()));

@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
-    Node, World,
+    Environment, Node,
     driver::{ImagesReport, KeepImages},
     image::{Action, Reason, Subject, Task},
 };
@@ -95,9 +95,9 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
     let runtime = client().await;
     let kept = KeepImages::new(runtime.clone(), [PAUSE]);
     assert_eq!(kept.unmatched().await, Ok(vec![]));
-    let pods = Known::all([(&web, PodState::LIVING)]);
+    let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let world = World {
+    let world = Environment {
         runtime: &kept,
         logs: None,
         pods: &pods,
@@ -184,7 +184,12 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
 
 /// Removes all unused images, as a kubelet that is configured with the image of sandboxes does. Returns the
 /// names of the removed images, in order.
-async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_run: bool) -> Vec<String> {
+async fn delete_unused(
+    world: Environment<'_>,
+    clock: &SimClock,
+    version: &str,
+    dry_run: bool,
+) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());
     let mut node = Node::new(world, settings.clone());
@@ -192,7 +197,7 @@ async fn delete_unused(world: World<'_>, clock: &SimClock, version: &str, dry_ru
     // Older than the minimum age.
     clock.advance(Duration::from_secs(600));
     settings.dry_run = dry_run;
-    let mut node = Node::remembering(world, settings, node.records().clone());
+    let mut node = Node::with_records(world, settings, node.records().clone());
     let report = node.delete_unused_images().await;
     assert_eq!(report.error(), None);
     let used = in_use(&report);
@@ -228,9 +233,9 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
         "1.6 pins nothing: {listed:?}"
     );
     let kept = KeepImages::new(runtime.clone(), [PAUSE]);
-    let pods = Known::all([(&web, PodState::LIVING)]);
+    let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let plain = World {
+    let plain = Environment {
         runtime: &runtime,
         logs: None,
         pods: &pods,
@@ -243,7 +248,7 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
     // A kubelet protects the image that it is configured with, up to 1.28; later ones trust the runtime.
     assert_eq!(removed(plain, old, true).await, unused);
     assert_eq!(removed(plain, new, true).await, with_pause);
-    let keeping = World {
+    let keeping = Environment {
         runtime: &kept,
         ..plain
     };

@@ -7,7 +7,7 @@ use kubegc_core::{
     node_facts::{FileSystem, PodState},
 };
 use kubegc_cri::TokioClock;
-use kubegc_node::{Inventory, Node, World, container::Occasion, driver::Settings, image::Task};
+use kubegc_node::{Environment, Inventory, Node, container::Mode, driver::Settings, image::Task};
 use kubegc_snapshot::{NodeReader, NodeSnapshot, write_records};
 use rustix::fs::statvfs;
 use serde_json::{Value, json};
@@ -87,16 +87,16 @@ fn sorted(mut inventory: Inventory) -> Inventory {
 
 /// Both inventories lead to the same plans, and to this many actions in each stage.
 fn plan_alike(settings: &Settings, live: &Inventory, read: &Inventory, now: Timestamp, expected: [usize; 3]) {
-    let containers = settings.container.on(Occasion::Forced);
+    let containers = settings.container.with_mode(Mode::Forced);
     let plan = containers.plan(live, now);
     assert_eq!(plan, containers.plan(read, now));
     let sandboxes = settings.sandbox.plan(live, now);
     assert_eq!(sandboxes, settings.sandbox.plan(read, now));
     for task in [Task::Detect, Task::Collect, Task::Free { bytes: 1 }] {
-        let policy = settings.image.to(task);
+        let policy = settings.image.with_task(task);
         assert_eq!(policy.plan(live, now), policy.plan(read, now), "{task:?}");
     }
-    let images = settings.image.to(Task::DeleteUnused);
+    let images = settings.image.with_task(Task::DeleteUnused);
     let unused = images.plan(live, now);
     assert_eq!(unused, images.plan(read, now));
     let actions = [plan.actions.len(), sandboxes.actions.len(), unused.actions.len()];
@@ -129,11 +129,11 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
 
     let runtime = client().await;
     let clock = TokioClock::new();
-    let pods = Known::all([(&web, PodState::LIVING)]);
+    let pods = Known::all([(&web, PodState::ACTIVE)]);
     let kubectl = json!({ "kind": "PodList", "apiVersion": "v1", "items": [
         { "metadata": { "name": "web", "namespace": "shop", "uid": web.uid.to_string() }, "status": { "phase": "Running" } },
     ]});
-    let world = World {
+    let world = Environment {
         runtime: &runtime,
         logs: None,
         pods: &pods,
@@ -150,7 +150,7 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
         settings.sandbox_image = Some(PAUSE.into());
         let mut node = Node::new(world, settings.clone());
         let began = clock.now();
-        node.watch_since(began);
+        node.set_image_gc_began_at(began);
         node.detect_images().await;
         let records = write_records(node.records(), Some(began));
 

@@ -315,7 +315,7 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
                 server.path().display()
             )
         };
-        let refused = text("connection refused: no process listens; start the runtime that left the socket");
+        let refused = text("connection refused: no process listens on the socket; start the runtime");
         for method in READS {
             assert_eq!(
                 read(&runtime, method).await,

@@ -87,7 +87,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
         (
             "left",
             &refused,
-            ": connection refused: no process listens; start the runtime that left the socket",
+            ": connection refused: no process listens on the socket; start the runtime",
         ),
         (
             "datagrams",
@@ -167,7 +167,7 @@ async fn a_listener_that_sends_no_response_is_abandoned_after_the_connect_timeou
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: no response within 7s: see whether the runtime is blocked, or wait longer",
+            "{}: no response within 7s: check whether the runtime is blocked, or increase the timeout",
             path.display()
         )
     );
@@ -208,7 +208,7 @@ async fn another_protocol_is_an_error_of_its_own() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: Version failed; see whether a container runtime listens there and is well: {message}",
+            "{}: Version failed; check whether a container runtime listens on the socket and is healthy: {message}",
             path.display()
         )
     );
@@ -289,7 +289,7 @@ async fn a_runtime_with_an_incomplete_version_is_refused() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{}: an incomplete response: Version lacks {field} ({version:?})",
+                "{}: an incomplete response: Version has no {field} ({version:?})",
                 server.path().display()
             )
         );
@@ -317,7 +317,7 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "{}: some 3.1 (CRI {api}) does not speak CRI v1, which is needed",
+                    "{}: some 3.1 (CRI {api}) does not support CRI v1, which is required",
                     server.path().display()
                 )
             );
@@ -327,7 +327,7 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
 
 #[tokio::test]
 async fn a_missing_service_is_named() {
-    const WHY: &str = "the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin disabled, or this another daemon's socket";
+    const WHY: &str = "the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin may be disabled, or the socket may belong to another daemon";
     // The response of containerd without its CRI plugin.
     let server = Server::start(Reported::default());
     server.script([Rule::always(
@@ -394,12 +394,12 @@ async fn other_errors_of_the_handshake_are_kept() {
         (
             "Version",
             Act::Fail(Code::Unavailable, "still starting"),
-            "Version failed; see whether a container runtime listens there and is well: rpc error: code = Unavailable desc = still starting",
+            "Version failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unavailable desc = still starting",
         ),
         (
             "Version",
             Act::Fail(Code::Unknown, "server is not initialized yet"),
-            "Version failed; see whether a container runtime listens there and is well: rpc error: code = Unknown desc = server is not initialized yet",
+            "Version failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unknown desc = server is not initialized yet",
         ),
     ] {
         server.script([Rule::always(method, act)]);
@@ -409,7 +409,7 @@ async fn other_errors_of_the_handshake_are_kept() {
     server.script([Rule::always("ImageFsInfo", Act::Cut)]);
     let error = failure(&server.endpoint(), Options::default()).await;
     let start = format!(
-        "{}: ImageFsInfo failed; see whether a container runtime listens there and is well: rpc error: code = Unavailable desc = connection lost: ",
+        "{}: ImageFsInfo failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unavailable desc = connection lost: ",
         server.path().display()
     );
     assert!(error.to_string().starts_with(&start), "{error}");
@@ -477,7 +477,7 @@ async fn the_only_runtime_among_known_sockets_is_found() {
     assert_eq!(
         error.to_string(),
         format!(
-            "several container runtimes found, name the one that is meant: {} (containerd 1.7.2 (CRI v1)), {} (cri-o 1.30.1 (CRI v1)).",
+            "several container runtimes found: {} (containerd 1.7.2 (CRI v1)), {} (cri-o 1.30.1 (CRI v1)); set the endpoint of one of them",
             containerd.endpoint(),
             crio.endpoint()
         )
@@ -535,43 +535,53 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     let missing = Endpoint::unix(folder.path().join("missing.sock"));
     let found = Server::start(Reported::default());
 
-    for unclear in [silent, half.endpoint(), starting.endpoint(), datagrams] {
-        let why = failure(&unclear, options.clone()).await;
+    for undetermined in [silent, half.endpoint(), starting.endpoint(), datagrams] {
+        let why = failure(&undetermined, options.clone()).await;
         for among in [
-            [missing.clone(), found.endpoint(), unclear.clone(), old.endpoint()],
-            [unclear.clone(), old.endpoint(), missing.clone(), found.endpoint()],
+            [
+                missing.clone(),
+                found.endpoint(),
+                undetermined.clone(),
+                old.endpoint(),
+            ],
+            [
+                undetermined.clone(),
+                old.endpoint(),
+                missing.clone(),
+                found.endpoint(),
+            ],
         ] {
             let error = CriRuntime::detect_among(&among, options.clone())
                 .await
                 .expect_err("perhaps two");
-            let ConnectError::Doubtful {
+            let ConnectError::Undetermined {
                 found: reported,
-                unclear,
+                undetermined,
             } = &error
             else {
                 panic!("{error:?}")
             };
             assert_eq!((reported.len(), &reported[0].0), (1, &found.endpoint()));
-            assert_eq!(unclear.len(), 1);
+            assert_eq!(undetermined.len(), 1);
             if matches!(why, ConnectError::Handshake { .. }) {
                 assert!(
-                    matches!(unclear[0], ConnectError::Handshake { .. }),
-                    "{unclear:?}"
+                    matches!(undetermined[0], ConnectError::Handshake { .. }),
+                    "{undetermined:?}"
                 );
             } else {
-                assert_eq!(unclear[0], why);
+                assert_eq!(undetermined[0], why);
             }
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "name the container runtime that is meant: found {} (containerd 1.7.2 (CRI v1)); perhaps there is another; tried:\n  {}",
+                    "set the endpoint of the container runtime: found {} (containerd 1.7.2 (CRI v1)), and there may be another one; tried:\n  {}",
                     found.endpoint(),
-                    unclear[0]
+                    undetermined[0]
                 )
             );
         }
     }
-    // A socket that does not speak CRI v1, or does not exist, is no runtime.
+    // A socket that does not support CRI v1, or does not exist, is no runtime.
     let among = [old.endpoint(), missing, found.endpoint()];
     let (endpoint, _) = CriRuntime::detect_among(&among, options).await.expect("one");
     assert_eq!(endpoint, found.endpoint());

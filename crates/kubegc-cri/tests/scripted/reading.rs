@@ -159,10 +159,10 @@ async fn unknown_states_are_findings_and_remove_nothing() {
     assert_eq!(
         warnings.take(),
         [
-            "no state of a container; taken as unknown entry=container web (c17) state=17",
-            "no state of a container; taken as unknown entry=container web (c-1) state=-1",
-            "no state of a sandbox; taken as ready entry=sandbox web-0 (s9) state=9",
-            "no state of a container; taken as unknown entry=container ? state=17",
+            "not a container state of CRI; treated as unknown entry=container web (c17) state=17",
+            "not a container state of CRI; treated as unknown entry=container web (c-1) state=-1",
+            "not a sandbox state of CRI; treated as ready entry=sandbox web-0 (s9) state=9",
+            "not a container state of CRI; treated as unknown entry=container ? state=17",
         ]
     );
 }
@@ -310,7 +310,7 @@ async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
                 created_at: 8,
                 ..whole()
             },
-            "ListContainers: an incomplete response: container web (whole): id is listed twice, differently",
+            "ListContainers: an incomplete response: container web (whole): id is listed twice with different contents",
         ),
     ] {
         let server = listing(vec![whole(), broken], Vec::new(), Vec::new());
@@ -329,14 +329,14 @@ async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
                 metadata: None,
                 ..sandbox("s1")
             },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and no label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and the labels have no pod uid",
         ),
         (
             wire::PodSandbox {
                 metadata: Some(wire::PodSandboxMetadata::default()),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and no label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and the labels have no pod uid",
         ),
         (
             wire::PodSandbox {
@@ -344,21 +344,21 @@ async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
                 labels: pod_labels("uid-0"),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, though a label names the pod",
+            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, although the labels have a pod uid",
         ),
         (
             wire::PodSandbox {
                 labels: pod_labels("uid-1"),
                 ..sandbox("s1")
             },
-            "ListPodSandbox: an incomplete response: sandbox web-0 (s1): metadata.uid is not the uid that the label names",
+            "ListPodSandbox: an incomplete response: sandbox web-0 (s1): metadata.uid differs from the pod uid of the labels",
         ),
         (
             wire::PodSandbox {
                 state: 1,
                 ..sandbox("whole")
             },
-            "ListPodSandbox: an incomplete response: sandbox web-0 (whole): id is listed twice, differently",
+            "ListPodSandbox: an incomplete response: sandbox web-0 (whole): id is listed twice with different contents",
         ),
     ] {
         let server = listing(Vec::new(), vec![sandbox("whole"), broken], Vec::new());
@@ -381,7 +381,7 @@ async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
                 pinned: true,
                 ..image("sha256:whole")
             },
-            "ListImages: an incomplete response: image whole: id is listed twice, differently",
+            "ListImages: an incomplete response: image whole: id is listed twice with different contents",
         ),
     ] {
         let server = listing(Vec::new(), Vec::new(), vec![image("sha256:whole"), broken]);

@@ -11,8 +11,8 @@ use kubegc_core::{
 };
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
-    GoDuration, Node, Policy, PolicySpec, World,
-    container::Occasion,
+    Environment, GoDuration, Node, Policy, PolicySpec,
+    container::Mode,
     driver::{ContainersReport, ImagesReport, Settings},
 };
 use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode};
@@ -108,7 +108,7 @@ pub(crate) async fn collect(
     clock: &SimClock,
     release: &str,
 ) -> Reports {
-    let world = World {
+    let world = Environment {
         runtime,
         logs: Some(sim),
         pods: sim,
@@ -116,7 +116,7 @@ pub(crate) async fn collect(
     };
     let mut node = Node::new(world, settings(release));
     Reports {
-        containers: node.collect_containers(Occasion::Periodic).await,
+        containers: node.collect_containers(Mode::Periodic).await,
         images: node.collect_images().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Evaluation of a listing of containers: candidates for the limits, containers that are always kept, and
+//! Classifies the containers of a listing: candidates for the limits, containers that are always kept, and
 //! findings ([N2.5](crate::rules#n2-5) to [N2.13](crate::rules#n2-13)).
 
 use std::{hash::BuildHasher, sync::Arc};
@@ -12,49 +12,49 @@ use kubegc_core::{
 
 use super::{
     Policy, Reason, Subject,
-    units::{Dead, Table, Units, position},
+    units::{Dead, Table, Units, index},
 };
 use crate::GoDuration;
 
-/// Containers whose memory is fetched together.
+/// The number of containers whose fields are loaded together.
 const BLOCK: usize = 64;
 
-/// The result of a listing before any limit applies.
-pub(super) struct Sorted {
+/// The classified containers of a listing, before any limit applies.
+pub(super) struct Classified {
     pub(super) units: Units,
     pub(super) kept: Vec<Kept<Subject, Reason>>,
     pub(super) findings: Vec<Kept<Subject, Reason>>,
-    /// When the first container that is too young reaches the minimum age.
+    /// The time at which the first container that is too young reaches the minimum age.
     pub(super) next_at: Option<Timestamp>,
 }
 
-/// Sorts a listing. Linear, but for sorting the units.
-pub(super) fn sort(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Sorted {
-    let mut sorted = Sorted::new(listing.len());
-    if !sorted.read(policy, listing, None, now) {
-        // Some id is listed more than once, or seems to be: start again without the doubtful ones.
-        sorted = Sorted::new(listing.len());
-        let contested = sorted.duplicates(listing);
-        sorted.read(policy, listing, Some(&contested), now);
+/// Classifies a listing. *O*(n) for n containers, plus sorting the units.
+pub(super) fn classify(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Classified {
+    let mut classified = Classified::new(listing.len());
+    if !classified.read(policy, listing, None, now) {
+        // An id may be listed more than once: find the duplicates, and start again without them.
+        classified = Classified::new(listing.len());
+        let excluded = classified.report_duplicates(listing);
+        classified.read(policy, listing, Some(&excluded), now);
     }
-    by_id(&mut sorted.kept);
-    by_id(&mut sorted.findings);
-    sorted
+    sort_entries(&mut classified.kept);
+    sort_entries(&mut classified.findings);
+    classified
 }
 
-/// The frequently used fields of a container.
-struct Hot<'a> {
+/// The fields of a container that classification uses, loaded together.
+struct Loaded<'a> {
     container: &'a Arc<Container>,
     state: ContainerState,
     created_at: Timestamp,
     name: Option<&'a str>,
     uid: &'a Uid,
     id: &'a str,
-    /// First bytes of the id.
-    id_bytes: u128,
+    /// The first bytes of the id.
+    id_prefix: u128,
 }
 
-impl<'a> Hot<'a> {
+impl<'a> Loaded<'a> {
     fn of(container: &'a Arc<Container>) -> Self {
         Self {
             container,
@@ -63,12 +63,12 @@ impl<'a> Hot<'a> {
             name: container.name.as_deref(),
             uid: &container.pod.uid,
             id: &container.id,
-            id_bytes: 0,
+            id_prefix: 0,
         }
     }
 }
 
-impl Sorted {
+impl Classified {
     fn new(containers: usize) -> Self {
         Self {
             units: Units::with_capacity(containers),
@@ -78,48 +78,48 @@ impl Sorted {
         }
     }
 
-    /// Adds a listing, except for duplicates. If duplicates are not known yet, it stops and returns `false`
-    /// at an id that it finds twice, or if ids are too similar to be distinguished quickly.
+    /// Adds the containers of a listing, except for the `excluded` indexes. With `None` it searches for
+    /// duplicates: it stops and returns `false` if an id occurs twice, or if too many ids have equal hashes.
     fn read(
         &mut self,
         policy: &Policy,
         listing: &[Arc<Container>],
-        contested: Option<&[usize]>,
+        excluded: Option<&[usize]>,
         now: Timestamp,
     ) -> bool {
         let mut table = Table::default();
-        let mut ids = contested.is_none().then(|| Ids::new(listing));
-        let mut hot: Vec<Hot<'_>> = Vec::with_capacity(BLOCK);
+        let mut ids = excluded.is_none().then(|| Ids::new(listing));
+        let mut loaded: Vec<Loaded<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
-            // Short loops over a block first, so that the processor waits for the memory of many containers
-            // at once; sharing one would wait for each.
-            hot.clear();
-            hot.extend(block.iter().map(Hot::of));
-            for hot in &mut hot {
-                hot.id_bytes = beginning(hot.id);
+            // Short loops over a block first, so that the CPU loads the memory of many containers in
+            // parallel. Cloning an `Arc` waits for the memory of each container.
+            loaded.clear();
+            loaded.extend(block.iter().map(Loaded::of));
+            for loaded in &mut loaded {
+                loaded.id_prefix = id_prefix(loaded.id);
             }
-            for (at, hot) in (start..).zip(&hot) {
-                if contested.is_some_and(|contested| contested.binary_search(&at).is_ok()) {
+            for (at, loaded) in (start..).zip(&loaded) {
+                if excluded.is_some_and(|excluded| excluded.binary_search(&at).is_ok()) {
                     continue;
                 }
-                if ids.as_mut().is_some_and(|ids| !ids.insert(hot, at)) {
+                if ids.as_mut().is_some_and(|ids| !ids.insert(loaded, at)) {
                     return false;
                 }
-                match candidate(policy, hot, now) {
+                match candidate(policy, loaded, now) {
                     Ok(name) => {
-                        let unit = table.unit(hot.uid, name);
+                        let unit = table.unit(loaded.uid, name);
                         self.units.dead.push(Dead {
                             unit,
-                            at: position(at),
-                            is_unknown: hot.state == ContainerState::Unknown,
-                            created_at: hot.created_at,
+                            at: index(at),
+                            is_unknown: loaded.state == ContainerState::Unknown,
+                            created_at: loaded.created_at,
                         });
-                        self.units.shared[at] = Some(Arc::clone(hot.container));
-                        if hot.uid.is_empty() {
-                            self.findings.push(about(hot.container, Reason::NoPod));
+                        self.units.shared[at] = Some(Arc::clone(loaded.container));
+                        if loaded.uid.is_empty() {
+                            self.findings.push(about(loaded.container, Reason::NoPod));
                         }
                     }
-                    Err(reason) => self.stays(policy, hot, reason),
+                    Err(reason) => self.keep(policy, loaded, reason),
                 }
             }
         }
@@ -127,57 +127,58 @@ impl Sorted {
         true
     }
 
-    /// Records a container that is kept whatever the limits are.
-    fn stays(&mut self, policy: &Policy, hot: &Hot<'_>, reason: Reason) {
+    /// Records a container that is kept independently of the limits.
+    fn keep(&mut self, policy: &Policy, loaded: &Loaded<'_>, reason: Reason) {
         if let Reason::TooYoung { .. } | Reason::CreatedInFuture { .. } = reason {
-            let of_age = of_age_at(policy, hot);
-            self.next_at = Some(self.next_at.map_or(of_age, |at| at.min(of_age)));
+            let reaches_at = reaches_age_min_at(policy, loaded);
+            self.next_at = Some(self.next_at.map_or(reaches_at, |at| at.min(reaches_at)));
         }
         if let Reason::NoMetadata | Reason::NoId | Reason::CreatedInFuture { .. } = reason {
-            self.findings.push(about(hot.container, reason.clone()));
+            self.findings.push(about(loaded.container, reason.clone()));
         }
-        self.kept.push(about(hot.container, reason));
+        self.kept.push(about(loaded.container, reason));
     }
 
-    /// Finds the containers whose id is listed more than once. Returns the ascending positions of those that
-    /// do not count.
-    fn duplicates(&mut self, listing: &[Arc<Container>]) -> Vec<usize> {
+    /// Reports the containers whose id is listed more than once. Returns the ascending indexes of those to
+    /// exclude: all but the first of equal entries, and all of different entries.
+    fn report_duplicates(&mut self, listing: &[Arc<Container>]) -> Vec<usize> {
         let mut by_id: Vec<usize> = (0..listing.len()).collect();
         by_id.sort_by(|&a, &b| listing[a].id.cmp(&listing[b].id).then(a.cmp(&b)));
-        let mut contested = Vec::new();
+        let mut excluded = Vec::new();
         for same in by_id.chunk_by(|&a, &b| listing[a].id == listing[b].id) {
             let [first, others @ ..] = same else { continue };
             if others.is_empty() {
                 continue;
             }
-            let alike = others.iter().all(|&at| listing[at] == listing[*first]);
-            let reason = if alike {
+            let are_equal = others.iter().all(|&at| listing[at] == listing[*first]);
+            let reason = if are_equal {
                 Reason::Repeated
             } else {
                 Reason::Contradiction
             };
-            contested.extend_from_slice(if alike { others } else { same });
-            // In an own order, so that the order of the listing is irrelevant.
+            excluded.extend_from_slice(if are_equal { others } else { same });
+            // Classified, so that the order of the listing is irrelevant.
             let mut same = same.to_vec();
-            same.sort_by(|&a, &b| everything(&listing[a]).cmp(&everything(&listing[b])));
+            same.sort_by(|&a, &b| sort_key(&listing[a]).cmp(&sort_key(&listing[b])));
             self.findings.push(about(&listing[same[0]], reason.clone()));
-            if !alike {
+            if !are_equal {
                 for at in same {
                     self.kept.push(about(&listing[at], reason.clone()));
                 }
             }
         }
-        contested.sort_unstable();
-        contested
+        excluded.sort_unstable();
+        excluded
     }
 }
 
-/// The ids of a listing: for each, part of its hash and its position.
+/// A hash set of the ids of a listing. Each entry is a part of the id's hash, and the index of the container.
 struct Ids<'a> {
     hasher: FixedState,
     listing: &'a [Arc<Container>],
     table: HashTable<(u32, u32)>,
-    /// Limit of comparisons between ids with the same hash: the number of ids, so that the total is linear.
+    /// The remaining comparisons of ids with equal hashes. It starts at the number of ids, so that the total
+    /// time is linear.
     comparisons: usize,
 }
 
@@ -191,9 +192,9 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Returns whether the id is new, if that can be determined quickly.
-    fn insert(&mut self, hot: &Hot<'_>, at: usize) -> bool {
-        let hash = self.hasher.hash_one(hot.id_bytes);
+    /// Adds an id. Returns `false` if it is a duplicate, or if no comparisons remain.
+    fn insert(&mut self, loaded: &Loaded<'_>, at: usize) -> bool {
+        let hash = self.hasher.hash_one(loaded.id_prefix);
         let part = (hash >> 32) as u32;
         let comparisons = &mut self.comparisons;
         let same = |&(other_part, other): &(u32, u32)| {
@@ -201,29 +202,29 @@ impl<'a> Ids<'a> {
                 return false;
             }
             *comparisons = comparisons.saturating_sub(1);
-            *self.listing[other as usize].id == *hot.id || *comparisons == 0
+            *self.listing[other as usize].id == *loaded.id || *comparisons == 0
         };
-        // The table never grows.
+        // The capacity suffices for all ids, so the table never rehashes.
         match self.table.entry(hash, same, |_| hash) {
             Slot::Occupied(_) => false,
             Slot::Vacant(slot) => {
-                slot.insert((part, position(at)));
+                slot.insert((part, index(at)));
                 true
             }
         }
     }
 }
 
-/// The first sixteen bytes of an id: ids of runtimes are random, so more is not worth hashing.
-fn beginning(id: &str) -> u128 {
-    let mut beginning = [0; 16];
+/// The first sixteen bytes of an id. The ids of runtimes are random, so these suffice as a hash key.
+fn id_prefix(id: &str) -> u128 {
+    let mut prefix = [0; 16];
     let length = id.len().min(16);
-    beginning[..length].copy_from_slice(&id.as_bytes()[..length]);
-    u128::from_le_bytes(beginning)
+    prefix[..length].copy_from_slice(&id.as_bytes()[..length]);
+    u128::from_le_bytes(prefix)
 }
 
-/// All fields of a container, in an order.
-fn everything(container: &Container) -> impl Ord + '_ {
+/// All fields of a container but the id, as a sort key.
+fn sort_key(container: &Container) -> impl Ord + '_ {
     let image = &container.image;
     (
         (container.created_at, container.state, container.attempt),
@@ -233,26 +234,26 @@ fn everything(container: &Container) -> impl Ord + '_ {
     )
 }
 
-/// The container's name if it is a candidate, or the reason why it is kept whatever the limits are
+/// The container's name if it is a candidate, otherwise the reason why it is kept independently of the limits
 /// ([N2.6](crate::rules#n2-6) to [N2.8](crate::rules#n2-8), [N2.13](crate::rules#n2-13)).
-fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a str, Reason> {
-    if hot.state == ContainerState::Running {
+fn candidate<'a>(policy: &Policy, loaded: &Loaded<'a>, now: Timestamp) -> Result<&'a str, Reason> {
+    if loaded.state == ContainerState::Running {
         return Err(Reason::Running);
     }
-    let Some(name) = hot.name else {
+    let Some(name) = loaded.name else {
         return Err(Reason::NoMetadata);
     };
-    if hot.id.is_empty() {
+    if loaded.id.is_empty() {
         return Err(Reason::NoId);
     }
     let age_min = policy.limits.age_min;
-    // Compared without saturation, so that extreme times count exactly.
-    let age_nanos = i128::from(now.as_nanos()) - i128::from(hot.created_at.as_nanos());
+    // Computed in 128 bits, so that extreme times do not saturate.
+    let age_nanos = i128::from(now.as_nanos()) - i128::from(loaded.created_at.as_nanos());
     if age_nanos < i128::from(age_min.as_nanos()) {
-        let age = GoDuration::between(hot.created_at, now);
+        let age = GoDuration::between(loaded.created_at, now);
         return Err(if age.is_negative() {
             Reason::CreatedInFuture {
-                ahead: GoDuration::between(now, hot.created_at),
+                ahead: GoDuration::between(now, loaded.created_at),
             }
         } else {
             Reason::TooYoung { age, age_min }
@@ -261,10 +262,10 @@ fn candidate<'a>(policy: &Policy, hot: &Hot<'a>, now: Timestamp) -> Result<&'a s
     Ok(name)
 }
 
-/// The first instant at which the container reaches the minimum age.
-fn of_age_at(policy: &Policy, hot: &Hot<'_>) -> Timestamp {
+/// The time at which the container reaches the minimum age.
+fn reaches_age_min_at(policy: &Policy, loaded: &Loaded<'_>) -> Timestamp {
     let age_min = policy.limits.age_min.as_nanos();
-    Timestamp::from_nanos(hot.created_at.as_nanos().saturating_add(age_min))
+    Timestamp::from_nanos(loaded.created_at.as_nanos().saturating_add(age_min))
 }
 
 fn about(container: &Arc<Container>, reason: Reason) -> Kept<Subject, Reason> {
@@ -274,8 +275,8 @@ fn about(container: &Arc<Container>, reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-/// Sorts by creation and id, so that the order of the listing is irrelevant.
-fn by_id(kept: &mut [Kept<Subject, Reason>]) {
+/// Sorts by creation time and id, so that the order of the listing is irrelevant.
+fn sort_entries(kept: &mut [Kept<Subject, Reason>]) {
     let key = |kept: &Kept<Subject, Reason>| match &kept.object {
         Subject::Container(container) => Some((container.created_at, Arc::clone(&container.id))),
         Subject::Node => None,

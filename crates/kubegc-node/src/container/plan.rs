@@ -1,5 +1,6 @@
-//! The limits, in upstream's order ([N2.20](crate::rules#n2-20) to [N2.27](crate::rules#n2-27)): removable
-//! pods, the limit of each unit, equal shares of the node's limit, the oldest of the node.
+//! Selects the containers to remove, in upstream's order ([N2.20](crate::rules#n2-20) to
+//! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an
+//! equal share of the node's limit, the oldest of the node.
 
 use std::sync::Arc;
 
@@ -9,16 +10,16 @@ use kubegc_core::{
 };
 
 use super::{
-    Action, Occasion, Policy, Reason, RemovedBecause, Subject, Summary,
-    listing::sort,
+    Action, Mode, Policy, Reason, RemovalReason, Subject, Summary,
+    listing::classify,
     units::{Dead, Units, newest_first},
 };
 use crate::{
     Inventory, Order,
-    pod::{PodEnd, content_removable_at, runtime_removable_at},
+    pod::{RemovableState, content_removable_at, runtime_removable_at},
 };
 
-/// Grace period in seconds of a container without annotations, and the minimum of any.
+/// The minimum grace period in seconds, and that of a container without annotations.
 const GRACE_SECONDS_MIN: u32 = 2;
 
 impl Planner for Policy {
@@ -31,59 +32,59 @@ impl Planner for Policy {
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
         let listing = match &inventory.containers {
             Ok(listing) => listing.as_slice(),
-            Err(why) => {
-                let reason = Reason::Unlisted(why.to_string().into());
+            Err(error) => {
+                let reason = Reason::Unlisted(error.to_string().into());
                 return Plan {
                     findings: vec![node(reason)],
                     ..Plan::default()
                 };
             }
         };
-        let sorted = sort(self, listing, now);
+        let classified = classify(self, listing, now);
         let mut plan: PlanOf<Self> = Plan {
-            kept: sorted.kept,
-            findings: sorted.findings,
-            // At the end of time nothing is ahead.
-            next_at: sorted.next_at.filter(|&at| at > now),
+            kept: classified.kept,
+            findings: classified.findings,
+            // Saturated arithmetic can return a time that is not after `now`.
+            next_at: classified.next_at.filter(|&at| at > now),
             ..Plan::default()
         };
-        let mut choice = Choice {
+        let mut selection = Selection {
             policy: self,
             inventory,
             listing,
-            actions: Vec::with_capacity(sorted.units.total() as usize),
-            units: sorted.units,
-            unready: Vec::new(),
+            actions: Vec::with_capacity(classified.units.total() as usize),
+            units: classified.units,
+            sources_not_ready: Vec::new(),
         };
-        plan.summary.candidates = choice.units.total();
-        plan.summary.units = count(choice.units.units.len());
-        plan.summary.pod_ended = choice.removable_pods();
+        plan.summary.candidates = selection.units.total();
+        plan.summary.units = count(selection.units.units.len());
+        plan.summary.pod_ended = selection.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
-            let reason = RemovedBecause::UnitLimit { per_unit_max: max };
-            plan.summary.unit_limit = choice.per_unit(max, reason);
+            let reason = RemovalReason::UnitLimit { per_unit_max: max };
+            plan.summary.unit_limit = selection.limit_units(max, reason);
         }
         if let Some(max) = self.limits.node_max {
-            choice.node(max, &mut plan.summary, &mut plan.findings);
+            selection.node(max, &mut plan.summary, &mut plan.findings);
         }
-        choice.explain(&mut plan.kept);
-        plan.actions = choice.actions;
+        selection.explain(&mut plan.kept);
+        plan.actions = selection.actions;
         plan
     }
 }
 
-/// A selection in progress.
-struct Choice<'a> {
+/// The state of the selection.
+struct Selection<'a> {
     policy: &'a Policy,
     inventory: &'a Inventory,
     listing: &'a [Arc<Container>],
     units: Units,
     actions: Vec<Action>,
-    /// Units, ascending, whose pod is unknown or removable while not all sources are ready.
-    unready: Vec<usize>,
+    /// Ascending indexes of the units whose pod is removable, while not all pod sources are ready.
+    sources_not_ready: Vec<usize>,
 }
 
-impl Choice<'_> {
-    /// [N2.21](crate::rules#n2-21): removes whole units of removable pods.
+impl Selection<'_> {
+    /// [N2.21](crate::rules#n2-21): removes all containers in the units of removable pods.
     fn removable_pods(&mut self) -> u32 {
         let before = self.actions.len();
         let pods = &self.inventory.pods;
@@ -93,30 +94,31 @@ impl Choice<'_> {
         for (at, uid) in uids.iter().enumerate() {
             while known.next_if(|(known, _)| *known < uid).is_some() {}
             let state = known.peek().filter(|(known, _)| *known == uid);
-            let Some(end) = self.pod_end(state.map(|(_, state)| **state)) else {
+            let Some(state) = self.removable_state(state.map(|(_, state)| **state)) else {
                 continue;
             };
             if pods.sources_ready {
-                self.remove_beyond(at, 0, RemovedBecause::PodEnded(end));
+                self.remove_beyond(at, 0, RemovalReason::PodEnded(state));
             } else {
-                self.unready.push(at);
+                self.sources_not_ready.push(at);
             }
         }
-        // Units that were removed no longer count; N2.23 divides by the others.
+        // N2.23 divides by the number of units that still have containers.
         self.units.units.retain(|unit| unit.len > 0);
         count(self.actions.len() - before)
     }
 
-    fn pod_end(&self, state: Option<PodState>) -> Option<PodEnd> {
+    fn removable_state(&self, state: Option<PodState>) -> Option<RemovableState> {
         let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
-        content_removable_at(pods, state, semantics).or_else(|| match self.policy.occasion {
-            Occasion::Periodic => None,
-            Occasion::Forced => runtime_removable_at(pods, state, semantics),
+        content_removable_at(pods, state, semantics).or_else(|| match self.policy.mode {
+            Mode::Periodic => None,
+            Mode::Forced => runtime_removable_at(pods, state, semantics),
         })
     }
 
-    /// [N2.22](crate::rules#n2-22): each unit keeps its newest.
-    fn per_unit(&mut self, max: u32, reason: RemovedBecause) -> u32 {
+    /// [N2.22](crate::rules#n2-22): each unit keeps its newest containers, up to `max`. Returns the number of
+    /// removed containers.
+    fn limit_units(&mut self, max: u32, reason: RemovalReason) -> u32 {
         let before = self.actions.len();
         for at in 0..self.units.units.len() {
             if self.units.units[at].len > max {
@@ -141,11 +143,11 @@ impl Choice<'_> {
             units,
             share,
         }));
-        let reason = RemovedBecause::EvenShare { share, node_max: max };
-        summary.even_share = self.per_unit(share, reason);
+        let reason = RemovalReason::EvenShare { share, node_max: max };
+        summary.even_share = self.limit_units(share, reason);
         let remaining = self.units.total();
         if remaining > max {
-            summary.node_limit = self.oldest(remaining - max, RemovedBecause::NodeLimit { node_max: max });
+            summary.node_limit = self.oldest(remaining - max, RemovalReason::NodeLimit { node_max: max });
         } else if remaining < max {
             findings.push(node(Reason::RemovesMoreThanNeeded {
                 remaining,
@@ -155,19 +157,19 @@ impl Choice<'_> {
     }
 
     /// Removes this number of the oldest containers of the node.
-    fn oldest(&mut self, excess: u32, reason: RemovedBecause) -> u32 {
+    fn oldest(&mut self, excess: u32, reason: RemovalReason) -> u32 {
         let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
         for &unit in &self.units.units {
             all.extend_from_slice(self.units.kept(unit));
         }
         let keep = all.len() - excess as usize;
-        // Sorted even if all are removed: upstream sorts the node's list before it truncates it.
+        // Sorted even if all are removed, because upstream sorts before it removes.
         newest_first(&mut all, self.listing, self.policy.order);
         for dead in all[keep..].iter().rev() {
             let container = self.units.take(*dead, self.listing);
             self.actions.push(remove(container, *dead, reason));
         }
-        // Kept containers are reported by unit: mark the removed ones.
+        // Move the removed containers to the end of their unit, for the report.
         let mut removed = vec![false; self.listing.len()];
         for dead in &all[keep..] {
             removed[dead.at as usize] = true;
@@ -175,16 +177,16 @@ impl Choice<'_> {
         for unit in &mut self.units.units {
             let range = unit.start as usize..(unit.start + unit.len) as usize;
             let kept = &mut self.units.dead[range];
-            // Stable: kept containers come first, in their order.
+            // A stable sort: kept containers come first, in their order.
             kept.sort_by_key(|dead| removed[dead.at as usize]);
             unit.len = count(kept.partition_point(|dead| !removed[dead.at as usize]));
         }
         excess
     }
 
-    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its newest; the others are
-    /// removed, the oldest first.
-    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovedBecause) {
+    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers.
+    /// The others are removed, the oldest first.
+    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
         let unit = self.units.units[at];
         let range = unit.start as usize..(unit.start + unit.len) as usize;
         let dead = &mut self.units.dead[range];
@@ -199,7 +201,7 @@ impl Choice<'_> {
         self.units.units[at].len = keep;
     }
 
-    /// Adds the reasons for kept containers, units in their order, the newest first.
+    /// Adds the reasons for kept containers, by unit, the newest first.
     fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
         reasons.reserve(self.units.total() as usize);
         for at in 0..self.units.units.len() {
@@ -209,11 +211,11 @@ impl Choice<'_> {
             if kept.len() > 1 {
                 newest_first(kept, self.listing, self.policy.order);
             }
-            // While sources are missing no whole unit was removed, so positions of units have not moved.
-            let unready = self.unready.binary_search(&at).is_ok();
+            // If sources are not ready, `removable_pods` removes no unit, so the indexes are still valid.
+            let sources_not_ready = self.sources_not_ready.binary_search(&at).is_ok();
             for newer in 0..unit.len {
                 let dead = self.units.dead[(unit.start + newer) as usize];
-                let reason = if unready {
+                let reason = if sources_not_ready {
                     Reason::SourcesNotReady
                 } else {
                     Reason::WithinLimits { newer }
@@ -227,7 +229,7 @@ impl Choice<'_> {
     }
 }
 
-fn remove(container: Arc<Container>, dead: Dead, reason: RemovedBecause) -> Action {
+fn remove(container: Arc<Container>, dead: Dead, reason: RemovalReason) -> Action {
     Action::Remove {
         stop_first: dead.is_unknown.then(|| grace_seconds(&container)),
         container,
@@ -235,8 +237,8 @@ fn remove(container: Arc<Container>, dead: Dead, reason: RemovedBecause) -> Acti
     }
 }
 
-/// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period of a container that may still
-/// run.
+/// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that
+/// may be running.
 fn grace_seconds(container: &Container) -> u32 {
     let grace = |key: &str| container.annotations.get(key)?.parse::<i64>().ok();
     let seconds = grace(annotation::DELETION_GRACE_PERIOD)
@@ -253,7 +255,7 @@ const fn node(reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-/// Positions were counted in 32 bits when the listing was evaluated.
-fn count(many: usize) -> u32 {
-    u32::try_from(many).unwrap_or(u32::MAX)
+/// A count as 32 bits. Saturation cannot happen: [`index`](super::units::index) limits a listing already.
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,31 +1,31 @@
-//! Limits of dead containers ([N1.16](crate::rules#n1-16) to [N1.19](crate::rules#n1-19)).
+//! The limits for dead containers ([N1.16](crate::rules#n1-16) to [N1.19](crate::rules#n1-19)).
 
 use crate::{GoDuration, Order, Semantics};
 
-/// The occasion of a collection of containers and sandboxes.
+/// The mode of a run that removes containers and sandboxes.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these two callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Occasion {
-    /// The loop that runs every minute ([N2.1](crate::rules#n2-1)).
+pub enum Mode {
+    /// The container loop, which runs every minute ([N2.1](crate::rules#n2-1)).
     #[default]
     Periodic,
-    /// A node under pressure ([N2.2](crate::rules#n2-2)): containers of terminated pods are removed too.
-    /// Upstream: `evictNonDeletedPods`.
+    /// A reclaim under node pressure ([N2.2](crate::rules#n2-2)): containers of terminated pods are removed
+    /// too. Upstream: `evictNonDeletedPods`.
     Forced,
 }
 
-/// Limits of dead containers. `Default` is upstream's: one for each pod and container name.
+/// The limits for dead containers. `Default` is upstream's: one for each pod and container name.
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Age since *creation* below which a dead container is always kept. Zero: none is protected. A long age
-    /// keeps the disk space of deleted pods in use; a short one removes logs before they are read.
+    /// Time since *creation* for which a dead container is kept. Zero: not at all. Too long: containers of
+    /// deleted pods use disk space. Too short: logs are removed before they are read.
     pub age_min: GoDuration,
     /// Dead containers kept in each evict unit (pod and container name); `None`: no limit.
     /// `kubectl logs --previous` needs 1.
     pub per_unit_max: Option<u32>,
-    /// Dead containers kept on the node; `None`: no limit. If it is lower than the number of units, some
-    /// units lose their last one.
+    /// Dead containers kept on the node; `None`: no limit. If it is lower than the number of units, the
+    /// last container of some units is removed.
     pub node_max: Option<u32>,
 }
 
@@ -53,15 +53,15 @@ pub struct InvalidAge {
 pub struct Policy {
     pub(super) limits: Limits,
     pub(super) semantics: Semantics,
-    pub(super) occasion: Occasion,
+    pub(super) mode: Mode,
     pub(super) order: Order,
 }
 
 impl Policy {
-    /// Creates a policy of the periodic run.
+    /// Creates a policy with [`Mode::Periodic`].
     ///
     /// # Errors
-    /// The minimum age is negative; the text is upstream's.
+    /// The minimum age is negative. The text is upstream's.
     pub const fn new(limits: Limits, semantics: Semantics) -> Result<Self, InvalidAge> {
         if limits.age_min.is_negative() {
             return Err(InvalidAge {
@@ -71,21 +71,21 @@ impl Policy {
         Ok(Self {
             limits,
             semantics,
-            occasion: Occasion::Periodic,
+            mode: Mode::Periodic,
             order: Order::Total,
         })
     }
 
-    /// Sets another occasion.
+    /// Sets the mode.
     #[must_use]
-    pub const fn on(mut self, occasion: Occasion) -> Self {
-        self.occasion = occasion;
+    pub const fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 
-    /// Sets another order among equals.
+    /// Sets the order among entries with equal sort keys.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }

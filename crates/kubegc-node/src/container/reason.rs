@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kubegc_core::{PlannedAction, node_facts::Container};
 
-use crate::{GoDuration, pod::PodEnd};
+use crate::{GoDuration, pod::RemovableState};
 
 /// An action of a container plan.
 #[expect(
@@ -17,11 +17,11 @@ pub enum Action {
     Remove {
         /// The container.
         container: Arc<Container>,
-        /// Stop it first, with this grace period in seconds, because its state is unknown. If that fails, it
+        /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it
         /// is not removed.
         stop_first: Option<u32>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -36,7 +36,7 @@ impl Action {
 
     /// The reason.
     #[must_use]
-    pub const fn reason(&self) -> RemovedBecause {
+    pub const fn reason(&self) -> RemovalReason {
         match self {
             Self::Remove { reason, .. } => *reason,
         }
@@ -58,9 +58,9 @@ impl PlannedAction for Action {
 /// The reason why a dead container is removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
-    /// The remains of its pod can be removed: the whole unit is removed.
-    PodEnded(PodEnd),
+pub enum RemovalReason {
+    /// All containers of its unit are removed because of the state of its pod.
+    PodEnded(RemovableState),
     /// Its unit exceeds its limit.
     UnitLimit {
         /// The limit of each unit.
@@ -80,7 +80,7 @@ pub enum RemovedBecause {
     },
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name, in the form of an Event's reason.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -107,7 +107,7 @@ pub enum Subject {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It runs.
+    /// It is running.
     Running,
     /// It is younger than the minimum age.
     TooYoung {
@@ -116,30 +116,29 @@ pub enum Reason {
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// It was created in the future: a clock is wrong.
+    /// Its creation time is in the future: a clock is wrong.
     CreatedInFuture {
         /// Time until its creation.
         ahead: GoDuration,
     },
     /// It is dead and within all limits.
     WithinLimits {
-        /// Number of newer ones in its unit.
+        /// The number of newer containers in its unit.
         newer: u32,
     },
-    /// The remains of its pod can be removed, but not all sources of pods are ready, so only the limits
-    /// apply.
+    /// The state of its pod allows its removal, but not all pod sources are ready. So only the limits apply.
     SourcesNotReady,
     /// The runtime returned no metadata, so its unit is unknown.
     NoMetadata,
-    /// The runtime returned no id, so it cannot be addressed.
+    /// The runtime returned no id, so it cannot be removed.
     NoId,
-    /// It names no pod. It belongs to the unit with an empty uid ([N2.11](crate::rules#n2-11)).
+    /// Its labels have no pod uid. It belongs to the unit with an empty uid ([N2.11](crate::rules#n2-11)).
     NoPod,
-    /// Its id is listed more than once, with equal contents; counted once.
+    /// Its id is listed more than once, with equal contents. It counts once.
     Repeated,
-    /// Its id is listed more than once, with different contents; not touched.
+    /// Its id is listed more than once, with different contents. It is not removed.
     Contradiction,
-    /// There is no listing of containers.
+    /// The listing of containers is missing.
     Unlisted(Box<str>),
     /// The node's limit is lower than the sum of the units' limits, so units keep less than their limit.
     LimitsConflict {
@@ -147,14 +146,14 @@ pub enum Reason {
         per_unit_max: Option<u32>,
         /// The limit of the node.
         node_max: u32,
-        /// Units with dead containers.
+        /// The number of units with dead containers.
         units: u32,
         /// The share of each unit.
         share: u32,
     },
-    /// Equal shares keep fewer containers than the node's limit allows.
+    /// With equal shares fewer containers are kept than the node's limit allows.
     RemovesMoreThanNeeded {
-        /// Number of kept containers.
+        /// The number of kept containers.
         remaining: u32,
         /// The limit of the node.
         node_max: u32,
@@ -187,43 +186,43 @@ impl Reason {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// Dead containers that reached the minimum age.
+    /// The number of dead containers that reached the minimum age.
     pub candidates: u32,
-    /// Evict units that they form.
+    /// The number of their evict units.
     pub units: u32,
-    /// Number removed with their pod.
+    /// The number of containers removed because of the state of their pod.
     pub pod_ended: u32,
-    /// Number removed by the limit of their unit.
+    /// The number of containers removed by the limit of each unit.
     pub unit_limit: u32,
-    /// Number removed by an equal share of the node's limit.
+    /// The number of containers removed by equal shares of the node's limit.
     pub even_share: u32,
-    /// Number removed as the oldest of the node.
+    /// The number of containers removed as the oldest of the node.
     pub node_limit: u32,
 }
 
 impl Summary {
-    /// Number removed.
+    /// The number of removed containers.
     #[must_use]
     pub const fn removed(&self) -> u32 {
         self.pod_ended + self.unit_limit + self.even_share + self.node_limit
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodEnded(end) => write!(f, "its pod is {}", end.as_str()),
+            Self::PodEnded(state) => write!(f, "its pod is {}", state.as_str()),
             Self::UnitLimit { per_unit_max } => {
                 write!(f, "beyond {per_unit_max} of its pod and container name")
             }
             Self::EvenShare { share, node_max } => {
                 write!(
                     f,
-                    "beyond {share} in each unit, the share of {node_max} on the node"
+                    "beyond {share} of its unit, the equal share of the node's limit of {node_max}"
                 )
             }
             Self::NodeLimit { node_max } => {
-                write!(f, "among the oldest beyond {node_max} on the node")
+                write!(f, "among the oldest beyond the node's limit of {node_max}")
             }
         }
     }
@@ -232,20 +231,20 @@ impl fmt::Display for RemovedBecause {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Running => f.write_str("runs"),
+            Self::Running => f.write_str("running"),
             Self::TooYoung { age, age_min } => write!(f, "created {age} ago, less than {age_min}"),
             Self::CreatedInFuture { ahead } => write!(f, "created {ahead} in the future"),
             Self::WithinLimits { newer: 0 } => f.write_str("the newest of its unit, within all limits"),
             Self::WithinLimits { newer } => write!(f, "within all limits, {newer} newer in its unit"),
             Self::SourcesNotReady => {
-                f.write_str("its pod no longer exists, but not all sources of pods are ready")
+                f.write_str("its pod may no longer exist, but not all pod sources are ready")
             }
             Self::NoMetadata => f.write_str("the runtime returned no metadata"),
             Self::NoId => f.write_str("the runtime returned no id"),
-            Self::NoPod => f.write_str("no label names its pod"),
+            Self::NoPod => f.write_str("its labels have no pod uid"),
             Self::Repeated => f.write_str("listed more than once with equal contents"),
             Self::Contradiction => f.write_str("listed more than once with different contents"),
-            Self::Unlisted(why) => write!(f, "the containers are unknown: {why}"),
+            Self::Unlisted(error) => write!(f, "the containers are unknown: {error}"),
             Self::LimitsConflict {
                 per_unit_max,
                 node_max,
@@ -254,17 +253,17 @@ impl fmt::Display for Reason {
             } => {
                 write!(
                     f,
-                    "{units} units share {node_max} places on the node, {share} each"
+                    "{units} units share the node's limit of {node_max} containers, {share} each"
                 )?;
                 match per_unit_max {
-                    Some(max) => write!(f, ", although its limit is {max}"),
-                    None => f.write_str(", though a unit has no limit of its own"),
+                    Some(max) => write!(f, ", although the limit of each unit is {max}"),
+                    None => f.write_str(", although units have no limit"),
                 }
             }
             Self::RemovesMoreThanNeeded { remaining, node_max } => {
                 write!(
                     f,
-                    "equal shares keep {remaining} of {node_max} allowed containers"
+                    "with equal shares {remaining} containers are kept, although {node_max} are allowed"
                 )
             }
         }

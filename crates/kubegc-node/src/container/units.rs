@@ -1,5 +1,5 @@
-//! Evict units: the dead containers of one pod and container name, in a fixed order, the newest first if
-//! limits need it ([N2.9](crate::rules#n2-9)).
+//! Evict units: the dead containers of one pod and container name. Each unit is sorted, the newest first,
+//! only if a limit applies to it ([N2.9](crate::rules#n2-9)).
 
 use std::{cmp::Reverse, hash::BuildHasher, sync::Arc};
 
@@ -9,12 +9,12 @@ use kubegc_core::{Timestamp, Uid, node_facts::Container};
 
 use crate::Order;
 
-/// The fields of one dead container that limits need.
+/// The fields of a dead container that the limits use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
-    /// Position of its unit.
+    /// The index of its unit.
     pub(super) unit: u32,
-    /// Position in the listing.
+    /// Its index in the listing.
     pub(super) at: u32,
     /// Whether its state is unknown.
     pub(super) is_unknown: bool,
@@ -25,18 +25,18 @@ pub(super) struct Dead {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     pub(super) start: u32,
-    /// Number of containers that are still kept. The rest of the range is removed.
+    /// The number of containers that are still kept. The others of the range are removed.
     pub(super) len: u32,
 }
 
-/// All dead containers that reached the minimum age, by unit; units in the order of pod uid and container
-/// name.
+/// All dead containers that reached the minimum age, by unit. Units are sorted by pod uid and container name.
 pub(super) struct Units {
     pub(super) dead: Vec<Dead>,
     pub(super) units: Vec<Unit>,
-    /// The pod of each unit, ascending.
+    /// The pod uid of each unit, ascending.
     pub(super) pods: Vec<Uid>,
-    /// The containers by position, each to be taken once: shared while their memory is cached.
+    /// A clone of each container's `Arc`, by index in the listing; [`take`](Self::take) moves it out. The
+    /// clones are made while the containers are in the CPU cache.
     pub(super) shared: Vec<Option<Arc<Container>>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Key<'a> {
     hash: u64,
 }
 
-/// Finds the unit of a container.
+/// A hash table from pod uid and container name to the index of the unit.
 #[derive(Default)]
 pub(super) struct Table<'a> {
     hasher: FixedState,
@@ -66,7 +66,7 @@ impl<'a> Table<'a> {
         match self.slots.entry(hash, same, |&unit| keys[unit as usize].hash) {
             Slot::Occupied(slot) => *slot.get(),
             Slot::Vacant(slot) => {
-                let unit = position(keys.len());
+                let unit = index(keys.len());
                 slot.insert(unit);
                 keys.push(Key {
                     uid: uid.clone(),
@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The first eight bytes of a uid's text as a number, so that most comparisons do not need the whole text.
+/// The first eight bytes of a uid's text as a number, so that most comparisons need no text.
 fn prefix(uid: &Uid) -> u64 {
     let mut prefix = [0; 8];
     if let Some([a, b, c, d, ..]) = uid.as_uuid() {
@@ -96,7 +96,7 @@ fn prefix(uid: &Uid) -> u64 {
 }
 
 impl Units {
-    /// No units, with capacity for this number of containers.
+    /// Creates an empty value with capacity for this number of containers.
     pub(super) fn with_capacity(containers: usize) -> Self {
         Self {
             dead: Vec::with_capacity(containers),
@@ -106,7 +106,8 @@ impl Units {
         }
     }
 
-    /// Groups the containers by unit, units in the order of their keys, each in the order of the listing.
+    /// Groups the containers by unit. Units are sorted by key; the containers of a unit keep the order of the
+    /// listing.
     pub(super) fn arrange(&mut self, keys: &[Key<'_>]) {
         let count = keys.len();
         let mut order: Vec<(u64, u32)> = keys.iter().map(|key| prefix(&key.uid)).zip(0..).collect();
@@ -122,7 +123,7 @@ impl Units {
             .iter()
             .map(|&(_, from)| keys[from as usize].uid.clone())
             .collect();
-        // Counting sort: sizes, then starts, then places.
+        // Counting sort: count the containers of each unit, add the counts up to starts, then copy.
         let mut starts = vec![0_u32; count + 1];
         for dead in &mut self.dead {
             dead.unit = rank[dead.unit as usize];
@@ -137,13 +138,13 @@ impl Units {
                 len: starts[unit + 1] - starts[unit],
             })
             .collect();
-        let mut placed = self.dead.clone();
+        let mut sorted = self.dead.clone();
         for dead in &self.dead {
-            let place = &mut starts[dead.unit as usize];
-            placed[*place as usize] = *dead;
-            *place += 1;
+            let next = &mut starts[dead.unit as usize];
+            sorted[*next as usize] = *dead;
+            *next += 1;
         }
-        self.dead = placed;
+        self.dead = sorted;
     }
 
     /// The containers of a unit that are still kept.
@@ -151,7 +152,7 @@ impl Units {
         &self.dead[unit.start as usize..(unit.start + unit.len) as usize]
     }
 
-    /// The container itself, for a report.
+    /// The container, for a report.
     pub(super) fn take(&mut self, dead: Dead, listing: &[Arc<Container>]) -> Arc<Container> {
         let at = dead.at as usize;
         self.shared[at].take().unwrap_or_else(|| Arc::clone(&listing[at]))
@@ -162,7 +163,8 @@ impl Units {
     }
 }
 
-/// Sorts the newest first. Equals are sorted by id, or keep their order.
+/// Sorts by creation time, the newest first. Containers of the same time are sorted by id, or keep their
+/// order.
 pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order: Order) {
     match order {
         Order::Total => dead.sort_unstable_by(|a, b| {
@@ -174,7 +176,7 @@ pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order:
     }
 }
 
-/// A position in 32 bits: four billion containers do not fit into memory.
-pub(super) fn position(at: usize) -> u32 {
+/// An index as 32 bits. Saturation cannot happen: four billion containers do not fit into memory.
+pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,8 @@
-//! A runtime that performs approved actions only: for tools that show a plan, request approval, and then
-//! perform it.
+//! A runtime wrapper that performs only approved actions, for tools that show a plan, ask the user for
+//! approval, and then perform it.
 //!
-//! The node can change between approval and execution. A pass lists again and can find more; removals without
-//! approval are refused and reported.
+//! The node can change between approval and execution. A run lists again and can plan other removals.
+//! Removals that were not approved are refused and reported.
 
 use std::{
     collections::BTreeSet,
@@ -18,18 +18,18 @@ use kubegc_core::{
 use super::NodeAction;
 use crate::{container, image, log, sandbox};
 
-/// A runtime and its logs, in which only approved actions can be performed. It implements both traits: pass
-/// it to a [`World`](super::World) in both places.
+/// A runtime and a log directory that perform only approved actions. It implements both traits: use it for
+/// both fields of an [`Environment`](super::Environment).
 ///
 /// # Guarantees
-/// Other removals are refused with [`REFUSAL`](Self::REFUSAL) and do not reach the runtime. Listings are
-/// unchanged. Log files and links are removed with an approved container only after the runtime has confirmed
-/// that they belong to it.
+/// Other removals are refused with [`REFUSAL`](Self::REFUSAL) and not sent to the runtime. Listings are
+/// unchanged. The log files of an approved container are removed only after the runtime reported their path
+/// in the status of the container.
 pub struct Approved<'w> {
     runtime: &'w dyn Runtime,
     logs: Option<&'w dyn LogDirectory>,
     approved: BTreeSet<Subject>,
-    /// Log files that the runtime reported for approved containers.
+    /// The log paths that the runtime reported for approved containers.
     log_files: Mutex<BTreeSet<Arc<str>>>,
 }
 
@@ -45,10 +45,10 @@ enum Subject {
 }
 
 impl<'w> Approved<'w> {
-    /// The message of the refusal.
+    /// The error text for an action that is not approved.
     pub const REFUSAL: &'static str = "not approved";
 
-    /// Approves these actions only.
+    /// Wraps a runtime and a log directory, and approves these actions.
     pub fn new<'a>(
         runtime: &'w dyn Runtime,
         logs: Option<&'w dyn LogDirectory>,
@@ -63,7 +63,7 @@ impl<'w> Approved<'w> {
         }
     }
 
-    fn grant(&self, subject: &Subject) -> Result<(), RuntimeError> {
+    fn check_approved(&self, subject: &Subject) -> Result<(), RuntimeError> {
         if self.approved.contains(subject) {
             Ok(())
         } else {
@@ -76,7 +76,7 @@ impl<'w> Approved<'w> {
     }
 }
 
-/// The subjects that an action removes. A container includes the link to its log.
+/// The subjects that an action removes. For a container they include the link to its log.
 fn subjects(action: &NodeAction) -> Vec<Subject> {
     match action {
         NodeAction::Container(container::Action::Remove { container, .. }) => {
@@ -125,7 +125,7 @@ impl Runtime for Approved<'_> {
         let status = self.runtime.container_status(id).await?;
         if let Some(status) = status
             .as_ref()
-            .filter(|_| self.grant(&Subject::Container(id.into())).is_ok())
+            .filter(|_| self.check_approved(&Subject::Container(id.into())).is_ok())
         {
             let mut files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
             files.insert(Arc::clone(&status.log_path));
@@ -138,27 +138,27 @@ impl Runtime for Approved<'_> {
     }
 
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Container(id.into()))?;
+        self.check_approved(&Subject::Container(id.into()))?;
         self.runtime.stop_container(id, grace_seconds).await
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Container(id.into()))?;
+        self.check_approved(&Subject::Container(id.into()))?;
         self.runtime.remove_container(id).await
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Sandbox(id.into()))?;
+        self.check_approved(&Subject::Sandbox(id.into()))?;
         self.runtime.stop_sandbox(id).await
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Sandbox(id.into()))?;
+        self.check_approved(&Subject::Sandbox(id.into()))?;
         self.runtime.remove_sandbox(id).await
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Image(id.into(), runtime_handler.into()))?;
+        self.check_approved(&Subject::Image(id.into(), runtime_handler.into()))?;
         self.runtime.remove_image(id, runtime_handler).await
     }
 }
@@ -174,21 +174,21 @@ impl LogDirectory for Approved<'_> {
     }
 
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::LogDirectory(entry.into()))?;
+        self.check_approved(&Subject::LogDirectory(entry.into()))?;
         self.logs()?.remove_pod_entry(entry).await
     }
 
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.grant(&Subject::Link(path.into()))?;
+        self.check_approved(&Subject::Link(path.into()))?;
         self.logs()?.remove_container_link(path).await
     }
 
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        let named = {
+        let is_approved = {
             let files = self.log_files.lock().unwrap_or_else(PoisonError::into_inner);
             files.contains(log_path)
         };
-        if !named {
+        if !is_approved {
             return Err(RuntimeError::refused(Self::REFUSAL));
         }
         self.logs()?.remove_container_logs(log_path).await

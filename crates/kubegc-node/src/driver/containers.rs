@@ -1,4 +1,4 @@
-//! One run over dead containers, sandboxes and logs ([N2.3](crate::rules#n2-3)).
+//! Container runs: removal of dead containers, sandboxes and logs ([N2.3](crate::rules#n2-3)).
 
 use std::sync::Arc;
 
@@ -10,52 +10,52 @@ use kubegc_core::{
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
 use crate::{
     Inventory, Unlisted, container,
-    container::Occasion,
+    container::Mode,
     event::{self, Event},
     log, sandbox,
 };
 
-/// Upstream's message for a container that may still run.
+/// Upstream's event message for a container in the state unknown.
 const KILLING: &str = "Container is in unknown state, try killing it before removal";
 
 impl Node<'_> {
-    /// Removes dead containers, then sandboxes, then logs, each stage with a new listing. A stage that fails
-    /// does not stop the next one.
+    /// Removes dead containers, then sandboxes, then logs. Each stage lists again. If a stage fails, the next
+    /// one still runs.
     ///
     /// # Upstream
     /// `GarbageCollect` and `DeleteAllUnusedContainers` of
     /// [`container/container_gc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/container/container_gc.go).
-    pub async fn collect_containers(&self, occasion: Occasion) -> ContainersReport {
+    pub async fn collect_containers(&self, mode: Mode) -> ContainersReport {
         let mut report = ContainersReport::default();
-        self.collect_dead(occasion, &mut report).await;
-        self.collect_sandboxes(occasion, &mut report).await;
+        self.collect_dead_containers(mode, &mut report).await;
+        self.collect_sandboxes(mode, &mut report).await;
         self.collect_logs(&mut report).await;
         report
     }
 
-    /// The first stage alone: `evictContainers`.
-    pub async fn collect_dead(&self, occasion: Occasion, report: &mut ContainersReport) {
+    /// Performs only the first stage: `evictContainers`.
+    pub async fn collect_dead_containers(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
-        if let Err(why) = &containers {
-            report.errors.push(why.to_string());
+        if let Err(error) = &containers {
+            report.errors.push(error.to_string());
         }
         let inventory = Inventory {
             containers,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.container.on(occasion);
+        let policy = self.settings.container.with_mode(mode);
         report.containers = policy.plan(&inventory, self.world.clock.now());
         if self.settings.dry_run {
             let actions = report.containers.actions.iter().cloned();
             return report
                 .performed
-                .extend(actions.map(|action| dry(NodeAction::Container(action))));
+                .extend(actions.map(|action| not_performed(NodeAction::Container(action))));
         }
-        let mut pass = container::Pass::new(report.containers.clone());
+        let mut run = container::Run::new(report.containers.clone());
         let mut response = None;
         // Terminates: at most two steps for each action of the plan.
         loop {
-            response = match pass.next(response) {
+            response = match run.next(response) {
                 container::Step::Stop {
                     container,
                     grace_seconds,
@@ -73,12 +73,12 @@ impl Node<'_> {
                 container::Step::Done => break,
             };
         }
-        let (plan, failed) = pass.finish();
+        let (plan, failed) = run.finish();
         let mut failed = failed.into_iter().peekable();
         for action in plan.actions {
             let outcome = match failed.next_if(|failed| failed.action == action) {
                 None => Outcome::Done,
-                Some(failed) if failed.stopping => Outcome::NotStopped(failed.error),
+                Some(failed) if failed.stop_failed => Outcome::NotStopped(failed.error),
                 Some(failed) => Outcome::NotRemoved(failed.error),
             };
             report.performed.push(Performed {
@@ -88,12 +88,12 @@ impl Node<'_> {
         }
     }
 
-    /// [N2.52](crate::rules#n2-52): removes its log files, its link, then the container itself. A failure
-    /// ends it. The link is derived from the listing, not from labels that are read again.
+    /// [N2.52](crate::rules#n2-52): removes the log files of a container, its link, then the container. Stops
+    /// at the first error. The path of the link is derived from the listing; upstream reads the labels again.
     async fn remove_container(&self, container: &Container) -> Result<(), RuntimeError> {
         let runtime = self.world.runtime;
         if let Some(logs) = self.world.logs {
-            // An empty status names no log, so neither the log nor its link is removed.
+            // Without a status the log path is unknown, so neither the log nor its link is removed.
             if let Some(status) = runtime.container_status(&container.id).await? {
                 remove_logs(logs, container, &status).await?;
             }
@@ -101,8 +101,8 @@ impl Node<'_> {
         runtime.remove_container(&container.id).await
     }
 
-    /// The second stage alone: `evictSandboxes`.
-    pub async fn collect_sandboxes(&self, occasion: Occasion, report: &mut ContainersReport) {
+    /// Performs only the second stage: `evictSandboxes`.
+    pub async fn collect_sandboxes(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
         let sandboxes = if containers.is_ok() {
             self.world.runtime.sandboxes().await.map_err(Unlisted::from)
@@ -110,15 +110,15 @@ impl Node<'_> {
             Err(Unlisted::NotRequested)
         };
         let failed = [containers.as_ref().err(), sandboxes.as_ref().err()];
-        if let Some(why) = failed.into_iter().flatten().next() {
-            report.errors.push(why.to_string());
+        if let Some(error) = failed.into_iter().flatten().next() {
+            report.errors.push(error.to_string());
         }
         let inventory = Inventory {
             containers,
             sandboxes,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.sandbox.on(occasion);
+        let policy = self.settings.sandbox.with_mode(mode);
         report.sandboxes = policy.plan(&inventory, self.world.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action::Remove { sandbox, .. } = action;
@@ -127,7 +127,7 @@ impl Node<'_> {
             } else if let Err(error) = self.world.runtime.stop_sandbox(&sandbox.id).await {
                 Outcome::NotStopped(error)
             } else {
-                removal(self.world.runtime.remove_sandbox(&sandbox.id).await)
+                removal_outcome(self.world.runtime.remove_sandbox(&sandbox.id).await)
             };
             report.performed.push(Performed {
                 action: NodeAction::Sandbox(action.clone()),
@@ -136,17 +136,17 @@ impl Node<'_> {
         }
     }
 
-    /// The third stage alone: `evictPodLogsDirectories`. Links are read after directories were removed,
-    /// because some dangle only then.
+    /// Performs only the third stage: `evictPodLogsDirectories`. Links are read after directories were
+    /// removed, because removing a directory can make links dangle.
     ///
-    /// Right before a directory is removed, pods are read again, as upstream does: if it can no longer be
-    /// removed, or the pods are unknown, it [stays](Outcome::Stays).
+    /// As upstream, pods are read again right before a directory is removed. If the directory can no longer
+    /// be removed, or the pod source fails, it is [kept](Outcome::Kept).
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
         let Some(logs) = self.world.logs else { return };
         let entries = logs.pod_entries().await.map_err(Unlisted::from);
         let mut inventory = with_pods(self.pods(&mut report.errors).await);
         let now = self.world.clock.now();
-        // If sources are missing upstream does not read the directory, so it cannot fail.
+        // Unless all pod sources are ready, upstream does not read the directory, so reading cannot fail.
         inventory.log_entries = if inventory.pods.sources_ready {
             entries
         } else {
@@ -165,7 +165,7 @@ impl Node<'_> {
             return;
         }
         inventory.log_entries = Ok(Vec::new());
-        // As upstream, an error is ignored: then there are no links.
+        // As upstream, an error is ignored, and no links are removed.
         inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         let links = self.settings.log.plan(&inventory, now);
         self.perform_logs(&links.actions, report).await;
@@ -180,17 +180,19 @@ impl Node<'_> {
             let outcome = match action {
                 _ if self.settings.dry_run => Outcome::DryRun,
                 log::Action::RemoveDirectory { entry, .. } => {
-                    match self.still_removable(entry, &mut report.errors).await {
-                        Ok(()) => removal(logs.remove_pod_entry(entry).await),
-                        Err(reason) => Outcome::Stays(reason),
+                    match self.check_removable(entry, &mut report.errors).await {
+                        Ok(()) => removal_outcome(logs.remove_pod_entry(entry).await),
+                        Err(reason) => Outcome::Kept(reason),
                     }
                 }
-                log::Action::RemoveLink { path, .. } => removal(logs.remove_container_link(path).await),
+                log::Action::RemoveLink { path, .. } => {
+                    removal_outcome(logs.remove_container_link(path).await)
+                }
                 log::Action::ResolveLink { path, container_id } => {
                     let status = self.world.runtime.container_status(container_id).await;
                     match self.settings.log.link(&status) {
-                        Ok(_) => removal(logs.remove_container_link(path).await),
-                        Err(reason) => Outcome::Stays(reason),
+                        Ok(_) => removal_outcome(logs.remove_container_link(path).await),
+                        Err(reason) => Outcome::Kept(reason),
                     }
                 }
             };
@@ -201,9 +203,9 @@ impl Node<'_> {
         }
     }
 
-    /// Returns whether a directory can still be removed with the pods known now: one may have started since
-    /// the plan. An error is reported once.
-    async fn still_removable(&self, entry: &Arc<str>, errors: &mut Vec<String>) -> Result<(), log::Reason> {
+    /// Reads the pods again, and returns the reason if a directory can no longer be removed: its pod may have
+    /// started after the plan. Adds an error of the pod source unless it is reported already.
+    async fn check_removable(&self, entry: &Arc<str>, errors: &mut Vec<String>) -> Result<(), log::Reason> {
         let mut failed = Vec::new();
         let mut inventory = with_pods(self.pods(&mut failed).await);
         failed.retain(|error| !errors.contains(error));
@@ -233,11 +235,11 @@ async fn remove_logs(
     }
 }
 
-fn removal(result: Result<(), RuntimeError>) -> Outcome {
+fn removal_outcome(result: Result<(), RuntimeError>) -> Outcome {
     result.map_or_else(Outcome::NotRemoved, |()| Outcome::Done)
 }
 
-const fn dry(action: NodeAction) -> Performed {
+const fn not_performed(action: NodeAction) -> Performed {
     Performed {
         action,
         outcome: Outcome::DryRun,

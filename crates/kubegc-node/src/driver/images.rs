@@ -1,4 +1,4 @@
-//! Passes over images: detection, collection, and the removal of all unused images.
+//! Image runs: detection, collection, and the removal of all unused images.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use kubegc_core::{RuntimeError, Timestamp};
 use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
 use crate::{
     Inventory, Listing, Unlisted,
-    image::{Pass, Response, Step, Task},
+    image::{Response, Run, Step, Task},
     semantics::behavior,
 };
 
 impl Node<'_> {
-    /// Updates the records. Upstream's detection loop.
+    /// Updates the image records. Upstream: the detection loop.
     pub async fn detect_images(&mut self) -> DetectionReport {
         let report = self.images(Task::Detect).await;
         DetectionReport {
@@ -21,45 +21,45 @@ impl Node<'_> {
         }
     }
 
-    /// Removes images that are unused for too long, and makes room if the disk is too full. Upstream's
-    /// collection loop.
+    /// Removes images that are unused for longer than the maximum age, and frees space if the disk usage
+    /// reaches the high threshold. Upstream: the image loop.
     pub async fn collect_images(&mut self) -> ImagesReport {
         self.images(Task::Collect).await
     }
 
-    /// Removes all unused images, as a node under pressure does.
+    /// Removes all unused images, as under node pressure.
     pub async fn delete_unused_images(&mut self) -> ImagesReport {
         self.images(Task::DeleteUnused).await
     }
 
-    /// Performs one pass. A dry run changes neither the records nor the start of image collection.
+    /// Performs one image run. A dry run does not change the records or the start of image collection.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
         let now = self.world.clock.now();
-        let since = match task {
-            Task::Collect if !self.settings.dry_run => *self.watched_since.get_or_insert(now),
-            _ => self.watched_since.unwrap_or(now),
+        let began_at = match task {
+            Task::Collect if !self.settings.dry_run => *self.image_gc_began_at.get_or_insert(now),
+            _ => self.image_gc_began_at.unwrap_or(now),
         };
         let mut performed = Vec::new();
-        // Listed in a dry run too, in which the pass gets a copy of the records.
+        // A dry run lists too; it updates only the run's copy of the records.
         let listing: Inventory;
         let records = self.records.clone();
-        let mut pass = Pass::new(self.settings.image, task, records, since, now);
-        let mut step = pass.next(None);
+        let mut run = Run::new(self.settings.image, task, records, began_at, now);
+        let mut step = run.next(None);
         if step == Step::Measure {
-            step = pass.next(Some(Response::Measured(self.measure().await)));
+            step = run.next(Some(Response::Measured(self.measure().await)));
         }
         if step == Step::List {
             listing = self.list().await;
             let at = self.world.clock.now();
-            step = pass.next(Some(Response::Listed {
+            step = run.next(Some(Response::Listed {
                 inventory: &listing,
                 at,
             }));
         }
-        // Terminates: each image is removed at most twice, and the disk is measured once.
+        // Terminates: each image is removed at most twice, and the file system is measured once.
         loop {
             let response = match step {
-                // Listed above, and only once.
+                // A run lists only once, above.
                 Step::List | Step::Done => break,
                 Step::Measure => Response::Measured(self.measure().await),
                 Step::Remove(action) => {
@@ -76,9 +76,9 @@ impl Node<'_> {
                     Response::Removed(result)
                 }
             };
-            step = pass.next(Some(response));
+            step = run.next(Some(response));
         }
-        let plan = pass.finish();
+        let plan = run.finish();
         if !self.settings.dry_run {
             self.records = plan.summary.records.clone();
         }
@@ -105,14 +105,14 @@ impl Node<'_> {
             .map_err(Unlisted::from)
     }
 
-    /// The listings of a pass over images, in upstream's order: the sandbox image, images, containers,
+    /// Reads the listings of an image run, in upstream's order: the sandbox image, images, containers,
     /// volumes.
     pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
         let runtime = self.world.runtime;
         let mut inventory = Inventory::default();
         if let Some(reference) = &self.settings.sandbox_image
-            && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+            && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED)
         {
             // As upstream, an error is ignored.
             inventory.sandbox_image = runtime.image_id(reference).await.ok().flatten();
@@ -127,15 +127,15 @@ impl Node<'_> {
         inventory
     }
 
-    /// [N3.9](crate::rules#n3-9): the images that containers mount. A container that was removed in the
-    /// meantime makes it unknown, as upstream.
+    /// [N3.9](crate::rules#n3-9): the images that containers mount as volumes. As upstream, they are unknown
+    /// if a container was removed after the listing.
     pub(super) async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
             let status = self.world.runtime.container_status(&container.id).await;
-            // An empty response is an error: the mounts of the container are unknown.
-            let nothing = || RuntimeError::unknown("container status is nil");
-            let status = status.and_then(|status| status.ok_or_else(nothing));
+            // A response without a status is an error: the mounts of the container are unknown.
+            let no_status = || RuntimeError::unknown("container status is nil");
+            let status = status.and_then(|status| status.ok_or_else(no_status));
             volumes.extend(status.map_err(Unlisted::from)?.image_volumes);
         }
         Ok(volumes)
@@ -143,7 +143,7 @@ impl Node<'_> {
 
     /// The start of image collection, if known.
     #[must_use]
-    pub const fn watched_since(&self) -> Option<Timestamp> {
-        self.watched_since
+    pub const fn image_gc_began_at(&self) -> Option<Timestamp> {
+        self.image_gc_began_at
     }
 }

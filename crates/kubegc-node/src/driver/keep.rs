@@ -1,4 +1,4 @@
-//! A runtime wrapper that pins images, for runtimes that do not pin the images that they need.
+//! A runtime wrapper that pins images, for runtimes that do not pin the sandbox image.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,38 +9,37 @@ use kubegc_core::{
 };
 
 /// The separator between the name of a repository and its digest.
-const DIGEST_MARK: &str = "@sha256:";
-/// The prefix of some ids.
-const ID_MARK: &str = "sha256:";
+const DIGEST_SEPARATOR: &str = "@sha256:";
+/// The prefix of image ids in the listings of some runtimes.
+const ID_PREFIX: &str = "sha256:";
 
-/// A runtime in which images with given references are pinned.
+/// A runtime in which the images that match given references are pinned.
 ///
-/// Kubelets from 1.29 protect the image of sandboxes only if the runtime pins it ([N3.8](crate::rules#n3-8)),
-/// and some runtimes do not (containerd 1.6). No container uses it, so the collector removes it, and the next
-/// sandbox waits for a pull. On a node without a network it waits forever.
+/// From 1.29, kubelets protect the sandbox image only if the runtime pins it ([N3.8](crate::rules#n3-8)), and
+/// some runtimes do not (containerd 1.6). No container uses the image, so image collection removes it. The
+/// next sandbox needs to pull it again, which fails without access to the registry.
 ///
 /// A reference matches an image if it is
-/// - its full id, `sha256:e6f1…` or `e6f1…`: some runtimes list ids with the prefix (containerd), some
-///   without (CRI-O);
-/// - one of its tags or digests, exactly as the runtime lists them: `registry.k8s.io/pause:3.9`. Nothing is
-///   completed: `pause` is not `docker.io/library/pause:latest`;
-/// - the repository of one of its digests, followed by `@sha256:` alone: `registry.k8s.io/pause@sha256:` is
-///   every image of that repository.
+/// - its full id, `sha256:e6f1…` or `e6f1…`: containerd lists ids with the prefix, CRI-O without;
+/// - one of its tags or digests, exactly as listed by the runtime: `registry.k8s.io/pause:3.9`. References
+///   are not normalized: `pause` does not match `docker.io/library/pause:latest`;
+/// - the repository of one of its digests, followed by `@sha256:`: `registry.k8s.io/pause@sha256:` matches
+///   all images of that repository.
 ///
-/// An image that is listed more than once, for several runtime handlers, is kept as a whole.
+/// If an image id is listed more than once, for several runtime handlers, one match pins all its entries.
 ///
 /// # Guarantees
-/// [`images`](Runtime::images) lists such images as pinned, and changes nothing else.
-/// [`remove_image`](Runtime::remove_image) refuses them, with its own listing: also if the collector's
-/// version knows no pinned images (before 1.23), or if a tag has moved to the image since the plan. The image
-/// can be requested by its id, the start of its id, a name as listed, or any text that the runtime
-/// [resolves](Runtime::image_id) to the image; if a runtime resolves none, other texts pass. If the requested
-/// image cannot be determined, nothing is removed. [`unmatched`](Self::unmatched) returns references that
-/// match no image.
+/// [`images`](Runtime::images) lists matching images as pinned and changes nothing else.
+/// [`remove_image`](Runtime::remove_image) lists the images again and refuses to remove matching ones. So
+/// they are kept even if the planner's version ignores pins (before 1.23), or if a tag was moved to the image
+/// after the plan. The check recognizes an id, the start of an id, a listed name, and every text that the
+/// runtime [resolves](Runtime::image_id) to an image. If the runtime does not support that, other texts are
+/// not checked. If the image cannot be determined because a request fails, nothing is removed.
+/// [`unmatched`](Self::unmatched) returns the references that match no image.
 ///
 /// # Complexity
-/// With `n` names of images and `k` references, `O(n log n + n log k)` for a listing. A removal costs one
-/// more listing, and a status if it does not name a listed id.
+/// With `n` image names and `k` references, `O(n log n + n log k)` for a listing. A removal needs one more
+/// listing, and an image status request if its id is not a listed one.
 ///
 /// # Examples
 /// ```
@@ -55,7 +54,7 @@ pub struct KeepImages<R> {
 }
 
 impl<R> KeepImages<R> {
-    /// Keeps the images that match these references.
+    /// Wraps a runtime, and pins the images that match these references.
     #[must_use]
     pub fn new<T: Into<Arc<str>>>(runtime: R, references: impl IntoIterator<Item = T>) -> Self {
         Self {
@@ -70,43 +69,42 @@ impl<R> KeepImages<R> {
         &self.runtime
     }
 
-    /// The references, in the order of their texts.
+    /// The references, sorted.
     pub fn references(&self) -> impl Iterator<Item = &str> {
         self.references.iter().map(|reference| &**reference)
     }
 
     /// The references that match an image.
-    fn of<'s>(&'s self, image: &'s Image) -> impl Iterator<Item = &'s Arc<str>> {
+    fn matches<'s>(&'s self, image: &'s Image) -> impl Iterator<Item = &'s Arc<str>> {
         let repositories = image.digests.iter().filter_map(|digest| {
-            let end = digest.find(DIGEST_MARK)? + DIGEST_MARK.len();
+            let end = digest.find(DIGEST_SEPARATOR)? + DIGEST_SEPARATOR.len();
             digest.get(..end)
         });
         let names = image.tags.iter().chain(&image.digests).map(|name| &**name);
-        let bare = bare(&image.id);
-        let marked = (!bare.is_empty()).then(|| self.references.get(&*format!("{ID_MARK}{bare}")));
-        [bare]
-            .into_iter()
+        let id = without_prefix(&image.id);
+        let with_prefix = (!id.is_empty()).then(|| self.references.get(&*format!("{ID_PREFIX}{id}")));
+        [id].into_iter()
             .chain(names)
             .chain(repositories)
             .filter_map(|name| self.references.get(name))
-            .chain(marked.flatten())
+            .chain(with_prefix.flatten())
     }
 }
 
 impl<R: Runtime> KeepImages<R> {
-    /// The references that match no image now: misspelled, or not pulled yet. They protect an image as soon
-    /// as it exists.
+    /// The references that currently match no image: misspelled, or not pulled yet. They pin an image as soon
+    /// as it is pulled.
     ///
     /// # Errors
-    /// The runtime does not list its images.
+    /// Listing the images failed.
     pub async fn unmatched(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
         let images = self.runtime.images().await?;
-        let matched: BTreeSet<&Arc<str>> = images.iter().flat_map(|image| self.of(image)).collect();
+        let matched: BTreeSet<&Arc<str>> = images.iter().flat_map(|image| self.matches(image)).collect();
         let unmatched = self.references.iter().filter(|one| !matched.contains(one));
         Ok(unmatched.cloned().collect())
     }
 
-    /// Refuses an id that identifies a kept image.
+    /// Returns an error if the id identifies a kept image, or if that cannot be determined.
     async fn check_removal(&self, id: &str) -> Result<(), RuntimeError> {
         if self.references.is_empty() {
             return Ok(());
@@ -117,31 +115,33 @@ impl<R: Runtime> KeepImages<R> {
             ))
         };
         let images = self.runtime.images().await.map_err(unknown)?;
-        self.check_kept(id, &images, |image| means(id, image))?;
+        self.check_kept(id, &images, |image| may_identify(id, image))?;
         if images.iter().any(|image| *image.id == *id) {
             return Ok(());
         }
         match self.runtime.image_id(id).await {
             Ok(None) | Err(RuntimeError::NotFound | RuntimeError::NotSupported { .. }) => Ok(()),
-            Ok(Some(resolved)) => self.check_kept(id, &images, |image| bare(&image.id) == bare(&resolved)),
+            Ok(Some(resolved)) => self.check_kept(id, &images, |image| {
+                without_prefix(&image.id) == without_prefix(&resolved)
+            }),
             Err(error) => Err(unknown(error)),
         }
     }
 
-    /// Refuses an id that identifies one of these images, if one of them is kept.
+    /// Returns an error if one of the images that the id identifies is kept.
     fn check_kept(
         &self,
         id: &str,
         images: &[Arc<Image>],
-        is_meant: impl Fn(&Image) -> bool,
+        is_identified: impl Fn(&Image) -> bool,
     ) -> Result<(), RuntimeError> {
-        let meant: BTreeSet<&Arc<str>> = images
+        let ids: BTreeSet<&Arc<str>> = images
             .iter()
-            .filter(|image| is_meant(image))
+            .filter(|image| is_identified(image))
             .map(|image| &image.id)
             .collect();
-        let of_meant = images.iter().filter(|image| meant.contains(&image.id));
-        match of_meant.flat_map(|image| self.of(image)).next() {
+        let identified = images.iter().filter(|image| ids.contains(&image.id));
+        match identified.flat_map(|image| self.matches(image)).next() {
             None => Ok(()),
             Some(reference) => Err(RuntimeError::refused(format!(
                 "image {id} is kept by the reference {reference}"
@@ -152,14 +152,16 @@ impl<R: Runtime> KeepImages<R> {
 
 /// Returns whether a runtime may resolve this text to the image: one of its names, its id, or the start of
 /// its id.
-fn means(text: &str, image: &Image) -> bool {
+fn may_identify(text: &str, image: &Image) -> bool {
     let mut names = image.tags.iter().chain(&image.digests);
-    image.id.starts_with(text) || bare(&image.id).starts_with(bare(text)) || names.any(|name| **name == *text)
+    image.id.starts_with(text)
+        || without_prefix(&image.id).starts_with(without_prefix(text))
+        || names.any(|name| **name == *text)
 }
 
-/// An id without its prefix.
-fn bare(id: &str) -> &str {
-    id.strip_prefix(ID_MARK).unwrap_or(id)
+/// An image id without its prefix.
+fn without_prefix(id: &str) -> &str {
+    id.strip_prefix(ID_PREFIX).unwrap_or(id)
 }
 
 #[async_trait]
@@ -172,11 +174,11 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.sandboxes().await
     }
 
-    /// All images, kept ones as pinned.
+    /// All images; kept ones are pinned.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         let mut images = self.runtime.images().await?;
-        // An id can be listed once for each runtime handler: it is removed as one.
-        let is_kept = |image: &&Arc<Image>| self.of(image).next().is_some();
+        // An id can be listed once for each runtime handler, and a removal can remove all entries.
+        let is_kept = |image: &&Arc<Image>| self.matches(image).next().is_some();
         let kept: BTreeSet<Arc<str>> = images
             .iter()
             .filter(is_kept)
@@ -218,8 +220,8 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.remove_sandbox(id).await
     }
 
-    /// Removes an image, unless it is kept. An id can be shortened, and a name can identify it: an image that
-    /// the runtime lists or resolves as a kept image is refused.
+    /// Removes an image, or returns an error if it is kept. The check also recognizes shortened ids and
+    /// names.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
         self.check_removal(id).await?;
         self.runtime.remove_image(id, runtime_handler).await

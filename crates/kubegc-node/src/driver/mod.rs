@@ -1,10 +1,9 @@
-//! A driver of a node's collection over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a [`Clock`]:
-//! one pass, or all loops.
+//! A driver that performs the plans of a node over a [`Runtime`], a [`LogDirectory`], a [`PodSource`] and a
+//! [`Clock`]: single runs, or all loops.
 //!
-//! The driver makes no decisions. Listings are read when upstream reads them: again before each stage, so
-//! that removed entries are not listed and remaining ones still count. Pods are read after the listing that
-//! depends on them, so that the containers of a pod that was started in between do not belong to an unknown
-//! pod.
+//! The driver makes no decisions. As upstream, it reads the listings again before each stage, so that they no
+//! longer contain what the stage before removed. It reads the pods after the listing. So a pod that starts
+//! between the two is known, and its containers are kept.
 
 mod approved;
 mod containers;
@@ -38,17 +37,17 @@ pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
 pub use survey::Survey;
 
-/// The environment of a node.
+/// The interfaces that a node's driver uses.
 #[derive(Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
-pub struct World<'a> {
+pub struct Environment<'a> {
     /// The container runtime.
     pub runtime: &'a dyn Runtime,
-    /// The log files; `None` ignores them.
+    /// The log files. `None`: logs are ignored.
     pub logs: Option<&'a dyn LogDirectory>,
-    /// The source of pods.
+    /// The pod source.
     pub pods: &'a dyn PodSource,
-    /// The time.
+    /// The clock.
     pub clock: &'a dyn Clock,
 }
 
@@ -64,14 +63,14 @@ pub struct Settings {
     pub log: log::Policy,
     /// The policy of images.
     pub image: image::Policy,
-    /// The loops to run.
+    /// The loops that [`Node::run`] runs.
     pub switches: Switches,
-    /// The pod log directory, for messages.
+    /// The path of the pod log directory, for error texts.
     pub pod_logs_directory: String,
-    /// The image of sandboxes, as the runtime names it. Protected up to 1.28 only; later the runtime must pin
-    /// it.
+    /// A reference to the sandbox image that the runtime resolves. The image is protected up to 1.28 only;
+    /// later the runtime must pin it.
     pub sandbox_image: Option<Arc<str>>,
-    /// Plan and report, but perform nothing.
+    /// Whether to plan and report without performing any action.
     pub dry_run: bool,
 }
 
@@ -94,30 +93,31 @@ impl From<&Policy> for Settings {
 /// The driver of one node.
 ///
 /// # Guarantees
-/// After a failure nothing else is removed instead. If a listing fails, its stage does nothing. Every pass
-/// can be dropped at any await and started again.
+/// If a listing fails, its stage removes nothing. If a removal fails, no other object is removed instead. The
+/// future of a run can be dropped at any await point, and a new run started.
 pub struct Node<'a> {
-    world: World<'a>,
+    world: Environment<'a>,
     settings: Settings,
     records: Records,
-    watched_since: Option<Timestamp>,
+    image_gc_began_at: Option<Timestamp>,
 }
 
 impl<'a> Node<'a> {
-    /// A node without image records, like a kubelet that has just started ([N3.3](crate::rules#n3-3)).
+    /// Creates a driver without image records, like a kubelet that has just started
+    /// ([N3.3](crate::rules#n3-3)).
     #[must_use]
-    pub fn new(world: World<'a>, settings: Settings) -> Self {
-        Self::remembering(world, settings, Records::default())
+    pub fn new(world: Environment<'a>, settings: Settings) -> Self {
+        Self::with_records(world, settings, Records::default())
     }
 
-    /// A node with image records.
+    /// Creates a driver with image records.
     #[must_use]
-    pub const fn remembering(world: World<'a>, settings: Settings, records: Records) -> Self {
+    pub const fn with_records(world: Environment<'a>, settings: Settings, records: Records) -> Self {
         Self {
             world,
             settings,
             records,
-            watched_since: None,
+            image_gc_began_at: None,
         }
     }
 
@@ -133,13 +133,13 @@ impl<'a> Node<'a> {
         &self.settings
     }
 
-    /// Sets the start of image collection, from which the maximum age counts. Otherwise the first collection
-    /// of images sets it.
-    pub const fn watch_since(&mut self, since: Timestamp) {
-        self.watched_since = Some(since);
+    /// Sets the time at which image collection started. The maximum age applies only once it has passed since
+    /// then. By default the first run of [`collect_images`](Self::collect_images) sets it.
+    pub const fn set_image_gc_began_at(&mut self, began_at: Timestamp) {
+        self.image_gc_began_at = Some(began_at);
     }
 
-    /// The pods that are known now. If the source fails, no pod is known, and the error is reported.
+    /// Reads the pods. If the pod source fails, it adds the error, and no pod counts as removed.
     async fn pods(&self, errors: &mut Vec<String>) -> Pods {
         match self.world.pods.pods().await {
             Ok(pods) => pods,
@@ -155,7 +155,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// An inventory with the pods only.
+/// An inventory that contains only the pods.
 fn with_pods(pods: Pods) -> Inventory {
     Inventory {
         pods,

@@ -1,10 +1,10 @@
-//! The reclaim of a node under pressure before it evicts pods.
+//! Reclaims resources of a node under pressure before pods are evicted.
 
 use kubegc_core::Timestamp;
 
 use super::{ContainersReport, ImagesReport, Node};
 use crate::{
-    container::Occasion,
+    container::Mode,
     eviction::{self, Function, Observations, Verdict},
 };
 
@@ -14,39 +14,38 @@ use crate::{
 pub struct ReclaimReport {
     /// The functions that ran, in order, each with its error.
     pub ran: Vec<(Function, Option<String>)>,
-    /// Runs over containers.
+    /// The reports of container runs.
     pub containers: Vec<ContainersReport>,
-    /// Passes over images.
+    /// The reports of image runs.
     pub images: Vec<ImagesReport>,
-    /// The verdict.
+    /// Whether a pod is evicted.
     pub verdict: Verdict,
 }
 
 impl Node<'_> {
-    /// Performs the reclaim of a node under pressure. `measure` returns fresh observations and their time, or
-    /// the reason why there are none.
-    pub async fn reclaim<M, O>(&mut self, mut pass: eviction::Pass, mut measure: M) -> ReclaimReport
+    /// Performs a reclaim. `measure` returns new observations and their time, or an error text.
+    pub async fn reclaim<M, O>(&mut self, mut run: eviction::Run, mut measure: M) -> ReclaimReport
     where
         M: FnMut() -> O,
         O: Future<Output = Result<(Observations, Timestamp), String>>,
     {
         let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
         let mut response = None;
-        // Terminates: each function runs once, and the node is measured once.
+        // Terminates: each function runs once, and the signals are measured once.
         let verdict = loop {
-            response = match pass.next(response) {
+            response = match run.next(response) {
                 eviction::Step::Run(function) => {
                     let error = match function {
                         Function::DeleteAllUnusedContainers => {
-                            let done = self.collect_containers(Occasion::Forced).await;
-                            let error = done.error();
-                            containers.push(done);
+                            let report = self.collect_containers(Mode::Forced).await;
+                            let error = report.error();
+                            containers.push(report);
                             error
                         }
                         Function::DeleteUnusedImages => {
-                            let done = self.delete_unused_images().await;
-                            let error = done.error();
-                            images.push(done);
+                            let report = self.delete_unused_images().await;
+                            let error = report.error();
+                            images.push(report);
                             error
                         }
                     };

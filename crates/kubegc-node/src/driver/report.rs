@@ -7,16 +7,16 @@ use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 use crate::{aggregate, container, event::Event, image, log, sandbox};
 
 /// An action of any stage.
-#[expect(clippy::exhaustive_enums, reason = "the stages that there are")]
+#[expect(clippy::exhaustive_enums, reason = "all stages")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
-    /// Of the container stage.
+    /// An action of the container stage.
     Container(container::Action),
-    /// Of the sandbox stage.
+    /// An action of the sandbox stage.
     Sandbox(sandbox::Action),
-    /// Of the log stage.
+    /// An action of the log stage.
     Log(log::Action),
-    /// Of an image pass.
+    /// An action of an image run.
     Image(image::Action),
 }
 
@@ -24,21 +24,21 @@ pub enum NodeAction {
 #[expect(clippy::exhaustive_enums, reason = "readers of reports handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// It succeeded.
     Done,
-    /// It could not be stopped, so it was not removed.
+    /// The container or sandbox could not be stopped, so it was not removed.
     NotStopped(RuntimeError),
-    /// It could not be removed.
+    /// The object could not be removed.
     NotRemoved(RuntimeError),
-    /// It is kept after all: a dangling link whose container has not ended; a log directory whose pod exists
-    /// or is unknown by now.
-    Stays(log::Reason),
-    /// A dry run performs nothing.
+    /// The object is kept after a check right before the removal: a dangling link whose container has not
+    /// exited, or a log directory whose pod exists now or is unknown.
+    Kept(log::Reason),
+    /// Not performed in a dry run.
     DryRun,
 }
 
 /// An action and its outcome.
-#[expect(clippy::exhaustive_structs, reason = "two parts")]
+#[expect(clippy::exhaustive_structs, reason = "an action and its outcome")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
     /// The action.
@@ -47,8 +47,8 @@ pub struct Performed {
     pub outcome: Outcome,
 }
 
-/// A run over containers, sandboxes and logs. A stage without a plan, because its listing failed, has an
-/// empty plan with a finding.
+/// The report of a container run, which removes containers, sandboxes and logs. If the listing of a stage
+/// failed, its plan contains only a finding.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainersReport {
@@ -60,8 +60,8 @@ pub struct ContainersReport {
     pub logs: PlanOf<log::Policy>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,
-    /// Errors of stages as a whole, in order. Failed removals are in [`performed`](Self::performed), as
-    /// upstream only logs them.
+    /// The errors of failed stages, in order. Failed removals are in [`performed`](Self::performed); upstream
+    /// only logs them.
     pub errors: Vec<String>,
     /// Events on pods, each with its container. A loop reports them before the run.
     pub events: Vec<(Arc<Container>, Event)>,
@@ -75,48 +75,49 @@ impl ContainersReport {
     }
 }
 
-/// A pass over images.
+/// The report of an image run.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagesReport {
-    /// The plan of the pass. Its actions are those that were tried.
+    /// The plan of the run. Its actions are those that were attempted.
     pub plan: PlanOf<image::Policy>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,
 }
 
 impl ImagesReport {
-    /// Upstream's error of the pass, if any.
+    /// Upstream's error of the run, if any.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.plan.summary.error.as_ref().map(ToString::to_string)
     }
 }
 
-/// A detection of images: the changes are in the node's records.
+/// The report of a detection run. It updates the node's image records.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectionReport {
-    /// Number of known images.
+    /// The number of image records.
     pub images: usize,
-    /// The error, if detection failed.
+    /// The error, if the run failed.
     pub error: Option<image::Error>,
 }
 
-/// A report of a node's loops.
+/// A report of [`Node::run`](super::Node::run).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// A run over containers, sandboxes and logs ended.
+    /// A container run ended.
     Containers(Box<ContainersReport>),
-    /// A detection ended.
+    /// A detection run ended.
     Detection(DetectionReport),
-    /// A pass over images ended.
+    /// An image run ended.
     Images(Box<ImagesReport>),
-    /// An event for the node. It comes before the pass that it belongs to, and is not repeated there.
+    /// An event on the node. It is reported before its run, whose report does not contain it.
     Event(Event),
-    /// An event for a pod, about one container of it.
-    OfContainer {
+    /// An event on a pod, about one of its containers. It is reported before its run, whose report does not
+    /// contain it.
+    ContainerEvent {
         /// The container.
         container: Arc<Container>,
         /// The event.

@@ -1,4 +1,4 @@
-//! All loops of a node, at upstream's periods.
+//! Runs the loops of a node with upstream's periods.
 
 use std::pin::pin;
 
@@ -10,15 +10,16 @@ use futures_util::{
 use super::{Node, Report};
 use crate::{
     LoopHealth,
-    container::Occasion,
+    container::Mode,
     schedule::{Loop, Next, Schedule},
 };
 
 impl Node<'_> {
-    /// Runs the loops until `stop` is ready. A pass in progress is finished first.
+    /// Runs the loops until `stop` completes. A run in progress is finished first.
     ///
-    /// Loops run one at a time, each one period after its last run ended. The eviction loop is not included,
-    /// because the caller measures: see [`reclaim`](Self::reclaim).
+    /// Only one loop runs at a time. Each loop runs again one period after the end of its last run. The
+    /// eviction loop is not included, because only the caller can measure the signals: see
+    /// [`reclaim`](Self::reclaim).
     pub async fn run(&mut self, stop: impl Future<Output = ()>, mut report: impl FnMut(Report)) {
         let mut stop = pin!(stop.fuse());
         let loops = self.settings().switches.loops();
@@ -38,7 +39,7 @@ impl Node<'_> {
                 }
                 Next::Run(which) => {
                     self.run_loop(which, &mut health, &mut report).await;
-                    // It was just started, so it runs.
+                    // Never an error: the loop was started above.
                     if schedule.finished(which, self.world.clock.now()).is_err() {
                         return;
                     }
@@ -50,27 +51,27 @@ impl Node<'_> {
         }
     }
 
-    /// One run of one loop.
+    /// Performs one run of a loop.
     async fn run_loop(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
         match which {
             Loop::Containers => {
-                let mut done = self.collect_containers(Occasion::Periodic).await;
-                let ended = health.containers_finished(done.error().as_deref());
-                for (container, event) in done.events.drain(..) {
-                    report(Report::OfContainer { container, event });
+                let mut finished = self.collect_containers(Mode::Periodic).await;
+                let ended = health.containers_finished(finished.error().as_deref());
+                for (container, event) in finished.events.drain(..) {
+                    report(Report::ContainerEvent { container, event });
                 }
                 ended
                     .event
                     .into_iter()
                     .for_each(|event| report(Report::Event(event)));
-                report(Report::Containers(Box::new(done)));
+                report(Report::Containers(Box::new(finished)));
             }
             Loop::Images => {
-                let mut done = self.collect_images().await;
-                let ended = health.images_finished(done.error().as_deref());
-                let events = done.plan.summary.events.drain(..).chain(ended.event);
+                let mut finished = self.collect_images().await;
+                let ended = health.images_finished(finished.error().as_deref());
+                let events = finished.plan.summary.events.drain(..).chain(ended.event);
                 events.for_each(|event| report(Report::Event(event)));
-                report(Report::Images(Box::new(done)));
+                report(Report::Images(Box::new(finished)));
             }
             Loop::Detection => report(Report::Detection(self.detect_images().await)),
             Loop::ImageList | Loop::Eviction => {}

@@ -1,4 +1,4 @@
-//! A survey of a node without changes: all facts that its planners use, at one moment.
+//! Reads all facts of a node that its planners use, without changing anything.
 
 use kubegc_core::Timestamp;
 
@@ -9,45 +9,45 @@ use crate::{Inventory, Unlisted};
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The known facts. Missing ones have the reason, except for the pods, which have no field for it.
+    /// The known facts. A missing listing contains its error; that of the pods is in
+    /// [`pods_error`](Self::pods_error).
     pub inventory: Inventory,
-    /// The error, if its pods are unknown. Then no pod counts as removed.
+    /// The error of the pod source, if it failed. Then no pod counts as removed.
     pub pods_error: Option<String>,
 }
 
 impl Node<'_> {
-    /// Reads all facts of the node, and changes nothing: for forecasts, and to show the input of a pass.
+    /// Reads all facts of the node and changes nothing: for forecasts, and to show the input of a run.
     ///
     /// # Guarantees
-    /// A listing that failed is [`Failed`](Unlisted::Failed) with its error, and the others are still read.
-    /// The images that are mounted as volumes are known only if every container was listed and its status was
-    /// read; they are read only if the version and its feature gates use them. Without a log directory, logs
-    /// are [`NotRequested`](Unlisted::NotRequested). Pods are read last, so that pods that were started in
-    /// between do not count as garbage.
+    /// A listing that failed is [`Failed`](Unlisted::Failed) with its error; the others are still read. The
+    /// images that are mounted as volumes are known only if all containers were listed and their statuses
+    /// were read. They are read only if the version and its feature gates use them. Without a log directory,
+    /// logs are [`NotRequested`](Unlisted::NotRequested). Pods are read last, so that a pod that starts in
+    /// between counts as existing.
     ///
     /// The records and the start of image collection are those of this node: see
-    /// [`remembering`](Node::remembering) and [`watch_since`](Node::watch_since). Without a start, no image
-    /// counts as unused for long.
+    /// [`with_records`](Node::with_records) and [`set_image_gc_began_at`](Node::set_image_gc_began_at).
+    /// Without a start, the maximum age removes no image.
     ///
     /// # Assumptions
-    /// The node can change during the survey: the listings are of slightly different moments. A pass lists
-    /// again before it acts.
+    /// The node can change between the listings. A run reads them again before it removes anything.
     ///
     /// # Complexity
-    /// One call for each listing, and one for each container if image volumes count.
+    /// One request for each listing, and one for each container if image volumes count as used.
     pub async fn survey(&self) -> Survey {
         let mut inventory = self.list().await;
         if inventory.images.is_err() {
-            // A pass over images ends here; the other planners still need containers.
+            // `list` does not list the containers then, but other planners need them.
             inventory.containers = self.containers().await;
             if inventory.image_volumes.is_ok() {
                 inventory.image_volumes = self.volumes(&inventory).await;
             }
         }
-        if let Err(why) = &inventory.containers
+        if let Err(error) = &inventory.containers
             && inventory.image_volumes.is_ok()
         {
-            inventory.image_volumes = Err(why.clone());
+            inventory.image_volumes = Err(error.clone());
         }
         inventory.sandboxes = self.world.runtime.sandboxes().await.map_err(Unlisted::from);
         inventory.image_file_system = self.measure().await;
@@ -56,7 +56,7 @@ impl Node<'_> {
             inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         }
         inventory.image_records = self.records.clone();
-        inventory.images_watched_since = self.watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX));
+        inventory.image_gc_began_at = self.image_gc_began_at.unwrap_or(Timestamp::from_nanos(i64::MAX));
         let mut errors = Vec::new();
         inventory.pods = self.pods(&mut errors).await;
         Survey {

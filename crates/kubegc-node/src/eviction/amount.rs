@@ -1,72 +1,71 @@
-//! Amounts as eviction thresholds have them: Kubernetes quantities such as `100Mi`, and percentages of a
-//! capacity.
+//! Amounts of eviction thresholds: Kubernetes quantities such as `100Mi`, and percentages of a capacity.
 
 use std::{fmt, str::FromStr};
 
 use kubegc_core::{FieldError, Quantity};
 
-/// A share of a capacity, in the precision in which upstream keeps it.
+/// A percentage of a capacity, with upstream's precision.
 ///
-/// Kept as the bits of a 32-bit float that is neither negative nor infinite nor no number; such bits are
-/// ordered as the numbers are.
+/// Stored as the bits of a finite 32-bit float that is not negative. The bits of such floats have the same
+/// order as the floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Percent(u32);
 
 impl Percent {
-    /// The share, 0.1 for 10 %.
+    /// The percentage as a fraction: 0.1 for 10 %.
     #[must_use]
-    pub const fn share(self) -> f32 {
+    pub const fn as_fraction(self) -> f32 {
         f32::from_bits(self.0)
     }
 
-    /// That share of a capacity, cut to a whole number as upstream cuts it: one less than expected where 32
-    /// bits keep a little less than the share.
+    /// The percentage of this capacity, truncated to an integer. As upstream, the result can be one less than
+    /// the exact value, because a 32-bit float can be slightly below the percentage.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let capacity = capacity.min(i64::MAX.unsigned_abs());
-        (capacity as f64 * f64::from(self.share())) as u64
+        (capacity as f64 * f64::from(self.as_fraction())) as u64
     }
 }
 
 impl FromStr for Percent {
     type Err = FieldError;
 
-    /// Reads a number that is not negative, and the sign `%`.
+    /// Parses a number that is not negative, followed by `%`.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        let bad = || FieldError::invalid("", text, "not a percentage such as 10% or 7.5%");
-        let number = text.strip_suffix('%').ok_or_else(bad)?;
+        let invalid = || FieldError::invalid("", text, "not a percentage such as 10% or 7.5%");
+        let number = text.strip_suffix('%').ok_or_else(invalid)?;
         if !number.starts_with(|symbol: char| symbol.is_ascii_digit() || symbol == '.') {
-            return Err(bad());
+            return Err(invalid());
         }
-        let percent: f32 = number.parse().map_err(|_| bad())?;
+        let percent: f32 = number.parse().map_err(|_| invalid())?;
         if percent.is_finite() {
             Ok(Self((percent / 100.0).to_bits()))
         } else {
-            Err(bad())
+            Err(invalid())
         }
     }
 }
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Seven digits are all that a share of 32 bits has.
-        let percent = format!("{:.4}", f64::from(self.share()) * 100.0);
+        // A 32-bit float has at most seven significant digits.
+        let percent = format!("{:.4}", f64::from(self.as_fraction()) * 100.0);
         write!(f, "{}%", percent.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// How much a threshold or a reclaim speaks of.
+/// The value of a threshold, or a minimum reclaim.
 #[expect(clippy::exhaustive_enums, reason = "absolute or relative")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Amount {
-    /// So much.
+    /// A quantity, in the unit of the signal.
     Absolute(Quantity),
-    /// That share of the capacity.
+    /// A percentage of the capacity.
     Relative(Percent),
 }
 
 impl Amount {
-    /// How much that is where the capacity is this.
+    /// The quantity for this capacity.
     #[must_use]
     pub fn of(self, capacity: u64) -> Quantity {
         match self {
@@ -79,7 +78,7 @@ impl Amount {
 impl FromStr for Amount {
     type Err = FieldError;
 
-    /// Reads a percentage where the text ends in `%`, else a quantity.
+    /// Parses a percentage if the text ends with `%`, otherwise a quantity.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         if text.ends_with('%') {
             text.parse().map(Self::Relative)
@@ -116,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn percentages_cut_to_whole_numbers() {
+    fn percentages_are_truncated_to_integers() {
         for (text, capacity, expected) in [
             ("10%", 1_000, 100),
             ("5%", 1_000, 50),
             ("15%", 999, 149),
             ("7.5%", 1_000, 75),
-            // 32 bits keep a little less than 0.005.
+            // The nearest 32-bit float is slightly below 0.005.
             (".5%", 1_000, 4),
             ("10%", 0, 0),
             ("100%", 7, 7),

@@ -8,34 +8,34 @@ use crate::{Semantics, semantics::behavior};
 
 /// Known facts about the node's file systems.
 ///
-/// Upstream determines them once in the life of a kubelet.
+/// Upstream determines them once, after the kubelet has started.
 #[expect(clippy::exhaustive_structs, reason = "facts that adapters build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystems {
-    /// Whether images are on another device than the node's root; an error if unknown.
+    /// Whether images are on another device than the kubelet's root directory; the error text if unknown.
     pub images_are_dedicated: Result<bool, String>,
-    /// Whether writable layers are separate from images; `None` if unknown, which counts as no.
-    pub containers_are_apart: Option<bool>,
+    /// Whether writable layers are on another file system than images. `None`: unknown, treated as `false`.
+    pub containers_are_separate: Option<bool>,
 }
 
 impl FileSystems {
-    /// Derives the facts from devices and mount points. The mount points are those of the first file system
-    /// of each list in CRI's `ImageFsInfo`.
+    /// Derives the facts from devices and mount points. The mount points are those of the first entry of each
+    /// list in the CRI response `ImageFsInfo`.
     #[must_use]
-    pub fn of_mount_points(
+    pub fn from_mount_points(
         root_device: Option<&str>,
         image_device: Option<&str>,
         image_mount: Option<&str>,
         container_mount: Option<&str>,
     ) -> Self {
-        let unknown = |what: &str| format!("the device of the {what} file system is unknown");
+        let unknown = |name: &str| format!("the device of the {name} file system is unknown");
         Self {
             images_are_dedicated: match (root_device, image_device) {
                 (Some(root), Some(image)) => Ok(root != image),
                 (None, _) => Err(unknown("root")),
                 (_, None) => Err(unknown("image")),
             },
-            containers_are_apart: image_mount
+            containers_are_separate: image_mount
                 .zip(container_mount)
                 .map(|(image, container)| image != container),
         }
@@ -43,39 +43,41 @@ impl FileSystems {
 }
 
 /// The layout of a node's file systems, as eviction distinguishes them.
-#[expect(clippy::exhaustive_enums, reason = "upstream's three rows")]
+#[expect(clippy::exhaustive_enums, reason = "upstream distinguishes these three")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// Images and writable layers are on the node's own file system.
+    /// Images and writable layers are on `nodefs`.
     #[default]
     Single,
-    /// Images and writable layers share a file system of their own.
+    /// Images and writable layers share a dedicated file system.
     DedicatedImages,
-    /// Images have a file system of their own, writable layers are on the node's.
+    /// Images have a dedicated file system; writable layers are on `nodefs`.
     Split,
 }
 
-/// The reason why a round of eviction ends before it evaluates thresholds. The next round tries again.
+/// The reason why a sync of the eviction manager ends before it evaluates thresholds. The next sync tries
+/// again.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LayoutError {
-    /// It is unknown whether images have a file system of their own.
+    /// It is unknown whether images have a dedicated file system.
     #[error("{message}")]
     Unknown {
-        /// The error.
+        /// The error text.
         message: String,
     },
-    /// Writable layers are separate from images, which the feature gate forbids.
+    /// Writable layers are separate from images, and the feature gate `KubeletSeparateDiskGC` is off.
     #[error("KubeletSeparateDiskGC is turned off but we still have a split filesystem")]
     SplitIsOff,
 }
 
 impl Layout {
-    /// The layout of these facts. Up to 1.28 the place of writable layers is ignored.
+    /// Determines the layout. Up to 1.28, [`containers_are_separate`](FileSystems::containers_are_separate)
+    /// is ignored.
     ///
     /// # Errors
-    /// See [`LayoutError`]. As upstream, a split is refused even if images have no file system of their own;
-    /// with the gate on, such a split counts as [`Single`](Self::Single).
+    /// See [`LayoutError`]. As upstream, a split with the gate off is an error even if images have no
+    /// dedicated file system. With the gate on, such a split is [`Single`](Self::Single).
     pub fn new(facts: &FileSystems, semantics: Semantics) -> Result<Self, LayoutError> {
         let dedicated = match &facts.images_are_dedicated {
             Ok(dedicated) => *dedicated,
@@ -85,9 +87,9 @@ impl Layout {
                 });
             }
         };
-        let apart =
-            semantics.version.has(behavior::SPLIT_FILE_SYSTEM) && facts.containers_are_apart.unwrap_or(false);
-        match (dedicated, apart) {
+        let separate = semantics.version.has(behavior::SPLIT_FILE_SYSTEM)
+            && facts.containers_are_separate.unwrap_or(false);
+        match (dedicated, separate) {
             (_, true) if !semantics.separate_disk => Err(LayoutError::SplitIsOff),
             (false, _) => Ok(Self::Single),
             (true, false) => Ok(Self::DedicatedImages),
@@ -110,10 +112,10 @@ impl fmt::Display for Layout {
 #[expect(clippy::exhaustive_enums, reason = "a driver must be able to run each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Function {
-    /// Dead containers and sandboxes, those of completed pods too:
-    /// [`Occasion::Forced`](crate::container::Occasion::Forced).
+    /// Removes dead containers and sandboxes, including those of terminated pods:
+    /// [`Mode::Forced`](crate::container::Mode::Forced).
     DeleteAllUnusedContainers,
-    /// All images that are neither in use, pinned, nor too young.
+    /// Removes all images that are not in use, not pinned, and older than the minimum age.
     DeleteUnusedImages,
 }
 
@@ -134,20 +136,19 @@ impl fmt::Display for Function {
     }
 }
 
-/// The functions of a signal, in the order in which they run. `None`: the signal has no entry, which is
-/// equivalent to an empty entry.
+/// The functions of a signal, in the order in which they run. `None`: upstream's map has no entry for the
+/// signal, which has the same effect as an empty list.
 ///
 /// # Upstream
 /// `buildSignalToNodeReclaimFuncs` in
 /// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go).
-/// Up to 1.28 there is no split, and
-/// [`Layout::Split`] counts as [`Layout::DedicatedImages`].
+/// Up to 1.28 there is no split: [`Layout::Split`] is treated as [`Layout::DedicatedImages`].
 ///
 /// # Examples
 /// ```
 /// use kubegc_node::{Semantics, eviction::{Layout, Signal, reclaim_functions}};
 /// let functions = |signal| reclaim_functions(signal, Layout::DedicatedImages, Semantics::default());
-/// assert_eq!(functions(Signal::NodeFsAvailable), Some(&[][..]), "an entry, and nothing to do");
+/// assert_eq!(functions(Signal::NodeFsAvailable), Some(&[][..]), "an entry without functions");
 /// assert_eq!(functions(Signal::MemoryAvailable), None);
 /// ```
 #[must_use]

@@ -1,11 +1,13 @@
-//! Planner for the reclaim of a node under pressure before it evicts pods ([N4.1](crate::rules#n4-1)).
+//! Planner for the resources that a node under pressure reclaims before it evicts pods
+//! ([N4.1](crate::rules#n4-1)).
 //!
-//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one round: it selects the threshold to act on
-//! and its functions. [`Pass`] runs them one by one and evaluates the new measurement.
+//! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one sync of the eviction manager: it selects
+//! the threshold to act on and its reclaim functions. [`Run`] runs the functions one by one and evaluates the
+//! new measurement.
 //!
 //! # Guarantees
-//! - A signal that was not measured, or has no capacity, forces nothing.
-//! - Every threshold is answered or kept with a reason.
+//! - A signal that was not measured, or whose capacity is zero, causes no action.
+//! - Every threshold is either selected or listed with the reason why it is not.
 //! - The same facts give the same plan; if upstream's order is random, a finding says so.
 //!
 //! # Upstream
@@ -17,17 +19,17 @@
 mod amount;
 mod layout;
 mod observation;
-mod pass;
 mod plan;
 mod reason;
+mod run;
 mod signal;
 mod threshold;
 
 pub use amount::{Amount, Percent};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use pass::{EvictionReason, FunctionFailed, Pass, Response, Step, StillMet, Verdict, pod_grace_seconds};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
+pub use run::{EvictionReason, FunctionFailed, Response, Run, Step, StillMet, Verdict, pod_grace_seconds};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

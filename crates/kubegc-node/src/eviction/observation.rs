@@ -14,36 +14,36 @@ pub struct Observation {
     pub available: u64,
     /// The capacity.
     pub capacity: u64,
-    /// The time of the measurement; `None` if unknown, which always counts as new.
+    /// The time of the measurement. `None`: unknown, which counts as newer than any earlier measurement.
     pub at: Option<Timestamp>,
 }
 
-/// The content of a file system.
+/// The use of a file system.
 #[expect(clippy::exhaustive_enums, reason = "upstream distinguishes these three")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
-    /// The node's own files.
+    /// The kubelet's root directory: `nodefs`.
     Node,
-    /// Images.
+    /// Images: `imagefs`.
     Images,
-    /// Writable layers of containers.
+    /// Writable layers of containers: `containerfs`.
     Containers,
 }
 
-/// Measurements of all signals. A missing signal was not measured.
+/// The measurements of a node, at most one for each signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observations {
     by_signal: BTreeMap<Signal, Observation>,
 }
 
 impl Observations {
-    /// The measurement of one signal.
+    /// The measurement of one signal; `None` if it was not measured.
     #[must_use]
     pub fn get(&self, signal: Signal) -> Option<&Observation> {
         self.by_signal.get(&signal)
     }
 
-    /// The measurement of one signal, if it has a capacity.
+    /// The measurement of one signal, if its capacity is not zero.
     pub(super) fn measured(&self, signal: Signal) -> Option<&Observation> {
         self.get(signal).filter(|observation| observation.capacity > 0)
     }
@@ -53,8 +53,8 @@ impl Observations {
         self.by_signal.insert(signal, observation);
     }
 
-    /// Sets the measurements of a file system: its bytes and inodes, each if both capacity and available
-    /// amount are known.
+    /// Sets the measurements of a file system, for bytes and for inodes. Skips each of them if its capacity
+    /// or its available amount is unknown.
     pub fn insert_file_system(&mut self, role: FileSystemRole, measured: &FileSystem, at: Option<Timestamp>) {
         let (bytes, inodes) = match role {
             FileSystemRole::Node => (Signal::NodeFsAvailable, Signal::NodeFsInodesFree),
@@ -95,23 +95,23 @@ impl FromIterator<(Signal, Observation)> for Observations {
 }
 
 /// Whether the minimum reclaim is added to a threshold's value.
-#[expect(clippy::exhaustive_enums, reason = "it counts or it does not")]
+#[expect(clippy::exhaustive_enums, reason = "ignored or enforced")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MinimumReclaim {
-    /// The value alone counts.
+    /// Only the value is compared.
     Ignored,
-    /// The minimum reclaim is added.
+    /// The minimum reclaim is added to the value.
     Enforced,
 }
 
 impl Threshold {
-    /// Returns whether less than its value is available. `None`: its signal was not measured, or has no
-    /// capacity; that counts as not met.
+    /// Returns whether less than its value is available. `None`: its signal was not measured, or its capacity
+    /// is zero. Callers treat that as not met.
     ///
     /// # Upstream
     /// `thresholdsMet` in
     /// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go),
-    /// which uses a capacity of zero as a measurement, so that absolute thresholds are met by it.
+    /// which also compares measurements with a capacity of zero, so absolute thresholds are met.
     #[must_use]
     pub fn is_met(&self, observations: &Observations, reclaim: MinimumReclaim) -> Option<bool> {
         let observation = observations.measured(self.signal)?;

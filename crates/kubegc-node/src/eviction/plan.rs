@@ -1,4 +1,4 @@
-//! The plan of one round of eviction: the threshold to act on, and its reclaim functions
+//! The plan of one sync of the eviction manager: the selected threshold, and its reclaim functions
 //! ([N4.4](crate::rules#n4-4) to [N4.7](crate::rules#n4-7)).
 
 use std::{collections::BTreeSet, fmt};
@@ -11,25 +11,25 @@ use super::{
 };
 use crate::{Event, GoDuration, Semantics, event::reason};
 
-/// The input of a round of eviction.
+/// The input of a sync of the eviction manager.
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pressure {
     /// The layout of the file systems.
     pub layout: Layout,
-    /// The measurements of this round.
+    /// The measurements of this sync.
     pub observations: Observations,
-    /// The [`Summary::history`] of the last round. `Default` in the first round.
+    /// The [`Summary::history`] of the previous sync. `Default` in the first sync.
     pub history: History,
 }
 
-/// The state that a round passes to the next.
+/// The state that a sync passes to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
-    /// The time since which each threshold has been met without a break.
+    /// The thresholds that are met, each with the time since which it has been met without interruption.
     met_since: Vec<(Threshold, Timestamp)>,
-    /// The thresholds that counted: met for longer than their grace period.
-    counted: Vec<Threshold>,
+    /// The thresholds that have been met for their grace period.
+    past_grace: Vec<Threshold>,
     observations: Observations,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Reclaim {
     }
 }
 
-/// The threshold that a round acts on.
+/// The threshold that a sync selects.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trigger {
@@ -57,12 +57,12 @@ pub struct Trigger {
     pub threshold: Threshold,
     /// The resource that is short.
     pub resource: Resource,
-    /// The functions, in order. Empty: none, and a pod is evicted at once.
+    /// The functions, in order. If it is empty, a pod is evicted without a reclaim.
     pub functions: &'static [Function],
 }
 
 impl Trigger {
-    /// The event that announces it.
+    /// The event that the kubelet records before the reclaim.
     #[must_use]
     pub fn event(&self) -> Event {
         Event::warning(
@@ -72,20 +72,20 @@ impl Trigger {
     }
 }
 
-/// The summary of a round.
+/// The summary of a sync.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The threshold that is answered; `None`: none is, and no pod is evicted.
+    /// The selected threshold. `None`: no threshold is selected, and no pod is evicted.
     pub trigger: Option<Trigger>,
-    /// The node conditions of this round, whatever the grace periods. Earlier ones stay longer: see
-    /// [`PRESSURE_TRANSITION_PERIOD`].
+    /// The node conditions of all thresholds that are met, even within their grace period. The kubelet keeps
+    /// the conditions of earlier syncs for the [`PRESSURE_TRANSITION_PERIOD`].
     pub conditions: BTreeSet<NodeCondition>,
-    /// The input of the next round.
+    /// The input of the next sync.
     pub history: History,
 }
 
-/// The time for which a node keeps a pressure condition after its last threshold, by default
+/// The default time for which a node keeps a pressure condition after the last threshold was met
 /// ([N4.16](crate::rules#n4-16)).
 pub const PRESSURE_TRANSITION_PERIOD: GoDuration = GoDuration::from_secs(300);
 
@@ -96,20 +96,19 @@ impl Planner for Thresholds {
     type Reason = Reason;
     type Summary = Summary;
 
-    /// Plans one round. Every threshold of the layout is either answered or kept.
+    /// Plans one sync. Every threshold of the layout is either selected, or in `kept` with a reason.
     ///
-    /// Running the functions is not a measurement: only new observations lead to another plan. A
-    /// [`Pass`](super::Pass) runs them and decides whether they were enough. *O*(n²) for n thresholds, of
-    /// which there are about thirty at most.
+    /// The plan changes only with new observations. A [`Run`](super::Run) runs the functions and decides
+    /// whether a pod is evicted. *O*(n²) for n thresholds, at most about thirty.
     ///
     /// # Assumptions
-    /// No pod was evicted for its own local storage in this round ([N4.5](crate::rules#n4-5)); otherwise the
-    /// round is over, and only the history counts.
+    /// No pod was evicted because of its local storage in this sync ([N4.5](crate::rules#n4-5)). Otherwise
+    /// the sync ends, and only the history of the summary may be used.
     ///
     /// # Upstream
     /// `synchronize` in
     /// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go)
-    /// up to the reclaim. If its order is random, this is the order of [`Thresholds`].
+    /// up to the reclaim. Where upstream's order is random, this planner uses the order of [`Thresholds`].
     fn plan(&self, facts: &Pressure, now: Timestamp) -> PlanOf<Self> {
         let semantics = self.semantics();
         let effective = self.effective(facts.layout);
@@ -118,15 +117,15 @@ impl Planner for Thresholds {
             .iter()
             .map(|threshold| (*threshold, facts.history.met_since(threshold).unwrap_or(now)))
             .collect();
-        let counted: Vec<Threshold> = met_since
+        let past_grace: Vec<Threshold> = met_since
             .iter()
             .filter(|(threshold, since)| grace_is_over(threshold, *since, now))
             .map(|(threshold, _)| *threshold)
             .collect();
-        let mut candidates: Vec<Threshold> = counted
+        let mut candidates: Vec<Threshold> = past_grace
             .iter()
             .copied()
-            .filter(|threshold| is_news(threshold.signal, facts))
+            .filter(|threshold| is_newer(threshold.signal, facts))
             .collect();
         candidates.sort_by_key(|threshold| urgency(threshold.signal, semantics));
         let trigger = candidates.iter().find_map(|threshold| {
@@ -156,7 +155,7 @@ impl Planner for Thresholds {
                     None => Reason::NotMeasured,
                     Some(_) => Reason::NotMet,
                 },
-                _ if !counted.contains(&threshold) => {
+                _ if !past_grace.contains(&threshold) => {
                     let since = met_since.iter().find(|(met, _)| *met == threshold);
                     let until = grace_ends(&threshold, since.map_or(now, |(_, since)| *since));
                     plan.next_at = Some(plan.next_at.map_or(until, |next| next.min(until)));
@@ -183,7 +182,7 @@ impl Planner for Thresholds {
                 .collect(),
             history: History {
                 met_since,
-                counted,
+                past_grace,
                 observations: facts.observations.clone(),
             },
         };
@@ -200,8 +199,8 @@ impl History {
     }
 }
 
-/// The thresholds that are met, then those that counted before and are not yet resolved by their minimum
-/// reclaim.
+/// The thresholds that are met, then those that were past their grace period in the previous sync and whose
+/// minimum reclaim is not available yet.
 fn met(effective: &[Threshold], facts: &Pressure) -> Vec<Threshold> {
     let is_met =
         |threshold: &Threshold, reclaim| threshold.is_met(&facts.observations, reclaim) == Some(true);
@@ -209,17 +208,17 @@ fn met(effective: &[Threshold], facts: &Pressure) -> Vec<Threshold> {
         .iter()
         .partition(|threshold| is_met(threshold, MinimumReclaim::Ignored));
     met.extend(others.iter().filter(|threshold| {
-        facts.history.counted.contains(threshold) && is_met(threshold, MinimumReclaim::Enforced)
+        facts.history.past_grace.contains(threshold) && is_met(threshold, MinimumReclaim::Enforced)
     }));
     met
 }
 
-/// The functions of a signal; none if it has no entry.
+/// The functions of a signal; empty if it has no entry.
 pub(super) fn functions(signal: Signal, layout: Layout, semantics: Semantics) -> &'static [Function] {
     reclaim_functions(signal, layout, semantics).unwrap_or_default()
 }
 
-/// A hard threshold counts at once, even if the clock went backwards.
+/// Returns whether the grace period is over. That of a hard threshold is, even if the clock was set back.
 fn grace_is_over(threshold: &Threshold, since: Timestamp, now: Timestamp) -> bool {
     GoDuration::between(since, now).max(GoDuration::ZERO) >= threshold.grace
 }
@@ -228,8 +227,8 @@ fn grace_ends(threshold: &Threshold, since: Timestamp) -> Timestamp {
     since.saturating_add(threshold.grace.to_unsigned().unwrap_or_default())
 }
 
-/// Returns whether a signal was measured after its measurement in the last round.
-fn is_news(signal: Signal, facts: &Pressure) -> bool {
+/// Returns whether the measurement of a signal is newer than that of the previous sync.
+fn is_newer(signal: Signal, facts: &Pressure) -> bool {
     let Some(observation) = facts.observations.get(signal) else {
         return false;
     };
@@ -239,7 +238,7 @@ fn is_news(signal: Signal, facts: &Pressure) -> bool {
     }
 }
 
-/// Memory comes first, signals without a resource last.
+/// The sort key of a signal: memory comes first, signals without a resource last.
 const fn urgency(signal: Signal, semantics: Semantics) -> u8 {
     match signal.resource(semantics) {
         Some(Resource::Memory) => 0,
@@ -248,7 +247,7 @@ const fn urgency(signal: Signal, semantics: Semantics) -> u8 {
     }
 }
 
-/// A candidate that upstream could have answered with another outcome.
+/// A finding if upstream could have selected another candidate, with other functions.
 fn random_order(
     trigger: &Trigger,
     candidates: &[Threshold],
@@ -274,12 +273,12 @@ impl Thresholds {
         facts: &Pressure,
         now: Timestamp,
     ) -> Vec<Kept<Subject, Reason>> {
-        let dropped = self.dropped().map(|threshold| (*threshold, Reason::Dropped));
+        let replaced = self.replaced().map(|threshold| (*threshold, Reason::Replaced));
         let copied = effective.iter().filter_map(|threshold| match threshold.origin {
             Origin::Configured => None,
             Origin::CopyOf(from) => Some((*threshold, Reason::Copied { from })),
         });
-        let mut findings: Vec<Kept<Subject, Reason>> = dropped
+        let mut findings: Vec<Kept<Subject, Reason>> = replaced
             .chain(copied)
             .map(|(threshold, reason)| Kept {
                 object: Subject::Threshold(threshold),
@@ -291,8 +290,8 @@ impl Thresholds {
     }
 }
 
-/// Findings about the measurements of the thresholds' signals. A copy whose signal was not measured is
-/// normal.
+/// Findings about the measurements of the thresholds' signals. A copied threshold whose signal was not
+/// measured is no finding.
 pub(super) fn measurement_findings(
     thresholds: &[Threshold],
     observations: &Observations,
@@ -301,7 +300,7 @@ pub(super) fn measurement_findings(
     let signals: BTreeSet<Signal> = thresholds.iter().map(|threshold| threshold.signal).collect();
     let mut findings = Vec::new();
     for signal in signals {
-        let mut find = |reason| {
+        let mut add = |reason| {
             findings.push(Kept {
                 object: Subject::Signal(signal),
                 reason,
@@ -313,20 +312,20 @@ pub(super) fn measurement_findings(
                 .iter()
                 .any(|threshold| threshold.signal == signal && is_configured(threshold))
             {
-                find(Reason::NotMeasured);
+                add(Reason::NotMeasured);
             }
             continue;
         };
         if observation.capacity == 0 {
-            find(Reason::CapacityIsZero);
+            add(Reason::CapacityIsZero);
         } else if observation.available > observation.capacity {
-            find(Reason::AvailableAboveCapacity {
+            add(Reason::AvailableAboveCapacity {
                 available: observation.available,
                 capacity: observation.capacity,
             });
         }
         if let Some(at) = observation.at.filter(|at| *at > now) {
-            find(Reason::MeasuredInFuture { at });
+            add(Reason::MeasuredInFuture { at });
         }
     }
     findings

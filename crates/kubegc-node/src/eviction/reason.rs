@@ -1,4 +1,4 @@
-//! Reasons for thresholds without a reclaim, and findings about measurements.
+//! Reasons why a threshold causes no reclaim, and findings about thresholds and measurements.
 
 use std::fmt;
 
@@ -31,23 +31,23 @@ impl fmt::Display for Subject {
 pub enum Reason {
     /// Enough is available.
     NotMet,
-    /// Its signal was not measured, so it counts as not met.
+    /// Its signal was not measured, or its capacity is zero, so it counts as not met.
     NotMeasured,
-    /// It is met, but not for long enough.
+    /// It is met, but not yet for its grace period.
     InGrace {
         /// When its grace period ends, if it stays met.
         until: Timestamp,
     },
-    /// It is met, but the measurement is not newer than that of an earlier round.
+    /// It is met, but the measurement is not newer than that of an earlier sync.
     OldMeasurement,
-    /// It is met, and a more urgent one is answered in this round.
+    /// It is met, but this sync selects a more urgent threshold.
     LessUrgent {
-        /// The signal that is answered.
+        /// The signal of the selected threshold.
         than: Signal,
     },
     /// It is met, and its signal has no resource that can be reclaimed.
     NoResource,
-    /// It is answered without reclaim functions: a pod is evicted.
+    /// It is selected, but its signal has no reclaim functions: a pod is evicted.
     NothingToCollect,
 
     /// The available amount exceeds the capacity.
@@ -57,23 +57,23 @@ pub enum Reason {
         /// The capacity.
         capacity: u64,
     },
-    /// The capacity is zero, so the measurement does not count. Upstream still compares absolute thresholds
-    /// with it.
+    /// The capacity is zero, so the measurement is ignored. Upstream still compares absolute thresholds with
+    /// it.
     CapacityIsZero,
-    /// It was measured in the future.
+    /// The time of its measurement is in the future: a clock is wrong.
     MeasuredInFuture {
-        /// When.
+        /// The time of the measurement.
         at: Timestamp,
     },
     /// This configured threshold is replaced by a copy of another one ([N4.19](crate::rules#n4-19)).
-    Dropped,
+    Replaced,
     /// This threshold is a copy ([N4.20](crate::rules#n4-20)). Upstream's copies may differ in detail.
     Copied {
         /// The signal that it is copied from.
         from: Signal,
     },
-    /// A threshold of the same urgency is also met and has other functions. Upstream can choose either of
-    /// them.
+    /// Another threshold of the same urgency is met and has other functions. Upstream selects one of them at
+    /// random.
     OrderIsRandom {
         /// The signal of the other threshold.
         other: Signal,
@@ -83,28 +83,31 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotMet => f.write_str("enough is available"),
+            Self::NotMet => f.write_str("not met"),
             Self::NotMeasured => f.write_str("not measured"),
             Self::InGrace { until } => write!(f, "met, but in its grace period until {until}"),
             Self::OldMeasurement => {
-                f.write_str("met, but the measurement is not newer than that of an earlier round")
+                f.write_str("met, but the measurement is not newer than that of an earlier sync")
             }
             Self::LessUrgent { than } => write!(f, "met, but {than} is more urgent"),
             Self::NoResource => f.write_str("met, but its signal has no resource that can be reclaimed"),
             Self::NothingToCollect => f.write_str("met, but its signal has no reclaim functions"),
             Self::AvailableAboveCapacity { available, capacity } => {
-                write!(f, "{available} available of a capacity of {capacity}")
+                write!(
+                    f,
+                    "the available amount {available} exceeds the capacity {capacity}"
+                )
             }
-            Self::CapacityIsZero => f.write_str("the capacity is zero, so the measurement does not count"),
-            Self::MeasuredInFuture { at } => write!(f, "measured in the future, at {at}"),
-            Self::Dropped => {
-                f.write_str("replaced by a copy of the threshold on the file system of writable layers")
-            }
+            Self::CapacityIsZero => f.write_str("the capacity is zero, so the measurement is ignored"),
+            Self::MeasuredInFuture { at } => write!(f, "the time of the measurement, {at}, is in the future"),
+            Self::Replaced => f.write_str(
+                "replaced by a copy of the threshold on the file system that contains the writable layers",
+            ),
             Self::Copied { from } => write!(f, "copied from {from}; upstream's copy may differ"),
             Self::OrderIsRandom { other } => {
                 write!(
                     f,
-                    "{other} is as urgent and calls for something else; upstream may choose either"
+                    "{other} is equally urgent and has other reclaim functions; upstream selects one at random"
                 )
             }
         }

@@ -13,23 +13,23 @@ use crate::{Semantics, semantics::behavior};
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Signal {
-    /// Memory of the node.
+    /// Available memory of the node.
     MemoryAvailable,
-    /// Memory that pods may use.
+    /// Available memory of the cgroup that contains all pods.
     AllocatableMemoryAvailable,
-    /// Bytes of the node's own file system.
+    /// Available bytes of `nodefs`, the file system of the kubelet's root directory.
     NodeFsAvailable,
-    /// Inodes of the node's own file system.
+    /// Free inodes of `nodefs`.
     NodeFsInodesFree,
-    /// Bytes of the file system of images.
+    /// Available bytes of `imagefs`, the file system of images.
     ImageFsAvailable,
-    /// Inodes of the file system of images.
+    /// Free inodes of `imagefs`.
     ImageFsInodesFree,
-    /// Bytes of the file system of writable layers.
+    /// Available bytes of `containerfs`, the file system of writable layers.
     ContainerFsAvailable,
-    /// Inodes of the file system of writable layers.
+    /// Free inodes of `containerfs`.
     ContainerFsInodesFree,
-    /// Process ids.
+    /// Available process ids.
     PidAvailable,
 }
 
@@ -67,14 +67,14 @@ impl fmt::Display for Resource {
 }
 
 /// A pressure condition of a node.
-#[expect(clippy::exhaustive_enums, reason = "upstream's conditions of pressure")]
+#[expect(clippy::exhaustive_enums, reason = "upstream's pressure conditions")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeCondition {
-    /// Short of memory.
+    /// The node is short of memory.
     MemoryPressure,
-    /// Short of bytes or inodes.
+    /// The node is short of disk space or inodes.
     DiskPressure,
-    /// Short of process ids.
+    /// The node is short of process ids.
     PidPressure,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for NodeCondition {
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 9] = [
         Self::MemoryAvailable,
         Self::AllocatableMemoryAvailable,
@@ -126,13 +126,13 @@ impl Signal {
         }
     }
 
-    /// Returns whether it is a signal of the file system of writable layers.
+    /// Returns whether it is a signal of `containerfs`.
     #[must_use]
     pub const fn is_container_fs(self) -> bool {
         matches!(self, Self::ContainerFsAvailable | Self::ContainerFsInodesFree)
     }
 
-    /// Returns whether a version knows it.
+    /// Returns whether this version supports the signal.
     #[must_use]
     pub const fn is_known(self, semantics: Semantics) -> bool {
         !self.is_container_fs() || semantics.version.has(behavior::CONTAINER_FS_SIGNALS)
@@ -178,7 +178,7 @@ impl FromStr for Signal {
         Self::ALL
             .into_iter()
             .find(|signal| signal.as_str() == text)
-            .ok_or_else(|| FieldError::invalid("", text, "not a signal of eviction"))
+            .ok_or_else(|| FieldError::invalid("", text, "not an eviction signal"))
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_a_round_trip_and_others_are_refused() {
+    fn names_parse_to_their_signals_and_other_texts_are_rejected() {
         for signal in Signal::ALL {
             assert_eq!(signal.as_str().parse(), Ok(signal));
         }

@@ -1,4 +1,4 @@
-//! Eviction thresholds of a node's settings, and their validation.
+//! Eviction thresholds of the kubelet's configuration, and their validation.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,18 +8,18 @@ use super::{Amount, Layout, Signal};
 use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
 
 /// The origin of a threshold.
-#[expect(clippy::exhaustive_enums, reason = "written down, or copied")]
+#[expect(clippy::exhaustive_enums, reason = "configured, or copied")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// The node's settings.
+    /// The kubelet's configuration.
     #[default]
     Configured,
-    /// A copy of the threshold on another signal ([N4.19](crate::rules#n4-19)). Upstream's copies may differ
-    /// in detail.
+    /// A copy of the threshold of this signal ([N4.19](crate::rules#n4-19)). Upstream's copies may differ in
+    /// detail.
     CopyOf(Signal),
 }
 
-/// One threshold: met while less than its value is available.
+/// An eviction threshold. It is met while less than its value is available.
 #[expect(
     clippy::exhaustive_structs,
     reason = "the fields of upstream's threshold; the only operator is `less than`"
@@ -28,19 +28,19 @@ pub enum Origin {
 pub struct Threshold {
     /// Its signal.
     pub signal: Signal,
-    /// The amount below which it is met. If it is too low, the node runs out before pods are evicted; if it
-    /// is too high, pods are evicted unnecessarily.
+    /// The amount below which it is met. Too low: the node runs out of the resource before pods are evicted.
+    /// Too high: pods are evicted unnecessarily.
     pub value: Amount,
-    /// The time for which it must be met before it counts. Zero makes it a hard one.
+    /// The time for which it must be met before the kubelet acts. Zero: a hard threshold.
     pub grace: GoDuration,
-    /// The amount beyond the value that must be available before it counts as resolved.
+    /// The amount that must be available in addition to the value before the threshold is resolved.
     pub minimum_reclaim: Option<Amount>,
     /// Its origin.
     pub origin: Origin,
 }
 
 impl Threshold {
-    /// Returns whether it counts at once.
+    /// Returns whether it is a hard threshold: it has no grace period.
     #[must_use]
     pub fn is_hard(&self) -> bool {
         self.grace == GoDuration::ZERO
@@ -60,45 +60,45 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// All thresholds of a node, valid by construction, and the planner of the reclaim: see the [module](super).
+/// The validated thresholds of a node, and the planner of the reclaim. See the [module](super).
 ///
-/// The order is hard before soft, and by the signals' names within; upstream's is random.
+/// Hard thresholds come before soft ones, each sorted by the name of the signal. Upstream's order is random.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Thresholds {
     configured: Vec<Threshold>,
-    off: Vec<String>,
+    disabled: Vec<String>,
     semantics: Semantics,
 }
 
 impl Thresholds {
-    /// The thresholds of a node's settings. `0%` and `100%` disable a threshold.
+    /// Parses and validates the thresholds of a configuration. `0%` and `100%` disable a threshold.
     ///
     /// # Errors
-    /// Every invalid entry, in the order hard, soft, grace periods, minimum reclaims. The texts are not
-    /// upstream's.
+    /// All invalid entries, in this order: hard thresholds, soft thresholds, grace periods, minimum
+    /// minimum_reclaims. The texts differ from upstream's.
     pub fn new(spec: &PolicySpec, semantics: Semantics) -> Result<Self, Vec<FieldError>> {
-        let mut reading = Reading {
+        let mut parser = Parser {
             semantics,
-            off: Vec::new(),
+            disabled: Vec::new(),
             errors: Vec::new(),
         };
-        let mut configured = reading.values("evictionHard", &spec.eviction_hard);
-        let mut soft = reading.values("evictionSoft", &spec.eviction_soft);
-        let graces = reading.graces(&spec.eviction_soft_grace_period);
-        reading.add_graces(&mut soft, &graces, spec);
+        let mut configured = parser.values("evictionHard", &spec.eviction_hard);
+        let mut soft = parser.values("evictionSoft", &spec.eviction_soft);
+        let grace_periods = parser.grace_periods(&spec.eviction_soft_grace_period);
+        parser.set_grace_periods(&mut soft, &grace_periods, spec);
         configured.extend(soft);
-        let reclaims = reading.reclaims(&spec.eviction_minimum_reclaim);
+        let minimum_reclaims = parser.minimum_reclaims(&spec.eviction_minimum_reclaim);
         for threshold in &mut configured {
-            threshold.minimum_reclaim = reclaims.get(&threshold.signal).copied();
+            threshold.minimum_reclaim = minimum_reclaims.get(&threshold.signal).copied();
         }
-        if reading.errors.is_empty() {
+        if parser.errors.is_empty() {
             Ok(Self {
                 configured,
-                off: reading.off,
+                disabled: parser.disabled,
                 semantics,
             })
         } else {
-            Err(reading.errors)
+            Err(parser.errors)
         }
     }
 
@@ -108,22 +108,22 @@ impl Thresholds {
         &self.configured
     }
 
-    /// Fields whose value disables their threshold, such as `evictionHard[nodefs.available]`.
+    /// Paths of the fields whose value disables the threshold, such as `evictionHard[nodefs.available]`.
     #[must_use]
-    pub fn off(&self) -> &[String] {
-        &self.off
+    pub fn disabled(&self) -> &[String] {
+        &self.disabled
     }
 
-    /// The version and gates.
+    /// The version and its feature gates.
     #[must_use]
     pub const fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    /// The thresholds of a layout: the configured ones, then the copies for writable layers.
+    /// The thresholds that apply with a layout: the configured ones, then the copies for `containerfs`.
     ///
-    /// From 1.31 thresholds on `containerfs` are replaced by copies of those on the file system that contains
-    /// the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
+    /// From 1.31, thresholds of `containerfs` are replaced by copies of those of the file system that
+    /// contains the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
     #[must_use]
     pub fn effective(&self, layout: Layout) -> Vec<Threshold> {
         let mut effective = self.configured.clone();
@@ -134,7 +134,7 @@ impl Thresholds {
         let copies: Vec<Threshold> = effective
             .iter()
             .filter_map(|threshold| {
-                let signal = writable_layers(threshold.signal, layout)?;
+                let signal = copied_to(threshold.signal, layout)?;
                 Some(Threshold {
                     signal,
                     origin: Origin::CopyOf(threshold.signal),
@@ -146,17 +146,17 @@ impl Thresholds {
         effective
     }
 
-    /// The configured thresholds that [`effective`](Self::effective) drops.
-    pub fn dropped(&self) -> impl Iterator<Item = &Threshold> {
-        let replaced = self.semantics.version.has(behavior::CONTAINER_FS_SIGNALS);
+    /// The configured thresholds that [`effective`](Self::effective) replaces by copies.
+    pub fn replaced(&self) -> impl Iterator<Item = &Threshold> {
+        let copies_replace = self.semantics.version.has(behavior::CONTAINER_FS_SIGNALS);
         self.configured
             .iter()
-            .filter(move |threshold| replaced && threshold.signal.is_container_fs())
+            .filter(move |threshold| copies_replace && threshold.signal.is_container_fs())
     }
 }
 
-/// The signal of writable layers that a signal replaces in a layout.
-const fn writable_layers(signal: Signal, layout: Layout) -> Option<Signal> {
+/// The `containerfs` signal whose threshold is a copy of this signal's threshold in a layout.
+const fn copied_to(signal: Signal, layout: Layout) -> Option<Signal> {
     match (layout, signal) {
         (Layout::Single | Layout::Split, Signal::NodeFsAvailable)
         | (Layout::DedicatedImages, Signal::ImageFsAvailable) => Some(Signal::ContainerFsAvailable),
@@ -166,32 +166,32 @@ const fn writable_layers(signal: Signal, layout: Layout) -> Option<Signal> {
     }
 }
 
-/// Settings during their evaluation.
-struct Reading {
+/// Parses the entries of a configuration, and collects their errors.
+struct Parser {
     semantics: Semantics,
-    off: Vec<String>,
+    disabled: Vec<String>,
     errors: Vec<FieldError>,
 }
 
-impl Reading {
+impl Parser {
     fn values(&mut self, field: &str, entries: &BTreeMap<String, String>) -> Vec<Threshold> {
         let mut thresholds = Vec::new();
         for (name, text) in entries {
             let Some(signal) = self.signal(field, name) else {
                 continue;
             };
-            let place = format!("{field}[{name}]");
+            let path = format!("{field}[{name}]");
             if matches!(text.as_str(), "0%" | "100%") {
-                self.off.push(place);
+                self.disabled.push(path);
                 continue;
             }
             match text.parse::<Amount>() {
-                Err(error) => self.refuse(&place, text, problem(&error)),
+                Err(error) => self.reject(&path, text, problem(&error)),
                 Ok(Amount::Absolute(value)) if value.is_negative() || value.is_zero() => {
-                    self.refuse(&place, text, "must be above zero");
+                    self.reject(&path, text, "must be above zero");
                 }
-                Ok(Amount::Relative(percent)) if percent.share() > 1.0 => {
-                    self.refuse(&place, text, "must not be above 100%");
+                Ok(Amount::Relative(percent)) if percent.as_fraction() > 1.0 => {
+                    self.reject(&path, text, "must not be above 100%");
                 }
                 Ok(value) => thresholds.push(Threshold {
                     signal,
@@ -205,63 +205,63 @@ impl Reading {
         thresholds
     }
 
-    fn graces(&mut self, entries: &BTreeMap<String, GoDuration>) -> BTreeMap<Signal, GoDuration> {
+    fn grace_periods(&mut self, entries: &BTreeMap<String, GoDuration>) -> BTreeMap<Signal, GoDuration> {
         const FIELD: &str = "evictionSoftGracePeriod";
-        let mut graces = BTreeMap::new();
+        let mut grace_periods = BTreeMap::new();
         for (name, grace) in entries {
             let Some(signal) = self.signal(FIELD, name) else {
                 continue;
             };
             if grace.is_negative() {
-                let place = format!("{FIELD}[{name}]");
-                self.refuse(&place, &grace.to_string(), "must not be negative");
+                let path = format!("{FIELD}[{name}]");
+                self.reject(&path, &grace.to_string(), "must not be negative");
             }
-            graces.insert(signal, *grace);
+            grace_periods.insert(signal, *grace);
         }
-        graces
+        grace_periods
     }
 
-    fn add_graces(
+    fn set_grace_periods(
         &mut self,
         soft: &mut [Threshold],
-        graces: &BTreeMap<Signal, GoDuration>,
+        grace_periods: &BTreeMap<Signal, GoDuration>,
         spec: &PolicySpec,
     ) {
         for threshold in soft {
-            match graces.get(&threshold.signal) {
+            match grace_periods.get(&threshold.signal) {
                 Some(grace) => threshold.grace = *grace,
                 None => {
                     let name = threshold.signal.as_str();
                     let value = spec.eviction_soft.get(name).map_or("", String::as_str);
-                    let place = format!("evictionSoft[{name}]");
-                    self.refuse(&place, value, "needs an entry in evictionSoftGracePeriod");
+                    let path = format!("evictionSoft[{name}]");
+                    self.reject(&path, value, "needs an entry in evictionSoftGracePeriod");
                 }
             }
         }
     }
 
-    fn reclaims(&mut self, entries: &BTreeMap<String, String>) -> BTreeMap<Signal, Amount> {
+    fn minimum_reclaims(&mut self, entries: &BTreeMap<String, String>) -> BTreeMap<Signal, Amount> {
         const FIELD: &str = "evictionMinimumReclaim";
-        let mut reclaims = BTreeMap::new();
+        let mut minimum_reclaims = BTreeMap::new();
         for (name, text) in entries {
             let Some(signal) = self.signal(FIELD, name) else {
                 continue;
             };
-            let place = format!("{FIELD}[{name}]");
+            let path = format!("{FIELD}[{name}]");
             match text.parse::<Amount>() {
-                Err(error) => self.refuse(&place, text, problem(&error)),
+                Err(error) => self.reject(&path, text, problem(&error)),
                 Ok(Amount::Absolute(amount)) if amount.is_negative() => {
-                    self.refuse(&place, text, "must not be negative");
+                    self.reject(&path, text, "must not be negative");
                 }
-                Ok(Amount::Relative(percent)) if percent.share() == 0.0 => {
-                    self.refuse(&place, text, "must be above 0%");
+                Ok(Amount::Relative(percent)) if percent.as_fraction() == 0.0 => {
+                    self.reject(&path, text, "must be above 0%");
                 }
                 Ok(amount) => {
-                    reclaims.insert(signal, amount);
+                    minimum_reclaims.insert(signal, amount);
                 }
             }
         }
-        reclaims
+        minimum_reclaims
     }
 
     fn signal(&mut self, field: &str, name: &str) -> Option<Signal> {
@@ -270,21 +270,21 @@ impl Reading {
             .ok()
             .filter(|signal: &Signal| signal.is_known(self.semantics));
         if signal.is_none() {
-            let problem = format!("Kubernetes {} knows no such signal", self.semantics.version);
-            self.refuse(field, name, &problem);
+            let problem = format!("Kubernetes {} has no such signal", self.semantics.version);
+            self.reject(field, name, &problem);
         }
         signal
     }
 
-    fn refuse(&mut self, field: &str, value: &str, problem: &str) {
+    fn reject(&mut self, field: &str, value: &str, problem: &str) {
         self.errors.push(FieldError::invalid(field, value, problem));
     }
 }
 
-/// The problem of a refused amount, without the field, which it does not know.
+/// The problem of an invalid amount, without the field, which the parser of amounts does not know.
 fn problem(error: &FieldError) -> &str {
     match error {
         FieldError::Invalid { problem, .. } => problem,
-        _ => "cannot be read",
+        _ => "cannot be parsed",
     }
 }

@@ -12,30 +12,32 @@ use kubegc_core::{
 use super::{Error, Policy, Reason, Record, Records, Subject};
 use crate::{Inventory, semantics::behavior};
 
-/// The records after a listing, and the listing's data of each.
+/// The updated records, and the data of each record in the listing.
 pub(super) struct Detected {
     pub(super) records: Records,
-    /// One for each record, in their order.
+    /// One entry for each record, in the order of the records.
     pub(super) listed: Vec<Listed>,
-    /// The images by position, each to be taken once: shared while their memory is cached.
+    /// A clone of each image's `Arc`, by index in the listing. They are made while the images are in the CPU
+    /// cache.
     pub(super) shared: Vec<Option<Arc<Image>>>,
 }
 
-/// The listing's data of one record.
+/// The data of one record in the listing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
-    /// Position of the image in the listing; the last one of duplicates.
+    /// The index of the image in the listing; of duplicates the last one.
     pub(super) at: u32,
-    /// Position of the first image with this key.
+    /// The index of the first image with this key.
     pub(super) first_at: u32,
     pub(super) in_use: bool,
 }
 
 /// [N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13). `first_detected` is the value for new records,
-/// `now` is the time after the lists were read.
+/// `now` is the time after the listings were read.
 ///
 /// # Errors
-/// A required listing is missing, or a container does not name its image. The records are returned unchanged.
+/// A required listing is missing, or a container has neither an image reference nor an image id. The records
+/// are returned unchanged.
 pub(super) fn detect(
     policy: &Policy,
     records: Records,
@@ -44,14 +46,14 @@ pub(super) fn detect(
     now: Timestamp,
     findings: &mut Vec<Kept<Subject, Reason>>,
 ) -> Result<Detected, (Records, Error)> {
-    let (images, in_use) = match reads(policy, inventory) {
-        Ok(reads) => reads,
+    let (images, in_use) = match images_and_use(policy, inventory) {
+        Ok(images_and_use) => images_and_use,
         Err(error) => return Err((records, error)),
     };
     let keys = Keys::new(policy, images);
     let shared = images.iter().map(|image| Some(Arc::clone(image))).collect();
-    let seen = keys.seen(images, &in_use);
-    let sorted = keys.sorted(&seen);
+    let fields = keys.fields(images, &in_use);
+    let sorted = keys.sorted(&fields);
     let mut detected = Detected {
         records: Records {
             sorted: Vec::with_capacity(sorted.len()),
@@ -61,13 +63,13 @@ pub(super) fn detect(
         shared,
     };
     let mut old = records.sorted.into_iter().peekable();
-    let key_of = |keyed: &Keyed| seen[keyed.at as usize].key;
+    let key_of = |keyed: &Keyed| fields[keyed.at as usize].key;
     for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && key_of(a) == key_of(b)) {
         let ([first, ..], [.., last]) = (same, same) else {
             continue;
         };
-        let last_seen = &seen[last.at as usize];
-        let key = last_seen.key;
+        let last_fields = &fields[last.at as usize];
+        let key = last_fields.key;
         if same.len() > 1 {
             findings.push(Kept {
                 object: Subject::Image(Arc::clone(&images[last.at as usize])),
@@ -92,16 +94,16 @@ pub(super) fn detect(
             // The handler of a record is that of its first image.
             runtime_handler: keys.handler(first.at),
         });
-        if last_seen.in_use {
+        if last_fields.in_use {
             record.last_used = Some(now);
         }
-        record.size_bytes = last_seen.size_bytes;
-        record.pinned = last_seen.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_STAY);
+        record.size_bytes = last_fields.size_bytes;
+        record.pinned = last_fields.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_ARE_KEPT);
         detected.records.sorted.push(record);
         detected.listed.push(Listed {
             at: last.at,
             first_at: first.at,
-            in_use: last_seen.in_use,
+            in_use: last_fields.in_use,
         });
     }
     Ok(detected)
@@ -109,24 +111,27 @@ pub(super) fn detect(
 
 type InUse<'a> = HashSet<Cow<'a, str>, FixedState>;
 
-/// The listing, and the keys of images in use, read in upstream's order.
-fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
+/// The listed images, and the keys of images in use. Missing listings are reported in upstream's order.
+fn images_and_use<'a>(
+    policy: &Policy,
+    inventory: &'a Inventory,
+) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
     let semantics = &policy.semantics;
     let images = inventory
         .images
         .as_ref()
-        .map_err(|why| Error::ListImages(why.clone()))?;
+        .map_err(|error| Error::ListImages(error.clone()))?;
     let containers = inventory
         .containers
         .as_ref()
-        .map_err(|why| Error::ListPods(why.clone()))?;
+        .map_err(|error| Error::ListPods(error.clone()))?;
     let mut in_use = InUse::default();
     for container in containers {
-        let Some(key) = used_by(policy, container) else {
+        let Some(key) = image_key(policy, container) else {
             let unknown = containers
                 .iter()
-                .filter(|container| used_by(policy, container).is_none());
-            // Of several the first one by id, so that the order of the listing is irrelevant.
+                .filter(|container| image_key(policy, container).is_none());
+            // Reports the first one by id, so that the order of the listing is irrelevant.
             let first = unknown.min_by_key(|container| &container.id).unwrap_or(container);
             return Err(Error::UseUnknown(Arc::clone(first)));
         };
@@ -135,10 +140,10 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
     if semantics.image_volumes {
         match &inventory.image_volumes {
             Ok(volumes) => in_use.extend(volumes.iter().map(|id| Cow::Borrowed(&**id))),
-            Err(why) => return Err(Error::ImageVolumes(why.clone())),
+            Err(error) => return Err(Error::ImageVolumes(error.clone())),
         }
     }
-    if !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY)
+    if !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED)
         && let Some(id) = inventory.sandbox_image.as_deref().filter(|id| !id.is_empty())
     {
         in_use.insert(Cow::Borrowed(id));
@@ -147,8 +152,8 @@ fn reads<'a>(policy: &Policy, inventory: &'a Inventory) -> Result<(&'a [Arc<Imag
 }
 
 /// [N3.6](crate::rules#n3-6), [N3.7](crate::rules#n3-7): the key of a container's image; `None` if unknown. A
-/// dead container uses its image like a running one.
-fn used_by<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>> {
+/// dead container uses its image too.
+fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>> {
     let image = &container.image;
     let by_id = policy.semantics.version.has(behavior::IMAGE_ID_IDENTIFIES_USE) && !image.id.is_empty();
     let identity = if by_id { &image.id } else { &image.reference };
@@ -161,21 +166,21 @@ fn used_by<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>
     Some(Cow::Borrowed(identity))
 }
 
-/// The keys of a listing.
+/// The record keys of the listed images.
 struct Keys<'a> {
     images: &'a [Arc<Image>],
-    /// Keys that differ from the id: for every image, or for none.
+    /// The keys with runtime handlers, for every image; empty if keys are ids.
     composed: Vec<Arc<str>>,
-    /// Length of the common prefix of all keys.
+    /// The length in bytes of the common prefix of all keys.
     common: usize,
-    /// Whether records keep the handler.
-    handlers: bool,
+    /// Whether records contain the runtime handler.
+    record_handlers: bool,
 }
 
-/// An image of a listing, by its key.
+/// The sort key of a listed image.
 #[derive(Clone, Copy)]
 struct Keyed {
-    /// The eight bytes after the common prefix, so that most comparisons do not need the text.
+    /// The eight bytes after the common prefix, so that most comparisons need no text.
     prefix: u64,
     at: u32,
 }
@@ -191,14 +196,14 @@ impl<'a> Keys<'a> {
             images,
             composed,
             common: 0,
-            handlers: policy
+            record_handlers: policy
                 .semantics
                 .version
                 .has(behavior::RUNTIME_HANDLER_IS_RECORDED),
         };
         if let Some(first) = images.first().map(|_| keys.text(0)) {
             keys.common = (1..images.len()).fold(first.len(), |common, at| {
-                let text = keys.text(position(at)).as_bytes();
+                let text = keys.text(index(at)).as_bytes();
                 let same = first.as_bytes()[..common].iter().zip(text);
                 same.take_while(|(a, b)| a == b).count()
             });
@@ -217,32 +222,32 @@ impl<'a> Keys<'a> {
     }
 
     fn handler(&self, at: u32) -> Arc<str> {
-        if self.handlers {
+        if self.record_handlers {
             Arc::clone(&self.images[at as usize].runtime_handler)
         } else {
             Arc::default()
         }
     }
 
-    /// The required fields of each image, read once in the order of the listing, which is usually the order
-    /// in memory.
-    fn seen<'k>(&'k self, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Seen<'k>> {
-        let seen = images.iter().enumerate().map(|(at, image)| {
-            let key = self.text(position(at));
-            Seen {
+    /// The fields of each image that detection uses. They are read once, in the order of the listing, which
+    /// is usually the order in memory.
+    fn fields<'k>(&'k self, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Fields<'k>> {
+        let fields = images.iter().enumerate().map(|(at, image)| {
+            let key = self.text(index(at));
+            Fields {
                 key,
                 size_bytes: image.size_bytes,
                 pinned: image.pinned,
                 in_use: !in_use.is_empty() && in_use.contains(key),
             }
         });
-        seen.collect()
+        fields.collect()
     }
 
-    /// All images in the order of their keys; duplicates in the order of the listing.
-    fn sorted(&self, seen: &[Seen<'_>]) -> Vec<Keyed> {
-        let keyed = (0..).zip(seen).map(|(at, seen)| {
-            let text = &seen.key.as_bytes()[self.common..];
+    /// All images, sorted by key; duplicates keep the order of the listing.
+    fn sorted(&self, fields: &[Fields<'_>]) -> Vec<Keyed> {
+        let keyed = (0..).zip(fields).map(|(at, fields)| {
+            let text = &fields.key.as_bytes()[self.common..];
             let mut prefix = [0; 8];
             let length = text.len().min(8);
             prefix[..length].copy_from_slice(&text[..length]);
@@ -253,24 +258,24 @@ impl<'a> Keys<'a> {
         });
         let mut keyed: Vec<Keyed> = keyed.collect();
         keyed.sort_unstable_by_key(|keyed| (keyed.prefix, keyed.at));
-        let key = |keyed: &Keyed| seen[keyed.at as usize].key;
+        let key = |keyed: &Keyed| fields[keyed.at as usize].key;
         for same in keyed.chunk_by_mut(|a, b| a.prefix == b.prefix) {
-            // Stable, so that duplicates stay in their order.
+            // A stable sort, so that duplicates keep their order.
             same.sort_by(|a, b| key(a).cmp(key(b)));
         }
         keyed
     }
 }
 
-/// The fields of an image that detection needs.
-struct Seen<'a> {
+/// The fields of an image that detection uses.
+struct Fields<'a> {
     key: &'a str,
     size_bytes: u64,
     pinned: bool,
     in_use: bool,
 }
 
-/// [N3.2](crate::rules#n3-2): the key of an image if use is recorded per handler.
+/// [N3.2](crate::rules#n3-2): the key of an image if records are kept per runtime handler.
 fn key(image: &Image) -> Arc<str> {
     if image.runtime_handler.is_empty() {
         Arc::clone(&image.id)
@@ -279,7 +284,7 @@ fn key(image: &Image) -> Arc<str> {
     }
 }
 
-/// Four billion images do not fit into memory.
-fn position(at: usize) -> u32 {
+/// An index as 32 bits. Saturation cannot happen: four billion images do not fit into memory.
+fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

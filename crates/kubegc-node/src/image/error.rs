@@ -1,4 +1,4 @@
-//! Errors of a pass over images, with upstream's texts for each version.
+//! Errors of an image run, with upstream's texts for each version.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use kubegc_core::node_facts::Container;
 
 use crate::{GoDuration, Unlisted};
 
-/// The error of a pass over images. The texts are upstream's if it has one.
+/// The error of an image run. The texts are upstream's where upstream reports the error.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Error {
@@ -19,14 +19,14 @@ pub enum Error {
     /// The images that are mounted as volumes are unknown.
     #[error("get container status: {0}")]
     ImageVolumes(Unlisted),
-    /// A container does not name its image, so any image may be in use. Upstream ignores such containers
-    /// ([N3.7](crate::rules#n3-7)).
-    #[error("container {} does not name its image", .0.id)]
+    /// A container has neither an image reference nor an image id, so any image may be in use. Upstream
+    /// ignores it ([N3.7](crate::rules#n3-7)).
+    #[error("container {} has neither an image reference nor an image id", .0.id)]
     UseUnknown(Arc<Container>),
-    /// The state of the file system is unknown.
+    /// The capacity and the available bytes of the file system are unknown.
     #[error("{0}")]
     FileSystem(Unlisted),
-    /// The file system has no capacity.
+    /// The capacity of the file system is zero or unknown.
     #[error("invalid capacity 0 on image filesystem")]
     InvalidCapacity,
     /// An image that was unused for too long could not be removed.
@@ -37,7 +37,8 @@ pub enum Error {
         /// The aggregated errors.
         errors: Box<str>,
     },
-    /// An image could not be removed to make room, even if others were enough ([N3.43](crate::rules#n3-43)).
+    /// An image could not be removed to free space, even if removing others freed enough
+    /// ([N3.43](crate::rules#n3-43)).
     #[error(
         "wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors in image deletion: {errors}"
     )]
@@ -49,8 +50,8 @@ pub enum Error {
         /// The aggregated errors.
         errors: Box<str>,
     },
-    /// Less was freed than wanted ([N3.35](crate::rules#n3-35)).
-    #[error("{}", Reported(wording, *wanted_bytes, *freed_bytes))]
+    /// Less was freed than required ([N3.35](crate::rules#n3-35)).
+    #[error("{}", Shortfall(wording, *wanted_bytes, *freed_bytes))]
     Insufficient {
         /// The bytes to free.
         wanted_bytes: i64,
@@ -61,7 +62,7 @@ pub enum Error {
     },
 }
 
-/// The texts for a shortfall.
+/// The text of [`Error::Insufficient`] in a version.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wording {
@@ -71,16 +72,17 @@ pub enum Wording {
     Attempted,
     /// The text from 1.35.
     Disk {
-        /// Usage of the file system.
+        /// The usage of the file system in percent.
         usage_percent: i64,
-        /// Capacity of the file system.
+        /// The capacity of the file system in bytes.
         capacity_bytes: i64,
     },
 }
 
-struct Reported<'a>(&'a Wording, i64, i64);
+/// Writes the text of a version, with the wanted and the freed bytes.
+struct Shortfall<'a>(&'a Wording, i64, i64);
 
-impl fmt::Display for Reported<'_> {
+impl fmt::Display for Shortfall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(wording, wanted, freed) = self;
         match wording {
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n3_36_capacities_are_written_in_binary_units() {
+    fn n3_36_capacities_are_formatted_in_binary_units() {
         for (bytes, text) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn n3_35_versions_word_a_shortfall_differently() {
+    fn n3_35_the_text_of_a_shortfall_depends_on_the_version() {
         let text = |wording| {
             let error = Error::Insufficient {
                 wanted_bytes: 150,

@@ -1,51 +1,51 @@
-//! Planner for images, least recently used first.
+//! Planner for images: unused images are removed, the least recently used first.
 //!
-//! A pass lists images and containers and updates the [`Records`] with the first detection and the last use
-//! of each image. Images that are neither in use nor pinned are candidates, ordered by last use, then by
-//! first detection. Those that are unused for longer than the maximum age are removed. If the disk usage
-//! reaches the high threshold, candidates that reached the minimum age are removed until their listed sizes
-//! add up to the amount above the low threshold.
+//! A run lists images and containers and updates the [`Records`] with the first detection and the last use of
+//! each image. Images that are neither in use nor pinned are candidates, sorted by last use, then by first
+//! detection. Candidates that are unused for longer than the maximum age are removed. If the disk usage
+//! reaches the high threshold, candidates that reached the minimum age are removed until the sum of their
+//! sizes reaches the amount above the low threshold.
 //!
 //! # Guarantees
-//! An image of any container, dead or alive, is never removed, nor a pinned one. Nothing is removed if
-//! images, containers or the disk are unknown. Records are a value: they are in the
-//! [`Inventory`](crate::Inventory) and returned in the [`Summary`].
+//! A pinned image, and the image of a container in any state, is never removed. Nothing is removed if the
+//! images, the containers or the disk usage are unknown. Records are a value: the
+//! [`Inventory`](crate::Inventory) contains the old ones, the [`Summary`] the new ones.
 //!
-//! Up to 1.28 images are listed only if the disk is too full: below the threshold such a plan reports no
-//! image.
+//! Up to 1.28 images are listed only if the usage reaches the high threshold. Below it a plan contains no
+//! images.
 //!
 //! # Assumptions
-//! Sizes are those of the listing ([N3.44](crate::rules#n3-44)). Images that share layers free less than
-//! their sizes, and a runtime can free space later than it responds.
+//! Sizes are those of the listing ([N3.44](crate::rules#n3-44)). Removing an image frees less than its size
+//! if it shares layers, and the runtime can free the space after it responds.
 //!
 //! # Complexity
 //! `n` images and `m` containers: `O(n log n + m)` time, `O(n + m)` memory.
 //!
 //! # Upstream
 //! [`image_gc_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/image_gc_manager.go).
-//! Differences between releases are in
-//! [`semantics`](crate::semantics). Among images of equal use and detection upstream's order is random; here
-//! they are ordered by key. Upstream ignores a container that names no image; here the pass fails.
+//! [`semantics`](crate::semantics) lists the differences between releases. Images with the same last use and
+//! first detection have a random order upstream; here they are sorted by key. Upstream ignores a container
+//! without an image; here the run fails.
 
-mod choice;
+mod candidates;
 mod detect;
 mod error;
-mod pass;
 mod plan;
 mod policy;
 mod pull_record;
 mod reason;
 mod records;
+mod run;
 mod step;
 mod task;
 mod usage;
 
-pub use choice::Candidate;
+pub use candidates::Candidate;
 pub use error::{Error, Wording};
-pub use pass::Pass;
 pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
-pub use reason::{Action, Hook, Reason, RemovedBecause, Subject, Summary};
+pub use reason::{Action, Hook, Reason, RemovalReason, Subject, Summary};
 pub use records::{Record, Records};
+pub use run::Run;
 pub use step::{Response, Step};
 pub use task::Task;

@@ -1,11 +1,12 @@
-//! The plan of a policy: a pass in which every removal succeeds, and the reasons for all images.
+//! The plan of a policy: a run in which every removal succeeds, with a reason for every image.
 
 use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Hook, Pass, Policy, Reason, Response, Subject, Summary, Task, choice::Fate, step::Wanted,
+    Action, Hook, Policy, Reason, Response, Run, Subject, Summary, Task, candidates::CandidateState,
+    step::Needed,
 };
 use crate::{GoDuration, Inventory};
 
@@ -18,25 +19,25 @@ impl Planner for Policy {
 
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
         let records = inventory.image_records.clone();
-        let mut pass = Pass::new(*self, self.task, records, inventory.images_watched_since, now);
+        let mut run = Run::new(*self, self.task, records, inventory.image_gc_began_at, now);
         let mut response = None;
-        // Terminates: a pass lists once, measures once, and removes each image at most twice.
+        // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
-            response = match pass.next_wanted(response) {
-                Wanted::Listing => Some(Response::Listed { inventory, at: now }),
-                Wanted::Measurement => Some(Response::Measured(inventory.image_file_system.clone())),
-                Wanted::Removal => Some(Response::Removed(Ok(()))),
-                Wanted::Nothing => return pass.finish(),
+            response = match run.next_needed(response) {
+                Needed::Listing => Some(Response::Listed { inventory, at: now }),
+                Needed::Measurement => Some(Response::Measured(inventory.image_file_system.clone())),
+                Needed::Removal => Some(Response::Removed(Ok(()))),
+                Needed::Nothing => return run.finish(),
             };
         }
     }
 }
 
-impl Pass<'_> {
-    /// The actions of the pass, and the reasons for kept images. Removals that failed are among the actions,
-    /// and their images are kept.
+impl Run<'_> {
+    /// The actions of the run, and the reasons for kept images. If a removal failed, the plan contains its
+    /// action, and the image is in `kept`.
     ///
-    /// For an unfinished pass: its actions so far.
+    /// For an unfinished run: the actions so far.
     pub fn finish(mut self) -> PlanOf<Policy> {
         let images = self
             .inventory
@@ -47,7 +48,7 @@ impl Pass<'_> {
         }
         let next_at = self.next_at();
         let hook = self.outcome.hooks_run.then(|| self.hook());
-        self.forget_removed();
+        self.drop_removed_records();
         let outcome = self.outcome;
         let usage = self.usage;
         Plan {
@@ -68,46 +69,46 @@ impl Pass<'_> {
         }
     }
 
-    /// The reason why each image is kept, in the order of their keys.
+    /// The kept images with their reasons, sorted by key.
     fn kept(&mut self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
-        // Position of each record's candidate.
-        let mut candidate_of = vec![u32::MAX; self.choice.listed.len()];
-        for (at, candidate) in (0_u32..).zip(&self.choice.candidates) {
+        // The index of each record's candidate.
+        let mut candidate_of = vec![u32::MAX; self.candidates.listed.len()];
+        for (at, candidate) in (0_u32..).zip(&self.candidates.candidates) {
             candidate_of[candidate.record as usize] = at;
         }
-        let mut kept = Vec::with_capacity(self.choice.listed.len());
-        let waiting = self.waiting();
+        let mut kept = Vec::with_capacity(self.candidates.listed.len());
+        let not_considered = self.not_considered();
         for (at, &candidate) in candidate_of.iter().enumerate() {
-            let reason = if self.choice.listed[at].in_use {
+            let reason = if self.candidates.listed[at].in_use {
                 Reason::InUse
             } else if self.records.sorted[at].pinned {
                 Reason::Pinned
             } else {
-                match self.choice.fates.get(candidate as usize) {
+                match self.candidates.states.get(candidate as usize) {
                     None => Reason::InvalidId,
-                    Some(Fate::Removed) => continue,
-                    Some(Fate::Failed(why)) => Reason::RemovalFailed(why.clone()),
-                    Some(Fate::UsedSince) => Reason::UsedSince,
-                    Some(Fate::TooYoung) => Reason::TooYoung {
-                        age: self.choice.candidates[candidate as usize].age(self.now),
+                    Some(CandidateState::Removed) => continue,
+                    Some(CandidateState::Failed(error)) => Reason::RemovalFailed(error.clone()),
+                    Some(CandidateState::UsedSince) => Reason::UsedSince,
+                    Some(CandidateState::TooYoung) => Reason::TooYoung {
+                        age: self.candidates.candidates[candidate as usize].age(self.now),
                         age_min: self.policy().thresholds.age_min,
                     },
-                    Some(Fate::Waiting) => waiting.clone(),
+                    Some(CandidateState::NotConsidered) => not_considered.clone(),
                 }
             };
             kept.push(Kept {
-                object: Subject::Image(self.choice.take(at, images)),
+                object: Subject::Image(self.candidates.take(at, images)),
                 reason,
             });
         }
         kept
     }
 
-    /// The reason for images that were not considered.
-    fn waiting(&self) -> Reason {
+    /// The reason for candidates that were not considered.
+    fn not_considered(&self) -> Reason {
         match (&self.outcome.error, self.outcome.freed, self.usage) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
-            (Some(error), None, _) => Reason::PassEnded(Box::new(error.clone())),
+            (Some(error), None, _) => Reason::RunFailed(Box::new(error.clone())),
             (_, None, Some(usage)) if usage.overflow => Reason::ArithmeticOverflow,
             (_, None, Some(usage)) => Reason::BelowThreshold {
                 usage_percent: usage.percent,
@@ -117,8 +118,8 @@ impl Pass<'_> {
         }
     }
 
-    /// When the same facts can give another plan: an image reaches the minimum age, or has been unused for
-    /// too long.
+    /// The earliest time at which the same facts lead to another plan: an image reaches the minimum age, or
+    /// exceeds the maximum age.
     fn next_at(&self) -> Option<Timestamp> {
         if self.task() == Task::Detect {
             return None;
@@ -131,42 +132,49 @@ impl Pass<'_> {
                     .saturating_add(nanos),
             )
         };
-        let ages = self
+        let has_age_max = self
             .policy()
             .semantics
             .version
             .has(crate::semantics::behavior::MAXIMUM_AGE)
             && self.task() == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
-        // Ages are compared strictly, so the age step starts one nanosecond later.
-        let watched = after(self.watched_since(), thresholds.age_max, 1);
-        let candidates = self.choice.candidates.iter().zip(&self.choice.fates);
+        // The maximum age must be exceeded, so it applies one nanosecond later.
+        let applies_at = after(self.image_gc_began_at(), thresholds.age_max, 1);
+        let candidates = self.candidates.candidates.iter().zip(&self.candidates.states);
         let times = candidates.filter_map(|(candidate, fate)| {
-            let young = match (fate, candidate.first_detected) {
-                (Fate::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
-                // Used at this instant or later: one nanosecond later this no longer applies.
-                (Fate::UsedSince, _) => candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1)),
+            let reconsidered = match (fate, candidate.first_detected) {
+                (CandidateState::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
+                // An image is kept if it was used at `now` or later. One nanosecond after its use this ends.
+                (CandidateState::UsedSince, _) => {
+                    candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1))
+                }
                 _ => None,
             };
-            // An image that is removed to make room, too: after it is removed by age, other images make room.
-            let unused = ages.then(|| {
+            // Also for an image that this plan removes to free space: later it is removed because of its age,
+            // and other images are removed to free space.
+            let exceeds_age_max = has_age_max.then(|| {
                 let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
-                idle.map_or(watched, |idle| idle.max(watched))
+                idle.map_or(applies_at, |idle| idle.max(applies_at))
             });
-            // The end of time means never.
-            let is_ahead = |&at: &Timestamp| at > self.now && at.as_nanos() < i64::MAX;
-            [young, unused].into_iter().flatten().filter(is_ahead).min()
+            // A saturated time means never.
+            let is_future = |&at: &Timestamp| at > self.now && at.as_nanos() < i64::MAX;
+            [reconsidered, exceeds_age_max]
+                .into_iter()
+                .flatten()
+                .filter(is_future)
+                .min()
         });
         times.min()
     }
 
     fn hook(&self) -> Hook {
         let id = |&at: &usize| {
-            let record = &self.records.sorted[self.choice.candidates[at].record as usize];
+            let record = &self.records.sorted[self.candidates.candidates[at].record as usize];
             let images = self
                 .inventory
                 .and_then(|inventory| inventory.images.as_ref().ok());
-            let listed = self.choice.listed[self.choice.candidates[at].record as usize];
+            let listed = self.candidates.listed[self.candidates.candidates[at].record as usize];
             images.map_or_else(
                 || Arc::clone(&record.key),
                 |images| Arc::clone(&images[listed.at as usize].id),
@@ -179,10 +187,10 @@ impl Pass<'_> {
     }
 
     /// [N3.45](crate::rules#n3-45): removes the records of removed images.
-    fn forget_removed(&mut self) {
+    fn drop_removed_records(&mut self) {
         let mut removed = vec![false; self.records.sorted.len()];
-        for (candidate, fate) in self.choice.candidates.iter().zip(&self.choice.fates) {
-            removed[candidate.record as usize] = *fate == Fate::Removed;
+        for (candidate, fate) in self.candidates.candidates.iter().zip(&self.candidates.states) {
+            removed[candidate.record as usize] = *fate == CandidateState::Removed;
         }
         let mut at = 0;
         self.records.sorted.retain(|_| {

@@ -1,17 +1,17 @@
-//! Thresholds of image collection, valid by construction ([N1.28](crate::rules#n1-28) to
+//! The validated thresholds of image collection ([N1.28](crate::rules#n1-28) to
 //! [N1.31](crate::rules#n1-31)).
 
 use super::Task;
 use crate::{GoDuration, Order, Semantics};
 
-/// The arithmetic of percentages and amounts.
+/// The arithmetic of percentages and sizes.
 #[expect(clippy::exhaustive_enums, reason = "wrapping or checked")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
-    /// 64-bit integers that wrap, as upstream. A wrapped product is a finding.
+    /// Wrapping 64-bit integers, as upstream. An overflow is a finding.
     Upstream,
-    /// If a product would wrap, nothing is removed to make room, and a finding says so; sums of sizes
-    /// saturate. Equal to upstream's below 92 PB.
+    /// If a product overflows, no image is removed to free space, and the overflow is a finding. Sums of
+    /// sizes saturate. The results equal upstream's for capacities below 92 PB.
     #[default]
     Checked,
 }
@@ -20,15 +20,15 @@ pub enum Arithmetic {
 #[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thresholds {
-    /// Usage in percent from which room is made ([N3.32](crate::rules#n3-32)). A lower one removes images
-    /// that will be pulled again; a higher one is reached after eviction.
+    /// Usage in percent from which space is freed ([N3.32](crate::rules#n3-32)). Too low: images are removed
+    /// that are pulled again soon. Too high: eviction starts first.
     pub high_percent: i32,
-    /// Usage in percent down to which room is made.
+    /// Usage in percent down to which space is freed.
     pub low_percent: i32,
-    /// Time since first detection that protects an image when room is made. If it is too short, an image is
-    /// removed between its pull and its first use.
+    /// Time since the first detection of an image for which it is not removed to free space. Too short: an
+    /// image is removed between its pull and its first use.
     pub age_min: GoDuration,
-    /// Time without use after which an image is removed; zero: never.
+    /// Time since its last use after which an image is removed; zero: never.
     pub age_max: GoDuration,
 }
 
@@ -68,10 +68,10 @@ pub enum InvalidThresholds {
         /// The high threshold.
         high_percent: i32,
     },
-    /// An age is negative. Upstream refuses it in the kubelet's configuration.
+    /// An age is negative. Upstream rejects it in the kubelet's configuration.
     #[error("{field} {age} must not be negative")]
     NegativeAge {
-        /// Field of the kubelet's configuration.
+        /// The field of the kubelet's configuration.
         field: &'static str,
         /// The requested value.
         age: GoDuration,
@@ -128,28 +128,28 @@ impl Policy {
         })
     }
 
-    /// Sets another arithmetic.
+    /// Sets the arithmetic.
     #[must_use]
-    pub const fn computing(mut self, arithmetic: Arithmetic) -> Self {
+    pub const fn with_arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;
         self
     }
 
-    /// Sets another order among equals.
+    /// Sets the order among entries with equal sort keys.
     #[must_use]
-    pub const fn ordered(mut self, order: Order) -> Self {
+    pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// Sets another task. The default is [`Task::Collect`].
+    /// Sets the task. The default is [`Task::Collect`].
     #[must_use]
-    pub const fn to(mut self, task: Task) -> Self {
+    pub const fn with_task(mut self, task: Task) -> Self {
         self.task = task;
         self
     }
 
-    /// The emulated kubelet.
+    /// The version and its feature gates.
     #[must_use]
     pub const fn semantics(&self) -> &Semantics {
         &self.semantics

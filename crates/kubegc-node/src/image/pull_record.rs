@@ -1,15 +1,15 @@
-//! Pruning of pull records after room was made for images ([N3.48](crate::rules#n3-48),
+//! Prunes pull records after images were removed to free space ([N3.48](crate::rules#n3-48),
 //! [N3.49](crate::rules#n3-49)).
 //!
-//! From 1.33 a kubelet can record which images it pulled with which secrets. After making room it deletes the
-//! records that it no longer needs, based on the images that the pass *considered and kept*. Images in use
-//! are not considered, so their older records are deleted as well, and the next pod with such an image pulls
-//! or verifies it again. [`Pruning::Strict`] keeps them.
+//! From 1.33 a kubelet can record which images it pulled with which secrets. After it freed space, it deletes
+//! the older records of all images except those that the run *considered and kept*. A run does not consider
+//! images in use, so their records are deleted too. The next pod with such an image must verify its access
+//! again. [`Pruning::Strict`] keeps those records.
 //!
 //! # Upstream
 //! `PruneUnknownRecords` in
 //! [`pkg/kubelet/images/pullmanager/image_pull_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/pullmanager/image_pull_manager.go),
-//! wired if the gate `KubeletEnsureSecretPulledImages` is on.
+//! which runs if the feature gate `KubeletEnsureSecretPulledImages` is on.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -21,17 +21,17 @@ use super::{Hook, Record, Records};
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PullRecord {
-    /// The image, by the id that the runtime gives it.
+    /// The id of the image, as listed by the runtime.
     pub image_ref: Arc<str>,
-    /// When the record was last written.
+    /// The time at which the record was last written.
     pub last_updated: Timestamp,
 }
 
-/// The records to keep.
-#[expect(clippy::exhaustive_enums, reason = "as upstream, or as it should be")]
+/// The pull records that are kept.
+#[expect(clippy::exhaustive_enums, reason = "as upstream, or all of existing images")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pruning {
-    /// Those of images that the pass considered and kept.
+    /// Those of images that the run considered and kept.
     AsUpstream,
     /// Those of all images that still exist.
     #[default]
@@ -42,9 +42,9 @@ pub enum Pruning {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PullRecordKept {
-    /// It was written since the start of the pass.
+    /// It was written since the start of the run.
     WrittenSince,
-    /// The pass considered its image and kept it.
+    /// The run considered its image and kept it.
     ConsideredAndKept,
     /// Its image still exists. Upstream deletes the record.
     ImageExists,
@@ -53,7 +53,7 @@ pub enum PullRecordKept {
 impl fmt::Display for PullRecordKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::WrittenSince => "written since the pass started",
+            Self::WrittenSince => "written since the run started",
             Self::ConsideredAndKept => "its image was considered and kept",
             Self::ImageExists => "its image still exists",
         })
@@ -61,8 +61,8 @@ impl fmt::Display for PullRecordKept {
 }
 
 impl Hook {
-    /// The pull records to delete, and the reasons for the others; each in the given order. `left` are the
-    /// image records after the pass.
+    /// Returns the pull records to delete, and the kept ones with their reasons, each in the given order.
+    /// `images` are the image records after the run.
     ///
     /// # Complexity
     /// `O(r log n)` for `r` records and `n` images.
@@ -70,18 +70,18 @@ impl Hook {
     pub fn prune(
         &self,
         records: &[PullRecord],
-        left: &Records,
+        images: &Records,
         pruning: Pruning,
     ) -> (Vec<PullRecord>, Vec<Kept<PullRecord, PullRecordKept>>) {
         let remaining: BTreeSet<&str> = self.remaining.iter().map(|id| &**id).collect();
-        let there: BTreeSet<&str> = left.iter().map(Record::id).collect();
+        let existing: BTreeSet<&str> = images.iter().map(Record::id).collect();
         let (mut deleted, mut kept) = (Vec::new(), Vec::new());
         for record in records {
             let reason = if record.last_updated >= self.began_at {
                 PullRecordKept::WrittenSince
             } else if remaining.contains(&*record.image_ref) {
                 PullRecordKept::ConsideredAndKept
-            } else if pruning == Pruning::Strict && there.contains(&*record.image_ref) {
+            } else if pruning == Pruning::Strict && existing.contains(&*record.image_ref) {
                 PullRecordKept::ImageExists
             } else {
                 deleted.push(record.clone());
@@ -106,7 +106,7 @@ mod tests {
             remaining: vec!["left".into()],
             began_at: Timestamp::from_secs(100),
         };
-        let there = ["left", "used"].map(|key| Record {
+        let existing = ["left", "used"].map(|key| Record {
             key: key.into(),
             first_detected: None,
             last_used: None,
@@ -114,7 +114,7 @@ mod tests {
             pinned: false,
             runtime_handler: Arc::default(),
         });
-        let left = Records::from_iter(there);
+        let images = Records::from_iter(existing);
         for (image_ref, seconds, upstream, strict) in [
             ("removed", 99, None, None),
             (
@@ -142,7 +142,7 @@ mod tests {
                 last_updated: Timestamp::from_secs(seconds),
             };
             for (pruning, expected) in [(Pruning::AsUpstream, upstream), (Pruning::Strict, strict)] {
-                let (deleted, kept) = hook.prune(std::slice::from_ref(&record), &left, pruning);
+                let (deleted, kept) = hook.prune(std::slice::from_ref(&record), &images, pruning);
                 assert_eq!(
                     kept.first().map(|kept| kept.reason),
                     expected,

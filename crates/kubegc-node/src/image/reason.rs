@@ -21,10 +21,10 @@ pub enum Action {
     Remove {
         /// The image, as last listed.
         image: Arc<Image>,
-        /// The handler of its record; empty if there is none.
+        /// The runtime handler of its record; empty if it has none.
         runtime_handler: Arc<str>,
         /// The reason.
-        reason: RemovedBecause,
+        reason: RemovalReason,
     },
 }
 
@@ -44,17 +44,17 @@ impl PlannedAction for Action {
 /// The reason why an image is removed. The names are the values of upstream's metric.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovedBecause {
-    /// It was not used for longer than the maximum age.
+pub enum RemovalReason {
+    /// It was unused for longer than the maximum age.
     Age {
         /// The time since its last use; the maximum if it was never used.
         idle: GoDuration,
         /// The maximum age.
         age_max: GoDuration,
     },
-    /// Room was needed, and it was unused for the longest time.
+    /// Space was needed, and it was unused for the longest time.
     Space {
-        /// The bytes that were still to free.
+        /// The bytes to free before this removal.
         wanted_bytes: i64,
     },
 }
@@ -78,11 +78,11 @@ pub enum Subject {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// A container has it, or mounts it.
+    /// A container has it as its image, or mounts it as a volume.
     InUse,
     /// The runtime pins it.
     Pinned,
-    /// The pass was a detection.
+    /// The run only detects images.
     OnlyDetected,
     /// The usage of the file system is below the threshold.
     BelowThreshold {
@@ -98,33 +98,33 @@ pub enum Reason {
         /// The minimum age.
         age_min: GoDuration,
     },
-    /// It was in use at the start of the pass, or later.
+    /// It was used at the start of the run, or later.
     UsedSince,
-    /// Enough was freed before it was considered.
+    /// Enough space was freed before it was considered.
     EnoughFreed {
         /// The freed bytes.
         freed_bytes: i64,
     },
     /// Removing it failed.
     RemovalFailed(Box<str>),
-    /// The pass ended before it was considered.
-    PassEnded(Box<Error>),
+    /// The run failed before it was considered.
+    RunFailed(Box<Error>),
 
-    /// The container does not name its image.
+    /// The container has neither an image reference nor an image id.
     UseUnknown,
-    /// Its id is listed more than once; the last entry counts.
+    /// Its id is listed more than once; the last entry is used.
     Repeated,
     /// The key of its record has no image id.
     InvalidId,
     /// Its size does not fit into a signed 64-bit integer.
     SizeOverflow,
-    /// It was first detected or last used after the start of the pass: a clock is wrong.
+    /// The time of its first detection or last use is after the start of the run: a clock is wrong.
     InFuture,
-    /// More is available than the capacity; nothing counts as used.
+    /// The available bytes exceed the capacity, so the usage is treated as zero.
     AvailableAboveCapacity,
     /// The usage of the file system cannot be computed in 64 bits.
     ArithmeticOverflow,
-    /// Less can be freed than wanted.
+    /// Less can be freed than required.
     Shortfall {
         /// The missing bytes.
         missing_bytes: i64,
@@ -135,17 +135,17 @@ pub enum Reason {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The records for the next pass.
+    /// The records for the next run.
     pub records: Records,
     /// The usage of the file system, if it was measured.
     pub usage_percent: Option<i64>,
-    /// The bytes to free, if the disk was measured and too full.
+    /// The bytes to free, if the usage reached the high threshold.
     pub to_free_bytes: Option<i64>,
-    /// The bytes freed to make room, by the sizes of the listing; `None` without a space step.
+    /// The bytes that the space step freed, by the sizes of the listing; `None` without a space step.
     pub freed_bytes: Option<i64>,
-    /// How much was freed by age, by the sizes of the listing.
+    /// The bytes that the age step freed, by the sizes of the listing.
     pub freed_by_age_bytes: i64,
-    /// The error, if the pass failed.
+    /// The error, if the run failed.
     pub error: Option<Error>,
     /// Events for the node.
     pub events: Vec<Event>,
@@ -154,7 +154,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The bytes that were to be freed and were not; zero if none.
+    /// The bytes to free that were not freed; zero if none.
     #[must_use]
     pub fn shortfall_bytes(&self) -> i64 {
         match (self.to_free_bytes, self.freed_bytes) {
@@ -168,14 +168,14 @@ impl Summary {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hook {
-    /// Ids of images that were considered and kept. Images in use, pinned ones and those after an early end
-    /// are *not* included.
+    /// Ids of the images that the space step considered and kept. Images in use, pinned images, and images
+    /// that it did not consider because enough was freed, are *not* included.
     pub remaining: Vec<Arc<str>>,
-    /// The start of the pass.
+    /// The start of the run.
     pub began_at: kubegc_core::Timestamp,
 }
 
-impl RemovedBecause {
+impl RemovalReason {
     /// The reason's name: a value of upstream's metric `kubelet_image_garbage_collected_total`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -186,7 +186,7 @@ impl RemovedBecause {
     }
 }
 
-impl fmt::Display for RemovedBecause {
+impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Age {
@@ -194,12 +194,12 @@ impl fmt::Display for RemovedBecause {
                 age_max,
             } => write!(
                 f,
-                "never seen in use, and image collection has run for longer than {age_max}"
+                "never used, and image collection started more than {age_max} ago"
             ),
             Self::Age { idle, age_max } => write!(f, "not used for {idle}, longer than {age_max}"),
             Self::Space {
                 wanted_bytes: i64::MAX,
-            } => f.write_str("all unused images are removed"),
+            } => f.write_str("unused, and all unused images are removed"),
             Self::Space { wanted_bytes } => {
                 write!(f, "unused for the longest, {wanted_bytes} bytes left to free")
             }
@@ -212,24 +212,24 @@ impl fmt::Display for Reason {
         match self {
             Self::InUse => f.write_str("in use"),
             Self::Pinned => f.write_str("pinned"),
-            Self::OnlyDetected => f.write_str("only detected"),
+            Self::OnlyDetected => f.write_str("this run only detects images"),
             Self::BelowThreshold {
                 usage_percent,
                 high_percent,
-            } => write!(f, "the disk is {usage_percent}% full, below {high_percent}%"),
+            } => write!(f, "the disk usage is {usage_percent}%, below {high_percent}%"),
             Self::TooYoung { age, age_min } => {
                 write!(f, "first detected {age} ago, less than {age_min}")
             }
-            Self::UsedSince => f.write_str("used since the pass began"),
-            Self::EnoughFreed { freed_bytes } => write!(f, "{freed_bytes} bytes were enough"),
-            Self::RemovalFailed(why) => write!(f, "could not be removed: {why}"),
-            Self::PassEnded(why) => write!(f, "the pass ended: {why}"),
-            Self::UseUnknown => f.write_str("does not name its image"),
-            Self::Repeated => f.write_str("listed more than once; the last entry counts"),
+            Self::UsedSince => f.write_str("used since the run started"),
+            Self::EnoughFreed { freed_bytes } => write!(f, "enough was freed: {freed_bytes} bytes"),
+            Self::RemovalFailed(error) => write!(f, "could not be removed: {error}"),
+            Self::RunFailed(error) => write!(f, "the run failed: {error}"),
+            Self::UseUnknown => f.write_str("has neither an image reference nor an image id"),
+            Self::Repeated => f.write_str("listed more than once; the last entry is used"),
             Self::InvalidId => f.write_str("its record has no image id"),
             Self::SizeOverflow => f.write_str("its size does not fit into a signed 64-bit integer"),
-            Self::InFuture => f.write_str("its record is in the future"),
-            Self::AvailableAboveCapacity => f.write_str("more is available than the capacity"),
+            Self::InFuture => f.write_str("a time of its record is in the future"),
+            Self::AvailableAboveCapacity => f.write_str("the available bytes exceed the capacity"),
             Self::ArithmeticOverflow => f.write_str("the usage of the disk cannot be computed in 64 bits"),
             Self::Shortfall { missing_bytes } => write!(f, "{missing_bytes} bytes cannot be freed"),
         }

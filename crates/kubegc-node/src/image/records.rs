@@ -1,4 +1,4 @@
-//! Image records between passes: first detection and last use ([N3.1](crate::rules#n3-1),
+//! Image records, which a run passes to the next: first detection and last use ([N3.1](crate::rules#n3-1),
 //! [N3.3](crate::rules#n3-3)).
 
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use kubegc_core::Timestamp;
 pub struct Record {
     /// `<id>`, or `<id>,<runtime handler>` if use is recorded per handler.
     pub key: Arc<str>,
-    /// Its first detection; `None`: infinitely old, as in versions up to 1.28 after a start.
+    /// The time of its first detection. `None`: infinitely old, as after the start of a kubelet up to 1.28.
     pub first_detected: Option<Timestamp>,
-    /// The last detection that found it in use; `None`: never.
+    /// The time of the last detection that found it in use; `None`: never.
     pub last_used: Option<Timestamp>,
-    /// Size in the last listing.
+    /// Its size in bytes in the last listing.
     pub size_bytes: u64,
     /// Whether it was pinned in the last listing.
     pub pinned: bool,
-    /// Handler that it was pulled for; empty if unknown.
+    /// The runtime handler that it was pulled for; empty if unknown.
     pub runtime_handler: Arc<str>,
 }
 
@@ -31,26 +31,27 @@ impl Record {
     }
 }
 
-/// The records of all images, by key. Lost when a kubelet restarts: `Default` is the state after a start.
+/// The records of all images, by key. A kubelet loses them when it restarts: `Default` is the state after
+/// that.
 ///
 /// # Complexity
-/// Records are one sorted table: a detection joins it with a listing by merging, a lookup is logarithmic.
+/// Records are a sorted vector. A detection merges it with a sorted listing; a lookup is a binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Records {
     /// Sorted by key, without duplicates.
     pub(super) sorted: Vec<Record>,
-    /// Whether the detection loop has succeeded since the start.
+    /// Whether a run of the detection loop has succeeded since the start.
     pub(super) detected: bool,
 }
 
 impl Records {
-    /// Creates records in any order; of duplicates the later counts.
+    /// Creates records from a vector in any order. Of duplicates the last one is used.
     #[must_use]
     pub fn new(mut records: Vec<Record>) -> Self {
-        // Stable, and reversed first, so that the later of two comes first and is the one that is kept.
+        // Reversed, then sorted stably: the last of equal keys comes first, and `dedup_by` keeps the first.
         records.reverse();
         records.sort_by(|a, b| a.key.cmp(&b.key));
-        records.dedup_by(|later, earlier| later.key == earlier.key);
+        records.dedup_by(|duplicate, kept| duplicate.key == kept.key);
         Self {
             sorted: records,
             detected: true,
@@ -62,7 +63,7 @@ impl Records {
         self.sorted.iter()
     }
 
-    /// The record of one key. Logarithmic.
+    /// The record of one key. *O*(log n).
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Record> {
         let at = self
@@ -72,7 +73,7 @@ impl Records {
         self.sorted.get(at)
     }
 
-    /// Number of records.
+    /// The number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.len()
@@ -84,8 +85,8 @@ impl Records {
         self.sorted.is_empty()
     }
 
-    /// Returns whether the detection loop has succeeded since the start. Up to 1.28, new images of its first
-    /// success have no first detection.
+    /// Returns whether a run of the detection loop has succeeded since the start. Up to 1.28, new images of
+    /// the first successful run get no time of first detection.
     #[must_use]
     pub const fn detected(&self) -> bool {
         self.detected

@@ -1,21 +1,21 @@
-//! Steps, results and the outcome of a pass over images.
+//! Steps, responses and the result of an image run.
 
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{Action, Error, Reason, Subject};
 use crate::{Event, Inventory, Listing};
 
-/// The next step of a pass.
+/// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// List images and containers, and pass in [`Response::Listed`].
+    /// List images and containers, then pass [`Response::Listed`] to the run.
     List,
-    /// Measure the image file system, and pass in [`Response::Measured`].
+    /// Measure the image file system, then pass [`Response::Measured`] to the run.
     Measure,
-    /// Perform an action, and pass in [`Response::Removed`].
+    /// Perform an action, then pass [`Response::Removed`] to the run.
     Remove(Action),
-    /// The pass is complete.
+    /// The run is complete.
     Done,
 }
 
@@ -27,16 +27,16 @@ pub enum Response<'a> {
     Listed {
         /// The listings. Only images, containers, volumes and the sandbox image are used.
         inventory: &'a Inventory,
-        /// The time after the listings were read, which is the time of use.
+        /// The time after the listings were read. It becomes the last use of images in use.
         at: Timestamp,
     },
-    /// The state of the file system.
+    /// The capacity and the available bytes of the file system.
     Measured(Listing<FileSystem>),
-    /// The outcome of a removal.
+    /// The result of a removal.
     Removed(Result<(), RuntimeError>),
 }
 
-/// The result of a pass so far.
+/// The result of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) actions: Vec<Action>,
@@ -46,17 +46,17 @@ pub(super) struct Outcome {
     pub(super) wanted: Option<i64>,
     pub(super) error: Option<Error>,
     pub(super) events: Vec<Event>,
-    /// Positions of candidates that the space step considered and kept.
+    /// Indexes of the candidates that the space step considered and kept.
     pub(super) considered: Vec<usize>,
     pub(super) hooks_run: bool,
 }
 
-/// The next requirement of a pass.
+/// The input that a run needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Needed {
     Listing,
     Measurement,
-    /// The last action of the outcome.
+    /// The result of the last action.
     Removal,
     Nothing,
 }

@@ -1,18 +1,18 @@
-//! The task of a pass over images.
+//! The task of an image run.
 
-/// The task of a pass over images.
+/// The task of an image run.
 #[expect(clippy::exhaustive_enums, reason = "upstream has these callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Task {
     /// Update the records without removals: the detection loop. Upstream: `detectImages`.
     Detect,
-    /// Remove images that are unused for too long, and make room if the disk is too full: the collection
-    /// loop. Upstream: `GarbageCollect`.
+    /// Remove images that are unused for longer than the maximum age, and free space if the usage reaches the
+    /// high threshold: the image loop. Upstream: `GarbageCollect`.
     #[default]
     Collect,
-    /// Remove all unused images, as a node under pressure does. Upstream: `DeleteUnusedImages`.
+    /// Remove all unused images, as under node pressure. Upstream: `DeleteUnusedImages`.
     DeleteUnused,
-    /// Free this amount, whatever the usage is. Upstream: `freeSpace`.
+    /// Free this number of bytes, independently of the usage. Upstream: `freeSpace`.
     Free {
         /// Bytes to free. With zero or less, one image is still removed.
         bytes: i64,

@@ -1,48 +1,48 @@
-//! The usage of the image file system, in upstream's integers, and the bytes to free.
+//! The usage of the image file system, computed with upstream's integers, and the bytes to free.
 
 use kubegc_core::node_facts::FileSystem;
 
 use super::{Arithmetic, Error, Policy};
 
-/// The evaluated state of the file system.
+/// The usage of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) percent: i64,
     pub(super) capacity_bytes: i64,
-    /// The bytes to free; `None` below the threshold.
+    /// The bytes to free; `None` below the high threshold.
     pub(super) to_free_bytes: Option<i64>,
-    /// More was available than the capacity.
+    /// Whether the available bytes exceeded the capacity and were reduced to it.
     pub(super) capped: bool,
-    /// A product exceeded 64 bits.
+    /// Whether an operation overflowed 64 bits.
     pub(super) overflow: bool,
 }
 
 /// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
 ///
 /// # Errors
-/// The capacity is unknown.
+/// The capacity is zero or unknown.
 pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, Error> {
     let thresholds = &policy.thresholds;
-    let (capacity, wide_capacity) = signed(file_system.capacity_bytes);
-    let (available, wide_available) = signed(file_system.available_bytes);
+    let (capacity, wrapped_capacity) = signed(file_system.capacity_bytes);
+    let (available, wrapped_available) = signed(file_system.available_bytes);
     let capped = available > capacity;
     let available = available.min(capacity);
     if capacity == 0 {
         return Err(Error::InvalidCapacity);
     }
-    let mut overflow = wide_capacity || wide_available;
-    let mut note = |(value, wrapped): (i64, bool)| {
+    let mut overflow = wrapped_capacity || wrapped_available;
+    let mut noting_overflow = |(value, wrapped): (i64, bool)| {
         overflow |= wrapped;
         value
     };
-    // The capacity is not zero; the one quotient that exceeds 64 bits wraps as well.
-    let share = note(available.overflowing_mul(100));
-    let percent = 100_i64.wrapping_sub(note(share.overflowing_div(capacity)));
+    // The capacity is not zero. The only quotient that overflows, i64::MIN / -1, wraps.
+    let share = noting_overflow(available.overflowing_mul(100));
+    let percent = 100_i64.wrapping_sub(noting_overflow(share.overflowing_div(capacity)));
     let over = percent >= i64::from(thresholds.high_percent);
     let to_free = over.then(|| {
         let free_percent = 100 - i64::from(thresholds.low_percent);
-        let wanted = note(capacity.overflowing_mul(free_percent)) / 100;
-        note(wanted.overflowing_sub(available))
+        let wanted = noting_overflow(capacity.overflowing_mul(free_percent)) / 100;
+        noting_overflow(wanted.overflowing_sub(available))
     });
     Ok(Usage {
         percent,
@@ -54,23 +54,24 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
 }
 
 impl Policy {
-    /// The usage of a file system in percent, as a pass computes it; `None` if it has no capacity or 64 bits
-    /// are not enough.
+    /// The usage of a file system in percent, as a run computes it; `None` if its capacity is zero or
+    /// unknown, or if the computation overflows.
     #[must_use]
     pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
         let usage = usage(self, file_system).ok()?;
         (!usage.overflow).then_some(usage.percent)
     }
 
-    /// The maximum of available bytes for which room is made on a file system of this capacity; `None` if it
-    /// has none.
+    /// The maximum number of available bytes at which a run frees space, for a file system of this capacity;
+    /// `None` if the capacity is zero.
     ///
-    /// Percentages are truncated, so this is slightly more than the threshold's percentage.
+    /// Upstream truncates the available percentage, so the maximum is slightly more than the percentage of
+    /// the threshold.
     ///
     /// # Examples
     /// ```
     /// use kubegc_node::image::Policy;
-    /// // 85 percent used, and all usages that are truncated to it.
+    /// // At 159 available bytes the usage of 84.1 percent is computed as 85.
     /// assert_eq!(Policy::default().collects_below_bytes(1000), Some(159));
     /// ```
     #[must_use]
@@ -78,12 +79,12 @@ impl Policy {
         // Percentages are between 0 and 100, so the product has at most 71 bits.
         let free = 101 - u128::from(self.thresholds.high_percent.unsigned_abs());
         let below = (free * u128::from(capacity_bytes)).div_ceil(100).checked_sub(1)?;
-        // It is at most the capacity, which is 64 bits long.
+        // At most the capacity, which is a 64-bit integer.
         u64::try_from(below.min(u128::from(capacity_bytes))).ok()
     }
 }
 
-/// A count of bytes as upstream casts it, and whether the cast changed it. A missing value counts as zero.
+/// A number of bytes as upstream's signed integer, and whether the cast changed it. A missing value is zero.
 fn signed(bytes: Option<u64>) -> (i64, bool) {
     let bytes = bytes.unwrap_or(0);
     (bytes.cast_signed(), i64::try_from(bytes).is_err())
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn n3_31_percentages_are_cut() {
+    fn n3_31_percentages_are_truncated() {
         for (available, percent) in [
             (159, 85),
             (150, 85),
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_available_bytes_at_which_room_is_made_are_exact() {
+    fn the_available_bytes_at_which_space_is_freed_are_exact() {
         for high in 0..=100 {
             let policy = policy(high, 0);
             for capacity in [1, 7, 99, 100, 101, 1000, 12_345] {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn n3_30_odd_capacities() {
+    fn n3_30_missing_capacity_and_too_many_available_bytes() {
         assert_eq!(
             usage(&policy(85, 80), &FileSystem::default()),
             Err(Error::InvalidCapacity)
@@ -179,7 +180,7 @@ mod tests {
             checked.map(|usage| (usage.overflow, usage.to_free_bytes)),
             Ok((true, None))
         );
-        let wrapping = usage(&policy(0, 0).computing(Arithmetic::Upstream), &huge);
+        let wrapping = usage(&policy(0, 0).with_arithmetic(Arithmetic::Upstream), &huge);
         assert!(wrapping.is_ok_and(|usage| usage.overflow && usage.to_free_bytes.is_some()));
     }
 }

@@ -1,4 +1,4 @@
-//! Errors in a node's settings, with upstream's texts if it has any.
+//! Errors in a kubelet's configuration, with upstream's texts where upstream reports the error.
 
 use std::fmt;
 
@@ -6,10 +6,11 @@ use kubegc_core::{FieldError, KubernetesVersion};
 
 use crate::{GoDuration, aggregate, container::InvalidAge, image::InvalidThresholds};
 
-/// One error in a node's settings.
+/// One error in a kubelet's configuration or flags.
 ///
-/// The texts that start with `invalid configuration: ` are those of the kubelet's validation, as is that of
-/// [`MinimumContainerAge`](Self::MinimumContainerAge), with which the kubelet fails a step later.
+/// The texts that start with `invalid configuration: ` are those of the kubelet's validation. The text of
+/// [`MinimumContainerAge`](Self::MinimumContainerAge) is also the kubelet's, which reports it after the
+/// validation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Problem {
@@ -45,9 +46,9 @@ pub enum Problem {
         "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"
     )]
     MaximumAgeGateIsOff,
-    /// A maximum age is set in a version without one. Upstream refuses the unknown field; the text is not
-    /// upstream's.
-    #[error("imageMaximumGCAge {age} is set, but Kubernetes {version} knows no such setting")]
+    /// A maximum age is set in a version without this field. Upstream rejects the unknown field with another
+    /// text.
+    #[error("imageMaximumGCAge {age} is set, but Kubernetes {version} has no such field")]
     MaximumAgeIsUnknown {
         /// The requested value.
         age: GoDuration,
@@ -79,22 +80,22 @@ pub enum Problem {
     /// The minimum age of containers is negative ([N1.18](crate::rules#n1-18)).
     #[error(transparent)]
     MinimumContainerAge(InvalidAge),
-    /// The image policy refuses a value that the version's validation accepts: a negative minimum age, up to
+    /// The image policy rejects a value that the kubelet's validation accepts: a negative minimum age, up to
     /// 1.28.
     #[error(transparent)]
     Image(InvalidThresholds),
-    /// An eviction threshold, grace period or minimum reclaim is invalid. The text is not upstream's.
+    /// An eviction threshold, grace period or minimum reclaim is invalid. The text differs from upstream's.
     #[error(transparent)]
     Eviction(FieldError),
 }
 
-/// All errors in a node's settings.
+/// All errors in a kubelet's configuration and flags.
 ///
-/// Its text is that of an aggregate: one message alone, several as `[a, b]`.
+/// `Display` writes one message as it is, and several as `[a, b]`.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidPolicy {
-    /// The errors: those of the configuration, of the containers' minimum age, of eviction.
+    /// The errors, in this order: configuration, minimum age of containers, eviction.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! All settings of a node's garbage collection together, validated as by a kubelet.
+//! The garbage collection settings of a kubelet, with the kubelet's validation.
 
 mod error;
 mod finding;
@@ -14,17 +14,17 @@ pub use switches::{Switch, SwitchReason, Switches};
 
 use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavior};
 
-/// The policies of all planners of a node, valid by construction.
+/// The validated policies of all planners of a node.
 ///
 /// # Examples
 /// ```
 /// use kubegc_core::KubernetesVersion;
 /// use kubegc_node::policy::{Policy, PolicySpec};
 /// let spec = PolicySpec { image_gc_low_threshold_percent: 85, ..PolicySpec::default() };
-/// let refused = Policy::new(&spec, KubernetesVersion::LATEST).unwrap_err();
-/// assert!(refused.to_string().ends_with("must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85"));
+/// let error = Policy::new(&spec, KubernetesVersion::LATEST).unwrap_err();
+/// assert!(error.to_string().ends_with("must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85"));
 /// let policy = Policy::new(&PolicySpec::default(), KubernetesVersion::LATEST).unwrap();
-/// assert!(policy.switches().images.on);
+/// assert!(policy.switches().images.enabled);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
@@ -37,16 +37,16 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policies of a node's settings on a version.
+    /// Validates a kubelet's settings for a version.
     ///
     /// # Errors
-    /// All errors at once. Upstream stops after the errors of the configuration, before the containers'
-    /// minimum age and eviction.
+    /// All errors. Upstream stops after the errors of the configuration, before it checks the minimum age of
+    /// containers and the eviction thresholds.
     ///
     /// # Upstream
     /// [`ValidateKubeletConfiguration`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/apis/config/validation/validation.go),
-    /// then the constructors of the container and image policies. The rules on ages were added with the
-    /// maximum age in 1.29; before, a negative minimum age is refused here although a kubelet accepts it.
+    /// then the constructors of the container and image policies. Upstream validates the ages of images from
+    /// 1.29, which added the maximum age. This function rejects a negative minimum age in all versions.
     pub fn new(spec: &PolicySpec, version: KubernetesVersion) -> Result<Self, InvalidPolicy> {
         let semantics = Semantics::with_gates(version, &spec.feature_gates);
         let mut problems = configuration(spec, semantics);
@@ -81,7 +81,7 @@ impl Policy {
             }
             (container, image, eviction) => {
                 problems.extend(container.err());
-                // Errors of the configuration are not repeated by the constructor.
+                // The constructor reports the errors of the configuration again.
                 problems.extend(image.err().filter(|_| is_valid));
                 problems.extend(eviction.err().into_iter().flatten().map(Problem::Eviction));
                 Err(InvalidPolicy { problems })
@@ -119,14 +119,14 @@ impl Policy {
         &self.pod_logs_directory
     }
 
-    /// The loops that run, and why.
+    /// The loops, each with whether it is enabled and the reason.
     #[must_use]
     pub const fn switches(&self) -> Switches {
         Switches::new(self.image.thresholds(), self.semantics)
     }
 
-    /// Valid settings that are probably not intended. If the image file system is known, absolute eviction
-    /// thresholds are compared with the image threshold, too.
+    /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the
+    /// image threshold only if the capacity of the image file system is known.
     #[must_use]
     pub fn findings(&self, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
         let mut findings = finding::eviction_first(self, image_file_system);
@@ -135,7 +135,7 @@ impl Policy {
     }
 }
 
-/// The errors that a kubelet's validation of its configuration finds, in its order.
+/// The errors of the kubelet's validation of its configuration, in upstream's order.
 fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
     let is_percentage = |percent| (0..=100).contains(&percent);
     let (high, low) = (
@@ -143,7 +143,7 @@ fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
         spec.image_gc_low_threshold_percent,
     );
     let (age_min, age_max) = (spec.image_minimum_gc_age, spec.image_maximum_gc_age);
-    let knows_age = semantics.version.has(behavior::MAXIMUM_AGE);
+    let has_age_max = semantics.version.has(behavior::MAXIMUM_AGE);
     [
         (!is_percentage(high), Problem::HighThreshold { percent: high }),
         (!is_percentage(low), Problem::LowThreshold { percent: low }),
@@ -155,30 +155,30 @@ fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
             },
         ),
         (
-            !knows_age && age_max != GoDuration::ZERO,
+            !has_age_max && age_max != GoDuration::ZERO,
             Problem::MaximumAgeIsUnknown {
                 age: age_max,
                 version: semantics.version,
             },
         ),
         (
-            knows_age && !semantics.maximum_age && age_max != GoDuration::ZERO,
+            has_age_max && !semantics.maximum_age && age_max != GoDuration::ZERO,
             Problem::MaximumAgeGateIsOff,
         ),
         (
-            knows_age && age_min.is_negative(),
+            has_age_max && age_min.is_negative(),
             Problem::MinimumAge { age: age_min },
         ),
         (
-            knows_age && age_max.is_negative(),
+            has_age_max && age_max.is_negative(),
             Problem::MaximumAge { age: age_max },
         ),
         (
-            knows_age && age_max > GoDuration::ZERO && age_max <= age_min,
+            has_age_max && age_max > GoDuration::ZERO && age_max <= age_min,
             Problem::AgesCrossed { age_max, age_min },
         ),
     ]
     .into_iter()
-    .filter_map(|(is_wrong, problem)| is_wrong.then_some(problem))
+    .filter_map(|(is_invalid, problem)| is_invalid.then_some(problem))
     .collect()
 }

@@ -1,4 +1,4 @@
-//! A node's settings as in its configuration and flags, not validated.
+//! The settings of a kubelet's configuration and flags, not validated.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::GoDuration;
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
-    /// Usage of the image file system, in percent, from which images are removed to make room. Default 85;
+    /// Usage of the image file system, in percent, from which images are removed to free space. Default 85;
     /// 100 disables the loop (but see [`switches`](super::switches)). Field `imageGCHighThresholdPercent`,
     /// flag `--image-gc-high-threshold`.
     pub image_gc_high_threshold_percent: i32,
-    /// Usage, in percent, down to which room is made. Default 80. Field `imageGCLowThresholdPercent`, flag
+    /// Usage, in percent, down to which space is freed. Default 80. Field `imageGCLowThresholdPercent`, flag
     /// `--image-gc-low-threshold`.
     pub image_gc_low_threshold_percent: i32,
-    /// Time since its first detection that protects an image when room is made. Default 2 minutes. Field
-    /// `imageMinimumGCAge`, flag `--minimum-image-ttl-duration`.
+    /// Time since the first detection of an image for which it is not removed to free space. Default 2
+    /// minutes. Field `imageMinimumGCAge`, flag `--minimum-image-ttl-duration`.
     pub image_minimum_gc_age: GoDuration,
-    /// Time without use after which an image is removed; zero: never. Default zero. Field
+    /// Time since its last use after which an image is removed; zero: never. Default zero. Field
     /// `imageMaximumGCAge`.
     pub image_maximum_gc_age: GoDuration,
     /// Age since creation below which a dead container is kept. Default zero. Flag
@@ -35,14 +35,14 @@ pub struct PolicySpec {
     pub maximum_dead_containers_per_container: i32,
     /// Dead containers kept on the node; negative: no limit. Default -1. Flag `--maximum-dead-containers`.
     pub maximum_dead_containers: i32,
-    /// Feature gates that were set, by name.
+    /// The feature gates that are set, by name.
     pub feature_gates: BTreeMap<String, bool>,
     /// Directory of pod logs. Default `/var/log/pods`. Field `podLogsDir`.
     pub pod_logs_directory: String,
-    /// Thresholds at which pods are evicted at once, such as `nodefs.available` to `10%`. Field
-    /// `evictionHard`.
+    /// Hard thresholds: pods are evicted without a grace period. For example `nodefs.available` to `10%`.
+    /// Field `evictionHard`.
     pub eviction_hard: BTreeMap<String, String>,
-    /// Thresholds at which pods are evicted after a grace period. Field `evictionSoft`.
+    /// Soft thresholds: pods are evicted after a grace period. Field `evictionSoft`.
     pub eviction_soft: BTreeMap<String, String>,
     /// The grace periods of [`eviction_soft`](Self::eviction_soft). Field `evictionSoftGracePeriod`.
     pub eviction_soft_grace_period: BTreeMap<String, GoDuration>,

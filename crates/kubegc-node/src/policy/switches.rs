@@ -1,4 +1,4 @@
-//! The loops that run, and the reasons ([N1.6](crate::rules#n1-6) to [N1.10](crate::rules#n1-10)).
+//! The loops that are enabled, and the reasons ([N1.6](crate::rules#n1-6) to [N1.10](crate::rules#n1-10)).
 //!
 //! Disabling image collection disables its loop and nothing else: images are still detected, and a node under
 //! pressure still removes them.
@@ -7,24 +7,24 @@ use std::fmt;
 
 use crate::{GoDuration, Semantics, image, schedule::Loop, semantics::behavior};
 
-/// The reason why something is on or off.
+/// The reason why a loop is enabled or disabled.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SwitchReason {
-    /// It cannot be disabled.
-    HasNoSwitch,
+    /// The loop cannot be disabled.
+    CannotBeDisabled,
     /// The high threshold is below 100.
     HighThreshold {
         /// The high threshold.
         percent: i32,
     },
-    /// The high threshold is 100, which means off; this version has no maximum age.
+    /// The high threshold is 100, which disables the loop; this version has no maximum age.
     HighThresholdIsHundred,
     /// The high threshold is 100 and no maximum age is set.
     NoMaximumAge,
     /// The high threshold is 100, and the gate of the maximum age is off.
     MaximumAgeGateIsOff,
-    /// The high threshold is 100, but a maximum age is set. Room is still made if the usage computes to 100.
+    /// The high threshold is 100, but a maximum age is set. Space is still freed at a usage of 100 percent.
     MaximumAge {
         /// The maximum age.
         age: GoDuration,
@@ -34,7 +34,7 @@ pub enum SwitchReason {
 impl fmt::Display for SwitchReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HasNoSwitch => f.write_str("it cannot be disabled"),
+            Self::CannotBeDisabled => f.write_str("it cannot be disabled"),
             Self::HighThreshold { percent } => {
                 write!(f, "imageGCHighThresholdPercent is {percent}, below 100")
             }
@@ -47,30 +47,30 @@ impl fmt::Display for SwitchReason {
             ),
             Self::MaximumAge { age } => write!(
                 f,
-                "imageGCHighThresholdPercent is 100, but imageMaximumGCAge is {age}; room is still made at 100 % usage"
+                "imageGCHighThresholdPercent is 100, but imageMaximumGCAge is {age}; space is still freed at a usage of 100 %"
             ),
         }
     }
 }
 
-/// Whether something is on, and the reason.
+/// Whether a loop is enabled, and the reason.
 #[expect(clippy::exhaustive_structs, reason = "a value and its reason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// Whether it is on.
-    pub on: bool,
+    /// Whether the loop is enabled.
+    pub enabled: bool,
     /// The reason.
     pub reason: SwitchReason,
 }
 
 impl Switch {
     const ALWAYS: Self = Self {
-        on: true,
-        reason: SwitchReason::HasNoSwitch,
+        enabled: true,
+        reason: SwitchReason::CannotBeDisabled,
     };
 }
 
-/// The loops of a node.
+/// The garbage collection loops of a node, each enabled or disabled.
 ///
 /// # Upstream
 /// `StartGarbageCollection` in
@@ -86,12 +86,12 @@ pub struct Switches {
     pub images: Switch,
     /// The loop that detects images and their use.
     pub detection: Switch,
-    /// Removal of containers and images by a node under pressure.
+    /// The removal of containers and images under node pressure.
     pub forced: Switch,
 }
 
 impl Switches {
-    /// The loops with these thresholds.
+    /// Determines the enabled loops for these thresholds.
     #[must_use]
     pub const fn new(thresholds: &image::Thresholds, semantics: Semantics) -> Self {
         Self {
@@ -102,8 +102,8 @@ impl Switches {
         }
     }
 
-    /// The loops of collection that run, for a [`Schedule`](crate::schedule::Schedule). Eviction and the
-    /// image list are not included.
+    /// The enabled garbage collection loops, for a [`Schedule`](crate::schedule::Schedule).
+    /// [`Loop::Eviction`] and [`Loop::ImageList`] are not included.
     #[must_use]
     pub fn loops(&self) -> Vec<Loop> {
         [
@@ -112,14 +112,14 @@ impl Switches {
             (self.detection, Loop::Detection),
         ]
         .into_iter()
-        .filter(|(switch, _)| switch.on)
+        .filter(|(switch, _)| switch.enabled)
         .map(|(_, which)| which)
         .collect()
     }
 }
 
 const fn images(thresholds: &image::Thresholds, semantics: Semantics) -> Switch {
-    let (on, reason) = if thresholds.high_percent != 100 {
+    let (enabled, reason) = if thresholds.high_percent != 100 {
         (
             true,
             SwitchReason::HighThreshold {
@@ -140,5 +140,5 @@ const fn images(thresholds: &image::Thresholds, semantics: Semantics) -> Switch 
             },
         )
     };
-    Switch { on, reason }
+    Switch { enabled, reason }
 }

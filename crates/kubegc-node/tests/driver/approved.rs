@@ -11,7 +11,7 @@ fn planned(busy: &Busy) -> Vec<NodeAction> {
         ..settings("1.36.0")
     };
     let mut node = Node::new(world(&busy.node, &busy.clock), dry);
-    let containers = now(node.collect_containers(Occasion::Periodic)).performed;
+    let containers = now(node.collect_containers(Mode::Periodic)).performed;
     let images = now(node.collect_images()).performed;
     let all = containers.into_iter().chain(images);
     all.map(|performed| performed.action).collect()
@@ -19,14 +19,14 @@ fn planned(busy: &Busy) -> Vec<NodeAction> {
 
 fn perform(busy: &Busy, approved: &[NodeAction]) -> Vec<Performed> {
     let guard = Approved::new(&busy.node, Some(&busy.node), approved);
-    let world = World {
+    let world = Environment {
         runtime: &guard,
         logs: Some(&guard),
         pods: &busy.node,
         clock: &busy.clock,
     };
     let mut node = Node::new(world, settings("1.36.0"));
-    let containers = now(node.collect_containers(Occasion::Periodic)).performed;
+    let containers = now(node.collect_containers(Mode::Periodic)).performed;
     let images = now(node.collect_images()).performed;
     containers.into_iter().chain(images).collect()
 }
@@ -47,7 +47,7 @@ fn all_of_an_approved_plan_is_performed() {
         };
         let done = performed.iter().find(same);
         let done = done.map(|performed| &performed.outcome);
-        let stays = matches!(done, Some(Outcome::Stays(_)));
+        let stays = matches!(done, Some(Outcome::Kept(_)));
         assert!(stays || done == Some(&Outcome::Done), "{action:?}: {done:?}");
     }
     assert!(
@@ -69,7 +69,7 @@ fn removals_without_approval_are_refused_and_do_not_reach_the_runtime() {
                 assert_eq!(*why, RuntimeError::refused(Approved::REFUSAL), "{performed:?}");
             }
             // A link whose container has not ended is kept anyway.
-            Outcome::Stays(_) => {}
+            Outcome::Kept(_) => {}
             other => panic!("{other:?}: {performed:?}"),
         }
     }

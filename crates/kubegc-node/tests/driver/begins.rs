@@ -1,4 +1,4 @@
-//! Pods that start during a pass: their objects are kept.
+//! Pods that start during a run: their objects are kept.
 
 use std::{sync::atomic::AtomicUsize, task::Poll};
 
@@ -26,13 +26,13 @@ impl PodSource for Racing {
 fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
     let busy = busy();
     let racing = Racing(busy.node.clone());
-    let world = World {
+    let world = Environment {
         pods: &racing,
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
-    for occasion in [Occasion::Periodic, Occasion::Forced, Occasion::Periodic] {
-        now(node.collect_containers(occasion));
+    for mode in [Mode::Periodic, Mode::Forced, Mode::Periodic] {
+        now(node.collect_containers(mode));
     }
     let new = |pod: &PodIdentity| pod.name.starts_with("new");
     let sandboxes = busy.node.all_sandboxes();
@@ -49,7 +49,7 @@ fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
         .iter()
         .filter(|operation| **operation == Operation::Pods)
         .count();
-    assert!(listings >= 9, "in each of three stages of three passes");
+    assert!(listings >= 9, "in each of three stages of three runs");
     assert_eq!(
         [sandboxes, containers, entries],
         [listings; 3],
@@ -93,7 +93,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             "they began",
             |mut pods| {
                 for uid in ["123", "deleted", "forgotten"] {
-                    pods.known.insert(Uid::new(uid), PodState::LIVING);
+                    pods.known.insert(Uid::new(uid), PodState::ACTIVE);
                 }
                 Ok(pods)
             },
@@ -128,11 +128,11 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
                 from: kept_from,
                 then,
             };
-            let world = World {
+            let world = Environment {
                 pods: &source,
                 ..world(&busy.node, &busy.clock)
             };
-            let report = now(Node::new(world, settings("1.36.0")).collect_containers(Occasion::Periodic));
+            let report = now(Node::new(world, settings("1.36.0")).collect_containers(Mode::Periodic));
             assert_eq!(report.errors, errors, "{name}");
             let left = busy.node.all_log_entries();
             let mut listings = 2;
@@ -144,7 +144,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
                 let changed =
                     listings >= kept_from && (deletable.contains(&&**entry) || name != "they began");
                 let expected = match &stays {
-                    Some(reason) if changed => Outcome::Stays(reason.clone()),
+                    Some(reason) if changed => Outcome::Kept(reason.clone()),
                     _ => Outcome::Done,
                 };
                 assert_eq!(done.outcome, expected, "{name} {kept_from}: {entry}");
@@ -164,7 +164,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             from: 3,
             then,
         };
-        let world = World {
+        let world = Environment {
             pods: &source,
             ..world(&busy.node, &busy.clock)
         };
@@ -172,7 +172,7 @@ fn n2_43_a_directory_is_kept_if_its_pod_exists_right_before_the_removal() {
             dry_run: true,
             ..settings("1.36.0")
         };
-        now(Node::new(world, dry).collect_containers(Occasion::Periodic));
+        now(Node::new(world, dry).collect_containers(Mode::Periodic));
         assert_eq!(
             source.listings.into_inner(),
             3,
@@ -191,7 +191,7 @@ pub(super) fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(u
             return (result, listings);
         }
     }
-    unreachable!("the pass ends before the numbers do");
+    unreachable!("the run ends before the numbers do");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
                 listing_takes: Duration::ZERO,
             });
             let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
-            let world = World {
+            let world = Environment {
                 runtime: &*pausing,
                 logs: Some(&*pausing),
                 pods: &source,
@@ -214,7 +214,7 @@ fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
             };
             let node = Node::new(world, settings("1.36.0"));
             let mut pod = (Arc::from(""), Arc::from(""));
-            let (_, listings) = between(node.collect_containers(Occasion::Forced), |listings| {
+            let (_, listings) = between(node.collect_containers(Mode::Forced), |listings| {
                 if listings == start {
                     pod.0 = busy
                         .node
@@ -240,10 +240,10 @@ fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
         }
         start += 1;
     }
-    assert!(longest > 20, "the pass was cut in many places: {longest}");
+    assert!(longest > 20, "the run was cut in many places: {longest}");
 }
 
-/// The state of a new pod, or of an existing one, at the moment of the pass, and its later state.
+/// The state of a new pod, or of an existing one, at the moment of the run, and its later state.
 #[derive(Clone, Copy, Debug)]
 enum Beginning {
     /// Its log directory exists, and its sandbox is created later.
@@ -252,8 +252,8 @@ enum Beginning {
     Anew,
 }
 
-/// One pass, with a pod that starts at the `start`th moment and continues `later`. Returns the length of the
-/// pass, and the outcome for the directory if it was to be removed.
+/// One run, with a pod that starts at the `start`th moment and continues `later`. Returns the length of the
+/// run, and the outcome for the directory if it was to be removed.
 fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Option<Outcome>) {
     let busy = busy();
     let node = &busy.node;
@@ -273,7 +273,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         listing_takes: Duration::ZERO,
     });
     let source = ReadySandboxes::new(Arc::clone(&pausing) as _);
-    let world = World {
+    let world = Environment {
         runtime: &*pausing,
         logs: Some(&*pausing),
         pods: &source,
@@ -286,7 +286,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
     };
     // The sandbox and the container, and the number of calls before the sandbox.
     let mut new = (Arc::from(""), Arc::from(""), usize::MAX);
-    let (report, listings) = between(driver.collect_containers(Occasion::Forced), |listings| {
+    let (report, listings) = between(driver.collect_containers(Mode::Forced), |listings| {
         if listings == start && matches!(how, Beginning::DirectoryFirst) {
             node.insert_log_entry(&entry, 1).expect("there is room");
         }
@@ -339,15 +339,12 @@ fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_onl
             for later in (0..8).chain((8..64).step_by(5)) {
                 let (listings, outcome) = begin_during_a_pass(how, start, later);
                 longest = listings;
-                stayed += usize::from(outcome == Some(Outcome::Stays(log::Reason::PodExists)));
+                stayed += usize::from(outcome == Some(Outcome::Kept(log::Reason::PodExists)));
                 removals += usize::from(outcome == Some(Outcome::Done));
             }
             start += 1;
         }
-        assert!(
-            longest > 40,
-            "{how:?}: the pass was cut in many places: {longest}"
-        );
+        assert!(longest > 40, "{how:?}: the run was cut in many places: {longest}");
         assert!(
             stayed > 0 && removals > 0,
             "{how:?}: {stayed} kept that could be removed, and {removals} removed"

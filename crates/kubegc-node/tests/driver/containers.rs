@@ -7,7 +7,7 @@ fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
     for release in RELEASES {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings(release));
-        let report = now(node.collect_containers(Occasion::Periodic));
+        let report = now(node.collect_containers(Mode::Periodic));
         assert_eq!(report.error(), None, "{release}");
         let [oldest, older, newest] = &busy.dead[..] else {
             panic!("three dead containers")
@@ -68,11 +68,11 @@ fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
         );
 
         drop(busy.node.take_calls());
-        now(node.collect_containers(Occasion::Periodic));
+        now(node.collect_containers(Mode::Periodic));
         now(node.collect_images());
         assert_eq!(busy.node.changes(), [], "{release}");
         // N2.62: only forced collection removes the remains of a completed pod.
-        now(node.collect_containers(Occasion::Forced));
+        now(node.collect_containers(Mode::Forced));
         assert_eq!(
             busy.node
                 .changes()
@@ -101,8 +101,8 @@ fn a_dry_run_changes_nothing_and_remembers_nothing() {
         };
         let before = left(&busy.node);
         let mut node = Node::new(world(&busy.node, &busy.clock), dry);
-        for occasion in [Occasion::Periodic, Occasion::Forced] {
-            let report = now(node.collect_containers(occasion));
+        for mode in [Mode::Periodic, Mode::Forced] {
+            let report = now(node.collect_containers(mode));
             assert!(report.performed.len() > 3, "{:?}", report.performed);
             assert!(
                 report
@@ -139,7 +139,7 @@ fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
     use Operation::{ContainerLinks, Containers, PodEntries, Pods, Sandboxes};
     let busy = busy();
     let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-    now(node.collect_containers(Occasion::Periodic));
+    now(node.collect_containers(Mode::Periodic));
     let mut reads: Vec<_> = operations(&busy.node)
         .into_iter()
         .filter(|operation| !operation.changes() && *operation != Operation::ContainerStatus)
@@ -244,7 +244,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
         let busy = busy();
         let runtime = faulty(&busy.node, rules);
         let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
-        let report = now(node.collect_containers(Occasion::Periodic));
+        let report = now(node.collect_containers(Mode::Periodic));
         assert_eq!(report.error().unwrap_or_default(), error, "{name}");
         let done = [
             Operation::RemoveContainer,
@@ -268,7 +268,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
         assert_eq!(busy.node.violations(), [], "{name}");
         // The next run completes it.
         let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-        assert_eq!(now(node.collect_containers(Occasion::Periodic)).error(), None);
+        assert_eq!(now(node.collect_containers(Mode::Periodic)).error(), None);
         assert!(
             busy.gone_sandboxes
                 .iter()
@@ -282,7 +282,7 @@ fn n2_3_a_stage_that_fails_does_not_stop_the_next() {
 fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and_reported() {
     let busy = busy();
     let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-    let report = now(node.collect_containers(Occasion::Periodic));
+    let report = now(node.collect_containers(Mode::Periodic));
     let stops: Vec<_> = busy
         .node
         .calls()
@@ -321,7 +321,7 @@ fn n2_17_n2_37_a_container_or_sandbox_that_cannot_be_stopped_is_not_removed_and_
     ];
     let runtime = faulty(&busy.node, rules);
     let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
-    let report = now(node.collect_containers(Occasion::Periodic));
+    let report = now(node.collect_containers(Mode::Periodic));
     assert_eq!(report.error(), None, "idea 26");
     let doubtful = busy.orphans.last().expect("one");
     assert!(busy.node.container(doubtful).is_some(), "idea 16");
@@ -371,7 +371,7 @@ fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_fir
         let settings = Settings::from(&Policy::new(&spec, version("1.36.0")).expect("a valid policy"));
         let driver = Node::new(world(&runtime, &clock), settings);
         let mut report = kubegc_node::driver::ContainersReport::default();
-        now(driver.collect_dead(Occasion::Periodic, &mut report));
+        now(driver.collect_dead_containers(Mode::Periodic, &mut report));
         let calls: Vec<_> = operations(&node).into_iter().skip(2).collect();
         assert_eq!(calls, done, "{fails:?}");
         assert_eq!(report.error(), None);
@@ -379,7 +379,7 @@ fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_fir
         assert_eq!(failed, fails.is_some());
         // A link that no longer exists is not a failure: the next run completes it.
         let driver = Node::new(world(&node, &clock), driver.settings().clone());
-        now(driver.collect_containers(Occasion::Periodic));
+        now(driver.collect_containers(Mode::Periodic));
         assert!(node.all_containers().is_empty(), "{fails:?}");
     }
 }
@@ -387,11 +387,11 @@ fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_fir
 #[test]
 fn without_a_log_directory_logs_are_left_alone() {
     let busy = busy();
-    let without = World {
+    let without = Environment {
         logs: None,
         ..world(&busy.node, &busy.clock)
     };
-    let report = now(Node::new(without, settings("1.36.0")).collect_containers(Occasion::Periodic));
+    let report = now(Node::new(without, settings("1.36.0")).collect_containers(Mode::Periodic));
     assert_eq!((report.error(), report.logs.actions.len()), (None, 0));
     let touched = operations(&busy.node)
         .into_iter()
@@ -419,7 +419,7 @@ fn n2_47_the_status_of_its_container_decides_on_a_dangling_link() {
             .map(|fault| Rule::always(Operation::ContainerStatus, fault));
         let runtime = faulty(&node, rules.into_iter().collect());
         let driver = Node::new(world(&runtime, &clock), settings(release));
-        now(driver.collect_containers(Occasion::Periodic));
+        now(driver.collect_containers(Mode::Periodic));
         assert_eq!(
             node.all_log_links().len(),
             usize::from(stays),

@@ -65,7 +65,7 @@ fn n3_9_a_failed_or_empty_status_fails_the_pass() {
         assert_eq!(
             now(node.delete_unused_images()).error(),
             None,
-            "the next pass finishes"
+            "the next run finishes"
         );
     }
 }
@@ -123,11 +123,11 @@ fn n3_4_n3_40_the_maximum_age_counts_from_the_first_collection() {
     };
     let settings = Settings::from(&Policy::new(&spec, version("1.36.0")).expect("a valid policy"));
     let mut node = Node::new(world(&busy.node, &busy.clock), settings);
-    assert_eq!(node.watched_since(), None);
+    assert_eq!(node.image_gc_began_at(), None);
     now(node.detect_images());
     now(node.delete_unused_images());
     assert_eq!(
-        node.watched_since(),
+        node.image_gc_began_at(),
         None,
         "neither detection nor forced removal begins it"
     );
@@ -137,15 +137,15 @@ fn n3_4_n3_40_the_maximum_age_counts_from_the_first_collection() {
         .expect("there is room");
     let began = busy.clock.now();
     now(node.collect_images());
-    assert_eq!(node.watched_since(), Some(began));
+    assert_eq!(node.image_gc_began_at(), Some(began));
     for (after, there) in [(60, true), (61, false)] {
         busy.clock.set(began.saturating_add(Duration::from_secs(after)));
         now(node.collect_images());
         assert_eq!(busy.node.image(&unused).is_some(), there, "{after}");
     }
-    assert_eq!(node.watched_since(), Some(began), "fixed");
-    node.watch_since(at(5));
-    assert_eq!(node.watched_since(), Some(at(5)));
+    assert_eq!(node.image_gc_began_at(), Some(began), "fixed");
+    node.set_image_gc_began_at(at(5));
+    assert_eq!(node.image_gc_began_at(), Some(at(5)));
 }
 
 #[test]
@@ -183,12 +183,12 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         let runtime = faulty(&busy.node, rules);
         let policy = Policy::new(&spec(), version("1.36.0")).expect("a valid policy");
         let mut node = Node::new(world(&runtime, &busy.clock), Settings::from(&policy));
-        let pass = eviction::Pass::new(
+        let run = eviction::Run::new(
             policy.eviction(),
             eviction::Layout::default(),
             eviction::Signal::NodeFsAvailable,
         );
-        let report = now(node.reclaim(pass, || async { Err("no measurement".to_owned()) }));
+        let report = now(node.reclaim(run, || async { Err("no measurement".to_owned()) }));
         let ran: Vec<_> = report
             .ran
             .iter()

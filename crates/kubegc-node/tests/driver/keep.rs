@@ -100,7 +100,7 @@ fn n3_17_kept_images_are_kept_in_every_version_and_all_others_are_removed() {
             let sim = node();
             let runtime = KeepImages::new(sim.clone(), references.iter().copied());
             let clock = sim.clock().clone();
-            let world = World {
+            let world = Environment {
                 runtime: &runtime,
                 logs: Some(&sim),
                 pods: &sim,
@@ -410,7 +410,7 @@ proptest! {
         let there: Vec<Arc<Image>> = kept.iter().filter_map(|&number| sim.image(&id(number))).collect();
         let runtime = KeepImages::new(sim.clone(), references);
         let clock = sim.clock().clone();
-        let world = World { runtime: &runtime, logs: Some(&sim), pods: &sim, clock: &clock };
+        let world = Environment { runtime: &runtime, logs: Some(&sim), pods: &sim, clock: &clock };
         let mut driver = Node::new(world, settings(release));
         for _ in 0..3 {
             now(driver.detect_images());

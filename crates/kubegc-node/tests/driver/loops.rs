@@ -1,4 +1,4 @@
-//! Runtimes that stop responding, passes that are dropped, and the loops of a node.
+//! Runtimes that stop responding, runs that are dropped, and the loops of a node.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
     let whole = {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-        now(node.collect_containers(Occasion::Periodic));
+        now(node.collect_containers(Mode::Periodic));
         now(node.delete_unused_images());
         left(&busy.node)
     };
@@ -30,7 +30,7 @@ fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
             };
             let runtime = faulty(&busy.node, vec![rule]);
             let mut node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
-            let containers = now(node.collect_containers(Occasion::Periodic));
+            let containers = now(node.collect_containers(Mode::Periodic));
             let images = now(node.delete_unused_images());
             if runtime.is_dead() {
                 let failed = containers.error().is_some() || images.error().is_some();
@@ -38,8 +38,8 @@ fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
             }
             assert_eq!(busy.node.violations(), [], "{operation:?} {skip}");
             let records = node.records().clone();
-            let mut node = Node::remembering(world(&busy.node, &busy.clock), settings("1.36.0"), records);
-            now(node.collect_containers(Occasion::Periodic));
+            let mut node = Node::with_records(world(&busy.node, &busy.clock), settings("1.36.0"), records);
+            now(node.collect_containers(Mode::Periodic));
             assert_eq!(
                 now(node.delete_unused_images()).error(),
                 None,
@@ -66,7 +66,7 @@ fn a_pass_can_be_dropped_at_any_await_and_started_again() {
     let whole = {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-        now(node.collect_containers(Occasion::Periodic));
+        now(node.collect_containers(Mode::Periodic));
         now(node.delete_unused_images());
         left(&busy.node)
     };
@@ -81,13 +81,13 @@ fn a_pass_can_be_dropped_at_any_await_and_started_again() {
         let mut node = Node::new(world(&pausing, &busy.clock), settings("1.36.0"));
         let first = poll_times(
             async {
-                node.collect_containers(Occasion::Periodic).await;
+                node.collect_containers(Mode::Periodic).await;
                 node.delete_unused_images().await
             },
             polls,
         );
         let enough = usize::MAX;
-        poll_times(node.collect_containers(Occasion::Periodic), enough).expect("it ends");
+        poll_times(node.collect_containers(Mode::Periodic), enough).expect("it ends");
         let images = poll_times(node.delete_unused_images(), enough).expect("it ends");
         assert_eq!(images.error(), None, "{polls}");
         assert_eq!(left(&busy.node), whole, "dropped after {polls}");
@@ -129,7 +129,7 @@ fn run_until(node: &mut Node<'_>, clock: &SimClock, until: i64) -> Vec<(i64, &'s
             Report::Containers(_) => "containers",
             Report::Images(_) => "images",
             Report::Detection(_) => "detection",
-            Report::Event(event) | Report::OfContainer { event, .. } => event.reason,
+            Report::Event(event) | Report::ContainerEvent { event, .. } => event.reason,
             _ => "something else",
         };
         reports.push((clock.now().as_secs() - start, name));
@@ -237,7 +237,7 @@ fn a_stop_before_the_start_still_runs_due_loops_once_at_most() {
     let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
     let mut reports = 0;
     now(node.run(std::future::ready(()), |_| reports += 1));
-    assert!(reports <= 2, "one pass and its event at most: {reports}");
+    assert!(reports <= 2, "one run and its event at most: {reports}");
     assert_eq!(busy.node.violations(), []);
 }
 
@@ -260,9 +260,9 @@ proptest! {
         };
         let runtime = FaultyRuntime::new(busy.node.clone(), plan);
         let mut node = Node::new(world(&runtime, &busy.clock), settings(release));
-        let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };
+        let mode = if forced { Mode::Forced } else { Mode::Periodic };
         for _ in 0..4 {
-            let containers = now(node.collect_containers(occasion));
+            let containers = now(node.collect_containers(mode));
             // The attempts are the planned actions, in the order of the stages.
             let stages = containers.performed.iter().map(|done| match done.action {
                 NodeAction::Container(_) => 0,
@@ -285,14 +285,14 @@ proptest! {
         prop_assert_eq!(violations, vec![]);
         let known = busy.node.violations().len();
         // Without faults, from the records.
-        let mut node = Node::remembering(world(&busy.node, &busy.clock), settings(release), node.records().clone());
+        let mut node = Node::with_records(world(&busy.node, &busy.clock), settings(release), node.records().clone());
         for _ in 0..2 {
-            now(node.collect_containers(occasion));
+            now(node.collect_containers(mode));
             now(node.delete_unused_images());
         }
         prop_assert_eq!(busy.node.violations().len(), known);
         drop(busy.node.take_calls());
-        now(node.collect_containers(occasion));
+        now(node.collect_containers(mode));
         now(node.delete_unused_images());
         prop_assert_eq!(busy.node.changes(), vec![]);
         prop_assert!(busy.orphans.iter().all(|id| busy.node.container(id).is_none()));

@@ -1,4 +1,4 @@
-//! The pods that exist according to their running objects, and the objects that a pass keeps.
+//! The pods that exist according to their running objects, and the objects that a run keeps.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ fn a_pod_lives_while_something_of_it_runs() {
         let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
         let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
         add_running(&mut known, &containers, &sandboxes);
-        let living = expected.iter().map(|&uid| (Uid::new(uid), PodState::LIVING));
+        let living = expected.iter().map(|&uid| (Uid::new(uid), PodState::ACTIVE));
         let expected = Pods {
             known: living.collect(),
             ..Pods::default()
@@ -126,13 +126,13 @@ fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
             PodState::COMPLETED,
             ContainerState::Running,
             true,
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             PodState::COMPLETED,
             ContainerState::Exited,
             true,
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             PodState::COMPLETED,
@@ -146,7 +146,7 @@ fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
             true,
             PodState {
                 deleted: true,
-                ..PodState::LIVING
+                ..PodState::ACTIVE
             },
         ),
         (PodState::GONE, ContainerState::Exited, false, PodState::GONE),
@@ -156,12 +156,12 @@ fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
             false,
             PodState {
                 deleted: true,
-                ..PodState::LIVING
+                ..PodState::ACTIVE
             },
         ),
         (both(false), ContainerState::Running, true, EVICTED),
         (both(true), ContainerState::Exited, false, both(true)),
-        (PodState::LIVING, ContainerState::Exited, false, PodState::LIVING),
+        (PodState::ACTIVE, ContainerState::Exited, false, PodState::ACTIVE),
     ] {
         for (sources_ready, synced) in [(false, false), (true, false), (true, true)] {
             let mut known = Pods {
@@ -212,7 +212,7 @@ fn pods_that_started_after_a_source_was_read_are_known() {
     add_created_since(&mut known, &containers, &sandboxes, at(100));
     let mut expected = said;
     for uid in ["young", "", "again", "young sandbox"] {
-        expected.known.insert(Uid::new(uid), PodState::LIVING);
+        expected.known.insert(Uid::new(uid), PodState::ACTIVE);
     }
     assert_eq!(known, expected);
 }
@@ -235,13 +235,13 @@ fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
     let logs = busy.node.all_log_entries();
     let sandboxes = busy.node.all_sandboxes();
     let source = ready(&busy.node);
-    let world = World {
+    let world = Environment {
         pods: &source,
         ..world(&busy.node, &busy.clock)
     };
-    let report = now(Node::new(world, settings("1.36.0")).collect_containers(Occasion::Forced));
-    let expected = "list pods: nothing runs here, no sandbox is ready and every container has ended: \
-                    it may be the wrong runtime, or a machine that has just booted";
+    let report = now(Node::new(world, settings("1.36.0")).collect_containers(Mode::Forced));
+    let expected = "list pods: no pod is running: no sandbox is ready, and all containers have exited; \
+        the runtime may be the wrong one, or the machine may have just booted";
     assert_eq!(report.errors, [expected; 3]);
     assert_eq!(busy.node.all_log_entries(), logs);
     assert_eq!(busy.node.all_sandboxes(), sandboxes);
@@ -299,12 +299,12 @@ fn a_failed_listing_makes_the_pods_unknown() {
             let beside = WithRunning::new(busy.node.clone(), runtime);
             for source in [&alone as &dyn PodSource, &beside] {
                 assert!(now(source.pods()).is_err(), "{operation:?} {fault:?}");
-                let world = World {
+                let world = Environment {
                     pods: source,
                     ..world(&busy.node, &busy.clock)
                 };
                 let node = Node::new(world, settings("1.36.0"));
-                let report = now(node.collect_containers(Occasion::Forced));
+                let report = now(node.collect_containers(Mode::Forced));
                 let errors = report.errors;
                 assert!(
                     errors.iter().all(|error| error.starts_with("list pods: ")),
@@ -340,19 +340,19 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
     let late = busy.node.run_pod(&late).expect("it runs");
     let beside = WithRunning::new(behind, Arc::new(busy.node.clone()));
     let reported = now(beside.pods()).expect("a response");
-    assert_eq!(reported.known.get(&Uid::new("late")), Some(&PodState::LIVING));
+    assert_eq!(reported.known.get(&Uid::new("late")), Some(&PodState::ACTIVE));
     let ending = PodState {
         deleted: true,
-        ..PodState::LIVING
+        ..PodState::ACTIVE
     };
     assert_eq!(reported.known.get(&Uid::new("web")), Some(&ending));
     assert!(reported.sources_ready && reported.synced);
-    let world = World {
+    let world = Environment {
         pods: &beside,
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
-    now(node.collect_containers(Occasion::Forced));
+    now(node.collect_containers(Mode::Forced));
     let logs = busy.node.all_log_entries();
     for name in ["web", "late"] {
         let entry: Arc<str> = format!("shop_{name}_{name}").into();
@@ -374,14 +374,14 @@ fn ended_pods_are_removed_and_running_ones_are_kept() {
     let reported = now(source.pods()).expect("a response");
     let known: Vec<String> = reported.known.keys().map(ToString::to_string).collect();
     assert_eq!(known, ["doubtful", "web"]);
-    assert!(reported.known.values().all(|state| *state == PodState::LIVING));
+    assert!(reported.known.values().all(|state| *state == PodState::ACTIVE));
     assert!(reported.sources_ready && reported.synced);
-    let world = World {
+    let world = Environment {
         pods: &source,
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
-    now(node.collect_containers(Occasion::Periodic));
+    now(node.collect_containers(Mode::Periodic));
     let entries = busy.node.all_log_entries();
     let entries: Vec<&str> = entries.iter().map(|entry| &**entry).collect();
     assert_eq!(entries, ["shop_doubtful_doubtful", "shop_web_web"]);
@@ -489,10 +489,10 @@ proptest! {
             .map(|sandbox| sandbox.pod.uid.clone())
             .collect();
 
-        let world = World { runtime: &node, logs: Some(&node), pods: &source, clock: &clock };
+        let world = Environment { runtime: &node, logs: Some(&node), pods: &source, clock: &clock };
         let mut driver = Node::new(world, settings(release));
-        let occasion = if forced { Occasion::Forced } else { Occasion::Periodic };
-        now(driver.collect_containers(occasion));
+        let mode = if forced { Mode::Forced } else { Mode::Periodic };
+        now(driver.collect_containers(mode));
         now(driver.delete_unused_images());
 
         let is_dead = |one: &&Arc<Container>| one.state != ContainerState::Running;

@@ -7,7 +7,7 @@ use super::*;
 
 fn survey(runtime: &(impl Runtime + LogDirectory + PodSource), busy: &Busy, release: &str) -> Survey {
     let mut node = Node::new(world(runtime, &busy.clock), settings(release));
-    node.watch_since(at(7));
+    node.set_image_gc_began_at(at(7));
     now(node.survey())
 }
 
@@ -55,7 +55,7 @@ fn a_survey_contains_all_objects_of_the_node() {
     let disk = inventory.image_file_system.expect("measured");
     assert_eq!(disk.capacity_bytes, Some(10_000));
     assert_eq!(inventory.pods, node.known_pods());
-    assert_eq!(inventory.images_watched_since, at(7));
+    assert_eq!(inventory.image_gc_began_at, at(7));
     assert_eq!(pods_error, None);
     assert_eq!(node.changes(), []);
     let calls = operations(node);
@@ -89,7 +89,7 @@ fn each_version_reads_only_the_facts_that_it_uses() {
         };
         assert_eq!(reported, expected, "{release}");
         assert_eq!(
-            inventory.images_watched_since,
+            inventory.image_gc_began_at,
             Timestamp::from_nanos(i64::MAX),
             "{release}: use was not watched"
         );
@@ -174,7 +174,7 @@ fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
         known(&found),
         format!("containers: {dead}; sandboxes: {dead}; images: {dead}; volumes: {dead}; disk: {dead}")
     );
-    let world = World {
+    let world = Environment {
         logs: None,
         ..world(&busy.node, &busy.clock)
     };
@@ -187,27 +187,23 @@ fn plans_on_a_survey_are_those_of_a_dry_pass() {
     for release in RELEASES {
         for pressed in [false, true] {
             let busy = busy();
-            let occasion = if pressed {
-                Occasion::Forced
-            } else {
-                Occasion::Periodic
-            };
+            let mode = if pressed { Mode::Forced } else { Mode::Periodic };
             let settings = Settings {
                 dry_run: true,
                 ..settings(release)
             };
-            busy.node.set_pod(&Uid::new("web"), PodState::LIVING);
+            busy.node.set_pod(&Uid::new("web"), PodState::ACTIVE);
             let mut node = Node::new(world(&busy.node, &busy.clock), settings.clone());
             now(node.detect_images());
             let inventory = now(node.survey()).inventory;
             let at = busy.clock.now();
-            let pass = now(node.collect_containers(occasion));
-            let containers = settings.container.on(occasion).plan(&inventory, at);
-            assert_eq!(containers, pass.containers, "{release} {occasion:?}");
-            let sandboxes = settings.sandbox.on(occasion).plan(&inventory, at);
-            assert_eq!(sandboxes, pass.sandboxes, "{release} {occasion:?}");
+            let run = now(node.collect_containers(mode));
+            let containers = settings.container.with_mode(mode).plan(&inventory, at);
+            assert_eq!(containers, run.containers, "{release} {mode:?}");
+            let sandboxes = settings.sandbox.with_mode(mode).plan(&inventory, at);
+            assert_eq!(sandboxes, run.sandboxes, "{release} {mode:?}");
             assert!(!containers.actions.is_empty(), "{release}");
-            let images = settings.image.to(Task::DeleteUnused).plan(&inventory, at);
+            let images = settings.image.with_task(Task::DeleteUnused).plan(&inventory, at);
             assert!(!images.actions.is_empty(), "{release}");
             assert_eq!(
                 images.actions,

@@ -1,8 +1,8 @@
-//! Laws of rounds and passes, for all thresholds and measurements.
+//! Laws of rounds and runs, for all thresholds and measurements.
 
 use kubegc_node::eviction::{Amount, Threshold};
 
-use super::{pass::run, *};
+use super::{run::run, *};
 
 fn a_value() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -98,12 +98,12 @@ proptest! {
         fails in any::<[bool; 2]>(),
     ) {
         let outcomes = fails.map(|fails| if fails { Err("no".to_owned()) } else { Ok(()) });
-        let pass = Pass::new(&thresholds, layout, signal);
-        let (ran, verdict, pass) = run(pass, &outcomes, Ok(after.clone()));
+        let reclaim = Run::new(&thresholds, layout, signal);
+        let (ran, verdict, reclaim) = run(reclaim, &outcomes, Ok(after.clone()));
         let functions = reclaim_functions(signal, layout, thresholds.semantics()).unwrap_or_default();
         prop_assert_eq!(&ran, functions);
         let failed = fails.iter().take(functions.len()).filter(|fails| **fails).count();
-        prop_assert_eq!(pass.failed().len(), failed);
+        prop_assert_eq!(reclaim.failed().len(), failed);
         let enforced = thresholds.semantics().version.minor() >= 30;
         let short: Vec<_> = thresholds
             .effective(layout)
@@ -112,14 +112,14 @@ proptest! {
             .collect();
         match verdict {
             Verdict::NoEviction => prop_assert!(!functions.is_empty() && short.is_empty()),
-            Verdict::EvictPod { why: EvictionReason::NothingToCollect, still_met } => {
+            Verdict::EvictPod { reason: EvictionReason::NothingToCollect, still_met } => {
                 prop_assert!(functions.is_empty() && still_met.is_empty());
             }
-            Verdict::EvictPod { why, still_met } => {
+            Verdict::EvictPod { reason, still_met } => {
                 let met: Vec<_> = still_met.iter().map(|met| met.threshold).collect();
                 prop_assert_eq!(met, short);
                 let related = still_met.iter().any(|met| met.related);
-                prop_assert_eq!(why, if related { EvictionReason::NotEnough } else { EvictionReason::UnrelatedThreshold });
+                prop_assert_eq!(reason, if related { EvictionReason::NotEnough } else { EvictionReason::UnrelatedThreshold });
             }
         }
     }

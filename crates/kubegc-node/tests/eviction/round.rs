@@ -251,7 +251,7 @@ fn n4_19_thresholds_on_writable_layers_are_copies_since_1_31() {
         .map(|finding| &finding.reason)
         .collect();
     let from = Signal::ImageFsAvailable;
-    assert_eq!(odd, [&Reason::Dropped, &Reason::Copied { from }]);
+    assert_eq!(odd, [&Reason::Replaced, &Reason::Copied { from }]);
 
     let older = hard(&[("nodefs.available", "10%")]).on(30);
     for layout in LAYOUTS {

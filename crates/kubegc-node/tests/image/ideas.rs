@@ -1,4 +1,4 @@
-//! Test ideas of the specification, and further guarantees of passes and records.
+//! Test ideas of the specification, and further guarantees of runs and records.
 
 use super::*;
 
@@ -194,19 +194,19 @@ fn next_at_is_when_time_alone_changes_a_plan() {
         let mut node = full(&[("a", 900)]);
         node.image_records = [record("a", detected, used)].into_iter().collect();
         node.image_file_system = Ok(file_system(1_000, available));
-        node.images_watched_since = at(since);
+        node.image_gc_began_at = at(since);
         let thresholds = Thresholds {
             age_max: seconds(age_max),
             ..Thresholds::default()
         };
         let plan = policy(thresholds, release("1.36.0"))
-            .to(task)
+            .with_task(task)
             .plan(&node, at(900));
         assert_eq!(plan.next_at, next, "{name}");
         // Without a start of image collection, no image becomes old.
-        node.images_watched_since = Inventory::default().images_watched_since;
+        node.image_gc_began_at = Inventory::default().image_gc_began_at;
         let plan = policy(thresholds, release("1.36.0"))
-            .to(task)
+            .with_task(task)
             .plan(&node, at(900));
         assert!(plan.next_at.is_none() || plan.next_at == next, "{name}");
     }
@@ -221,7 +221,7 @@ fn a_pass_passes_over_answers_to_other_steps() {
     };
     let measurement = || Response::Measured(Ok(file_system(1_000, 0)));
     let done = || Response::Removed(Ok(()));
-    let mut pass = Pass::new(
+    let mut run = Run::new(
         newest(),
         Task::Collect,
         node.image_records.clone(),
@@ -229,20 +229,20 @@ fn a_pass_passes_over_answers_to_other_steps() {
         at(900),
     );
     for wrong in [done(), measurement()] {
-        assert_eq!(pass.next(Some(wrong)), Step::List);
+        assert_eq!(run.next(Some(wrong)), Step::List);
     }
-    assert_eq!(pass.next(Some(listing.clone())), Step::Measure);
+    assert_eq!(run.next(Some(listing.clone())), Step::Measure);
     for wrong in [done(), listing.clone()] {
-        assert_eq!(pass.next(Some(wrong)), Step::Measure);
+        assert_eq!(run.next(Some(wrong)), Step::Measure);
     }
-    let first = pass.next(Some(measurement()));
+    let first = run.next(Some(measurement()));
     assert!(matches!(&first, Step::Remove(Action::Remove { image, .. }) if &*image.id == "a"));
     for wrong in [listing, measurement()] {
-        assert_eq!(pass.next(Some(wrong)), first);
+        assert_eq!(run.next(Some(wrong)), first);
     }
-    assert_eq!(pass.next(Some(done())), Step::Done);
-    assert_eq!(pass.next(Some(done())), Step::Done);
-    assert_eq!(removed(&pass.finish()), ["a"]);
+    assert_eq!(run.next(Some(done())), Step::Done);
+    assert_eq!(run.next(Some(done())), Step::Done);
+    assert_eq!(removed(&run.finish()), ["a"]);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn every_reason_has_a_text_of_its_own() {
         Reason::UsedSince,
         Reason::EnoughFreed { freed_bytes: 7 },
         Reason::RemovalFailed("busy".into()),
-        Reason::PassEnded(Box::new(Error::InvalidCapacity)),
+        Reason::RunFailed(Box::new(Error::InvalidCapacity)),
         Reason::Repeated,
         Reason::InvalidId,
         Reason::SizeOverflow,
@@ -290,6 +290,6 @@ fn every_reason_has_a_text_of_its_own() {
     ];
     let texts: BTreeSet<String> = reasons.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), reasons.len());
-    assert!(texts.contains("the pass ended: invalid capacity 0 on image filesystem"));
-    assert!(texts.contains("the disk is 10% full, below 85%"));
+    assert!(texts.contains("the run failed: invalid capacity 0 on image filesystem"));
+    assert!(texts.contains("the disk usage is 10%, below 85%"));
 }

@@ -16,7 +16,7 @@ fn n3_1_n3_10_records_contain_the_listed_facts_and_the_times_of_use() {
         containers: listed([user("c", "b", "", "")]),
         ..empty()
     };
-    let detect = newest().to(Task::Detect);
+    let detect = newest().with_task(Task::Detect);
     let first = detect.plan(&node, at(10)).summary.records;
     assert_eq!(
         (first.len(), first.is_empty(), first.detected()),
@@ -91,7 +91,7 @@ fn n3_2_keys_name_the_handler_under_the_gate_only() {
             ..empty()
         };
         let plan = policy(Thresholds::default(), semantics)
-            .to(Task::Detect)
+            .with_task(Task::Detect)
             .plan(&node, at(1));
         let got: Vec<_> = plan.summary.records.iter().map(|record| &*record.key).collect();
         assert_eq!(got, keys, "{semantics:?}");
@@ -117,7 +117,7 @@ fn n3_2_n3_6_use_under_the_gate_is_use_with_the_same_handler() {
             ..empty()
         };
         let plan = policy(thresholds(85, 80), semantics)
-            .to(Task::DeleteUnused)
+            .with_task(Task::DeleteUnused)
             .plan(&node, at(900));
         assert_eq!(
             reason(&plan, "a") == Some(&Reason::InUse),
@@ -175,7 +175,7 @@ fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
             Task::Free { bytes: 1 },
         ] {
             let measures = broken.image_file_system.is_err() && task != Task::Collect;
-            let plan = newest().to(task).plan(&broken, at(900));
+            let plan = newest().with_task(task).plan(&broken, at(900));
             if measures {
                 assert_eq!(error(&plan), "", "{task:?} measures no disk");
                 continue;
@@ -215,7 +215,7 @@ fn n3_6_n3_13_the_id_identifies_use_since_1_30() {
             ..empty()
         };
         let plan = policy(Thresholds::default(), release(version))
-            .to(Task::DeleteUnused)
+            .with_task(Task::DeleteUnused)
             .plan(&node, at(900));
         assert_eq!(
             reason(&plan, "a") == Some(&Reason::InUse),
@@ -232,7 +232,10 @@ fn n3_7_a_container_without_an_image_fails_the_pass_because_any_image_may_be_its
         node.containers = listed([user("c7", reference, id, "")]);
         let plan = policy(Thresholds::default(), release(version)).plan(&node, at(900));
         assert!(plan.actions.is_empty());
-        assert_eq!(error(&plan), "container c7 does not name its image");
+        assert_eq!(
+            error(&plan),
+            "container c7 has neither an image reference nor an image id"
+        );
     }
 }
 
@@ -249,7 +252,7 @@ fn n3_8_the_sandbox_image_is_protected_up_to_1_28() {
             let mut node = full(&[("pause", 100), ("a", 100)]);
             node.sandbox_image = reported.map(Arc::from);
             let plan = policy(Thresholds::default(), release(version))
-                .to(Task::DeleteUnused)
+                .with_task(Task::DeleteUnused)
                 .plan(&node, at(900));
             let spared = spared && reported == Some("pause");
             assert_eq!(
@@ -274,7 +277,7 @@ fn n3_9_images_mounted_as_volumes_are_in_use_where_the_gate_is_on() {
         ("1.36.0", Some(false), false),
     ] {
         let gates: Vec<_> = set.map(|on| (gate::IMAGE_VOLUME, on)).into_iter().collect();
-        let policy = policy(Thresholds::default(), gated(version, &gates)).to(Task::DeleteUnused);
+        let policy = policy(Thresholds::default(), gated(version, &gates)).with_task(Task::DeleteUnused);
         let mut node = full(&[("a", 100), ("b", 100)]);
         node.image_volumes = Ok(vec!["a".into(), "gone".into()]);
         let plan = policy.plan(&node, at(900));
@@ -304,7 +307,7 @@ fn n3_9_images_mounted_as_volumes_are_in_use_where_the_gate_is_on() {
         ..empty()
     };
     let plan = policy(Thresholds::default(), semantics)
-        .to(Task::Detect)
+        .with_task(Task::Detect)
         .plan(&node, at(900));
     assert_eq!(reason(&plan, "a"), Some(&Reason::OnlyDetected));
 }
@@ -324,8 +327,12 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
     };
     for (first, second, expected) in [(true, false, 1), (false, true, 0)] {
         let node = twice(first, second);
-        let plan = newest().to(Task::DeleteUnused).plan(&node, at(900));
-        let records = newest().to(Task::Detect).plan(&node, at(900)).summary.records;
+        let plan = newest().with_task(Task::DeleteUnused).plan(&node, at(900));
+        let records = newest()
+            .with_task(Task::Detect)
+            .plan(&node, at(900))
+            .summary
+            .records;
         assert_eq!(
             records.get("a").map(|record| (record.size_bytes, record.pinned)),
             Some((2, second))
@@ -337,7 +344,10 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             },
             release("1.36.0"),
         );
-        let forced = young.expect("valid").to(Task::DeleteUnused).plan(&node, at(900));
+        let forced = young
+            .expect("valid")
+            .with_task(Task::DeleteUnused)
+            .plan(&node, at(900));
         assert_eq!(forced.actions.len(), expected, "idea 48");
         assert_eq!(
             plan.findings
@@ -349,16 +359,16 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
     }
     let mut node = full(&[("a", 1)]);
     node.containers = listed([user("c", "a", "", "")]);
-    let mut pass = Pass::new(newest(), Task::Detect, Records::default(), at(0), at(5));
-    assert_eq!(pass.next(None), Step::List);
-    assert!(!pass.has_listed());
+    let mut run = Run::new(newest(), Task::Detect, Records::default(), at(0), at(5));
+    assert_eq!(run.next(None), Step::List);
+    assert!(!run.has_listed());
     let response = Response::Listed {
         inventory: &node,
         at: at(8),
     };
-    assert_eq!(pass.next(Some(response)), Step::Done);
-    assert!(pass.has_listed());
-    let got = pass
+    assert_eq!(run.next(Some(response)), Step::Done);
+    assert!(run.has_listed());
+    let got = run
         .records()
         .get("a")
         .map(|record| (record.first_detected, record.last_used));
@@ -378,7 +388,11 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
         let mut node = full(&[("a", 900)]);
         node.image_records = Records::default();
         assert!(!node.image_records.detected());
-        node.image_records = policy.to(Task::Detect).plan(&node, at(1_000)).summary.records;
+        node.image_records = policy
+            .with_task(Task::Detect)
+            .plan(&node, at(1_000))
+            .summary
+            .records;
         let detected = node
             .image_records
             .get("a")
@@ -389,7 +403,11 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
         assert_eq!(plan.actions.len(), usize::from(!dated), "{version}");
         // New images of the second detection are dated in every version.
         node.images = listed([image("a", 900), image("b", 1)]);
-        let again = policy.to(Task::Detect).plan(&node, at(1_010)).summary.records;
+        let again = policy
+            .with_task(Task::Detect)
+            .plan(&node, at(1_010))
+            .summary
+            .records;
         assert_eq!(
             again.get("b").and_then(|record| record.first_detected),
             Some(at(1_010))
@@ -412,18 +430,22 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
     let mut node = full(&[("a", 900)]);
     node.images = Err(Unlisted::NotRequested);
     node.image_records = Records::default();
-    let old = policy(Thresholds::default(), release("1.28.0")).to(Task::Detect);
+    let old = policy(Thresholds::default(), release("1.28.0")).with_task(Task::Detect);
     assert!(!old.plan(&node, at(1)).summary.records.detected());
     // A caller can set it in any version.
     let node = full(&[("a", 900)]);
-    let mut undated = Pass::new(newest(), Task::Detect, Records::default(), at(0), at(5)).undated();
-    undated.next(None);
-    undated.next(Some(Response::Listed {
+    let mut with_zero_detection_time =
+        Run::new(newest(), Task::Detect, Records::default(), at(0), at(5)).with_zero_detection_time();
+    with_zero_detection_time.next(None);
+    with_zero_detection_time.next(Some(Response::Listed {
         inventory: &node,
         at: at(5),
     }));
     assert_eq!(
-        undated.records().get("a").map(|record| record.first_detected),
+        with_zero_detection_time
+            .records()
+            .get("a")
+            .map(|record| record.first_detected),
         Some(None)
     );
 }
@@ -444,7 +466,7 @@ fn n3_17_pinned_images_are_kept_since_about_1_23() {
         let mut node = full(&[("a", 900)]);
         node.images = listed([pinned]);
         let plan = policy(Thresholds::default(), release(version))
-            .to(Task::DeleteUnused)
+            .with_task(Task::DeleteUnused)
             .plan(&node, at(900));
         assert_eq!(reason(&plan, "a") == Some(&Reason::Pinned), spared, "{version}");
         assert_eq!(plan.actions.len(), usize::from(!spared), "{version}");

@@ -53,7 +53,7 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
         let detected = now.as_secs();
         node.image_records = [record("a", Some(detected), used)].into_iter().collect();
         node.image_file_system = Ok(file_system(1_000, 1_000));
-        node.images_watched_since = at(since);
+        node.image_gc_began_at = at(since);
         let thresholds = Thresholds {
             age_max: seconds(age_max),
             ..Thresholds::default()
@@ -86,7 +86,7 @@ fn n3_40_all_old_images_are_tried_before_the_error_is_returned_and_the_disk_is_n
         ..Thresholds::default()
     };
     let old = policy(thresholds, release("1.36.0"));
-    let (steps, plan) = pass(old, Task::Collect, &node, at(604_801), &["a", "c"]);
+    let (steps, plan) = perform(old, Task::Collect, &node, at(604_801), &["a", "c"]);
     assert_eq!(steps, ["list", "a", "b", "c"]);
     assert_eq!(
         error(&plan),
@@ -117,7 +117,7 @@ fn n3_40_all_old_images_are_tried_before_the_error_is_returned_and_the_disk_is_n
         },
         release("1.29.0"),
     );
-    let (_, plan) = pass(minute, Task::Collect, &node, at(61), &["a"]);
+    let (_, plan) = perform(minute, Task::Collect, &node, at(61), &["a"]);
     assert_eq!(
         error(&plan),
         "wanted to free images older than 1m0s, encountered errors in image deletion: a is busy"
@@ -137,7 +137,7 @@ fn n3_20_the_order_of_reads_per_version() {
             image_file_system: Ok(file_system(1_000, available)),
             ..node.clone()
         };
-        let (got, _) = pass(
+        let (got, _) = perform(
             policy(Thresholds::default(), release(version)),
             Task::Collect,
             &node,
@@ -152,7 +152,7 @@ fn n3_20_the_order_of_reads_per_version() {
             (Task::DeleteUnused, &["list", "a"]),
             (Task::Free { bytes: 1 }, &["list", "a"]),
         ] {
-            let (got, _) = pass(
+            let (got, _) = perform(
                 policy(Thresholds::default(), release(version)),
                 task,
                 &node,
@@ -190,7 +190,7 @@ fn n3_41_n3_42_the_skips_and_the_stop() {
         (90, &["first", "second", "third"]),
         (1_000, &["first", "second", "third"]),
     ] {
-        let (_, plan) = pass(newest(), Task::Free { bytes }, &node, at(900), &[]);
+        let (_, plan) = perform(newest(), Task::Free { bytes }, &node, at(900), &[]);
         assert_eq!(removed(&plan), expected, "{bytes}");
         assert_eq!(error(&plan), "", "n3_47: less than wanted is no error here");
         assert_eq!(plan.summary.freed_bytes, Some(30 * expected.len() as i64));
@@ -220,7 +220,7 @@ fn n3_43_a_failed_removal_fails_the_pass_even_where_enough_was_freed() {
     };
     for version in crate::world::RELEASES {
         let policy = policy(Thresholds::default(), release(version));
-        let (steps, plan) = pass(policy, Task::Collect, &node, at(900), &["a"]);
+        let (steps, plan) = perform(policy, Task::Collect, &node, at(900), &["a"]);
         assert_eq!(
             steps.last().map(String::as_str),
             Some("b"),
@@ -231,7 +231,7 @@ fn n3_43_a_failed_removal_fails_the_pass_even_where_enough_was_freed() {
             "wanted to free 100 bytes, but freed 100 bytes space with errors in image deletion: a is busy"
         );
         assert_eq!((plan.summary.events.len(), plan.summary.hook.as_ref()), (0, None));
-        let (_, plan) = pass(policy, Task::DeleteUnused, &node, at(900), &["a", "c"]);
+        let (_, plan) = perform(policy, Task::DeleteUnused, &node, at(900), &["a", "c"]);
         assert_eq!(
             error(&plan),
             "wanted to free 9223372036854775807 bytes, but freed 100 bytes space with errors in image deletion: [a is busy, c is busy]"
@@ -300,12 +300,12 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
         ..Thresholds::default()
     };
     let plan = policy(thresholds, release("1.36.0"))
-        .to(Task::DeleteUnused)
+        .with_task(Task::DeleteUnused)
         .plan(&node, at(900));
     assert_eq!(removed(&plan), ["a"], "ideas 47 and 49; no age step");
     assert_eq!(error(&plan), "");
     let Action::Remove { reason: why, .. } = &plan.actions[0];
-    assert_eq!(why.to_string(), "all unused images are removed");
+    assert_eq!(why.to_string(), "unused, and all unused images are removed");
     assert_eq!(plan.summary.usage_percent, None, "no threshold is checked");
     assert_eq!(reason(&plan, "b"), Some(&Reason::InUse));
     assert_eq!(reason(&plan, "c"), Some(&Reason::Pinned));
@@ -320,24 +320,24 @@ fn n3_50_equal_errors_occur_once_and_in_their_first_order() {
         (["e1", "e1", "e1"], "e1"),
         (["e2", "e1", "e2"], "[e2, e1]"),
     ] {
-        let mut pass = Pass::new(
+        let mut run = Run::new(
             newest(),
             Task::DeleteUnused,
             node.image_records.clone(),
             at(0),
             at(900),
         );
-        pass.next(None);
-        pass.next(Some(Response::Listed {
+        run.next(None);
+        run.next(Some(Response::Listed {
             inventory: &node,
             at: at(900),
         }));
         for text in texts {
-            pass.next(Some(Response::Removed(Err(RuntimeError::refused(text)))));
+            run.next(Some(Response::Removed(Err(RuntimeError::refused(text)))));
         }
-        assert_eq!(pass.next(None), Step::Done);
+        assert_eq!(run.next(None), Step::Done);
         assert!(
-            error(&pass.finish()).ends_with(&format!("image deletion: {joined}")),
+            error(&run.finish()).ends_with(&format!("image deletion: {joined}")),
             "idea 56"
         );
     }

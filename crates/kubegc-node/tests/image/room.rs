@@ -1,4 +1,4 @@
-//! Rules N3.18 to N3.37: the order of candidates, the disk usage, and the texts of a pass.
+//! Rules N3.18 to N3.37: the order of candidates, the disk usage, and the texts of a run.
 
 use super::*;
 
@@ -21,8 +21,8 @@ fn n3_18_least_recently_used_first_then_first_detected_then_by_key() {
     ] {
         for version in crate::world::RELEASES {
             let forced = policy(Thresholds::default(), release(version))
-                .ordered(order)
-                .to(Task::DeleteUnused);
+                .with_order(order)
+                .with_task(Task::DeleteUnused);
             assert_eq!(
                 removed(&forced.plan(&node, at(900))),
                 expected,
@@ -60,7 +60,7 @@ fn n3_19_a_record_that_names_no_image_is_skipped_with_an_event_under_the_gate() 
         .into_iter()
         .collect();
         let plan = policy(Thresholds::default(), semantics)
-            .to(Task::DeleteUnused)
+            .with_task(Task::DeleteUnused)
             .plan(&node, at(900));
         let expected = vec![
             Event {
@@ -178,7 +178,7 @@ fn n3_31_to_n3_33_percentages_and_amounts() {
                 ..full(&[])
             };
             let plan = policy(thresholds(high, low), release(version))
-                .computing(arithmetic)
+                .with_arithmetic(arithmetic)
                 .plan(&node, at(9));
             assert_eq!(
                 plan.summary.usage_percent,
@@ -200,7 +200,7 @@ fn n3_31_wrapped_products_are_a_finding_and_free_nothing_unless_wrapping_is_set(
         ..full(&[("a", 900)])
     };
     for (arithmetic, removals) in [(Arithmetic::Checked, 0), (Arithmetic::Upstream, 1)] {
-        let plan = newest().computing(arithmetic).plan(&node, at(900));
+        let plan = newest().with_arithmetic(arithmetic).plan(&node, at(900));
         // 100 PiB * 100 wraps: the node seems more than full.
         assert_eq!(plan.summary.usage_percent, Some(149), "{arithmetic:?}");
         assert_eq!(plan.actions.len(), removals);
@@ -330,10 +330,10 @@ fn n3_37_n3_48_hooks_run_only_after_the_space_step_and_get_the_considered_images
     }
     // A failure: idea 52.
     node.image_file_system = Ok(file_system(1_000, 100));
-    let (_, plan) = pass(newest(), Task::Collect, &node, at(900), &["done"]);
+    let (_, plan) = perform(newest(), Task::Collect, &node, at(900), &["done"]);
     assert_eq!(plan.summary.hook, None);
     // N3.46: forced removal runs them as well.
-    let plan = newest().to(Task::DeleteUnused).plan(&node, at(900));
+    let plan = newest().with_task(Task::DeleteUnused).plan(&node, at(900));
     let remaining = plan.summary.hook.map(|hook| hook.remaining);
     assert_eq!(remaining, Some(vec!["young".into()]));
 }

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order,
-    container::{Action, Limits, Occasion, Pass, Policy, Step, Subject},
+    container::{Action, Limits, Mode, Policy, Run, Step, Subject},
 };
 use proptest::prelude::*;
 
@@ -68,13 +68,9 @@ prop_compose! {
 
 impl Case {
     fn policy(&self) -> Policy {
-        let occasion = if self.forced {
-            Occasion::Forced
-        } else {
-            Occasion::Periodic
-        };
+        let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
         let policy = Policy::new(self.limits, release(self.release)).expect("valid limits");
-        policy.on(occasion).ordered(self.order)
+        policy.with_mode(mode).with_order(self.order)
     }
 
     fn plan(&self) -> PlanOf<Policy> {
@@ -163,10 +159,10 @@ fn ids(actions: &[Action]) -> Vec<&str> {
 
 /// Performs a plan step by step; `fails` determines the results.
 fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (Vec<(String, bool)>, usize) {
-    let mut pass = Pass::new(plan.clone());
+    let mut run = Run::new(plan.clone());
     let (mut steps, mut response) = (Vec::new(), None);
     loop {
-        let (container, stops) = match pass.next(response.take()) {
+        let (container, stops) = match run.next(response.take()) {
             Step::Stop { container, .. } => (container, true),
             Step::Remove { container } => (container, false),
             Step::Done => break,
@@ -178,8 +174,8 @@ fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (
         });
         steps.push((container.id.to_string(), stops));
     }
-    let (after, failed) = pass.finish();
-    assert_eq!(after, *plan, "a pass changes no decision");
+    let (after, failed) = run.finish();
+    assert_eq!(after, *plan, "a run changes no decision");
     (steps, failed.len())
 }
 

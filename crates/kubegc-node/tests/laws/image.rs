@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Pass, Policy, Reason, Record, Response, Step, Subject, Task, Thresholds,
+        Action, Arithmetic, Error, Policy, Reason, Record, Response, Run, Step, Subject, Task, Thresholds,
     },
     semantics::gate,
 };
@@ -119,7 +119,7 @@ prop_compose! {
             sandbox_image: sandbox_image.map(|of| format!("i{of}").into()),
             image_file_system: disk.ok_or(Unlisted::NotRequested),
             image_records: records.into_iter().collect(),
-            images_watched_since: at(since),
+            image_gc_began_at: at(since),
             ..empty()
         };
         Case { node, thresholds, release, per_handler, task, order, arithmetic, failing }
@@ -141,9 +141,9 @@ impl Case {
     fn policy(&self) -> Policy {
         let policy = Policy::new(self.thresholds, self.semantics()).expect("valid thresholds");
         policy
-            .to(self.task)
-            .ordered(self.order)
-            .computing(self.arithmetic)
+            .with_task(self.task)
+            .with_order(self.order)
+            .with_arithmetic(self.arithmetic)
     }
 
     fn plan(&self) -> PlanOf<Policy> {
@@ -197,10 +197,10 @@ impl Case {
         number.is_some_and(|number| self.failing >> number & 1 == 1)
     }
 
-    /// Runs a pass with the failing removals of the case, and returns the attempts.
-    fn pass(&self, fails: bool) -> PlanOf<Policy> {
-        let since = self.node.images_watched_since;
-        let mut pass = Pass::new(
+    /// Performs a run with the failing removals of the case, and returns the attempts.
+    fn perform(&self, fails: bool) -> PlanOf<Policy> {
+        let since = self.node.image_gc_began_at;
+        let mut run = Run::new(
             self.policy(),
             self.task,
             self.node.image_records.clone(),
@@ -209,7 +209,7 @@ impl Case {
         );
         let mut response = None;
         loop {
-            response = match pass.next(response) {
+            response = match run.next(response) {
                 Step::List => Some(Response::Listed {
                     inventory: &self.node,
                     at: at(NOW),
@@ -223,7 +223,7 @@ impl Case {
                         Ok(())
                     }))
                 }
-                Step::Done => return pass.finish(),
+                Step::Done => return run.finish(),
             };
         }
     }
@@ -285,8 +285,7 @@ fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
         .collect();
     candidates.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
     let age_max = case.thresholds.age_max.as_nanos();
-    if collects && case.minor() >= 29 && age_max > 0 && since(Some(case.node.images_watched_since)) > age_max
-    {
+    if collects && case.minor() >= 29 && age_max > 0 && since(Some(case.node.image_gc_began_at)) > age_max {
         let (old, rest): (Vec<_>, Vec<_>) = candidates
             .into_iter()
             .partition(|candidate| since(candidate.0) > age_max);
@@ -371,7 +370,7 @@ proptest! {
     #[test]
     fn a_pass_with_failures_equals_a_naive_restatement(mut case in a_case()) {
         case.order = Order::Total;
-        let plan = case.pass(true);
+        let plan = case.perform(true);
         let (tried, error) = naive(&case, true);
         prop_assert_eq!(reported(&case, &plan), (tried, error.to_owned()));
         for Action::Remove { image, .. } in &plan.actions {
@@ -385,7 +384,7 @@ proptest! {
 
     #[test]
     fn a_pass_without_failures_equals_the_plan(case in a_case()) {
-        prop_assert_eq!(case.pass(false), case.plan());
+        prop_assert_eq!(case.perform(false), case.plan());
     }
 
     #[test]
@@ -402,10 +401,10 @@ proptest! {
     fn under_the_order_of_listings_only_equals_are_exchanged(case in a_case()) {
         let keys = |order| {
             let case = Case { order, ..case.clone() };
-            let mut pass = Pass::new(case.policy(), Task::DeleteUnused, case.node.image_records.clone(), at(0), at(NOW));
-            pass.next(None);
-            pass.next(Some(Response::Listed { inventory: &case.node, at: at(NOW) }));
-            pass.candidates().iter().map(|candidate| (candidate.last_used, candidate.first_detected)).collect::<Vec<_>>()
+            let mut run = Run::new(case.policy(), Task::DeleteUnused, case.node.image_records.clone(), at(0), at(NOW));
+            run.next(None);
+            run.next(Some(Response::Listed { inventory: &case.node, at: at(NOW) }));
+            run.candidates().iter().map(|candidate| (candidate.last_used, candidate.first_detected)).collect::<Vec<_>>()
         };
         let keys = (keys(Order::Total), keys(Order::Listing));
         prop_assert_eq!(&keys.0, &keys.1);
@@ -523,7 +522,7 @@ proptest! {
     fn before_next_at_time_changes_nothing(mut case in a_case(), later in 0_i64..3_000_000_000) {
         // An image without a record is dated with the plan itself, so its position among equals changes with
         // the time: all have one here.
-        case.node.image_records = case.policy().to(Task::Detect).plan(&case.node, at(NOW)).summary.records;
+        case.node.image_records = case.policy().with_task(Task::Detect).plan(&case.node, at(NOW)).summary.records;
         let plan = case.plan();
         let end = plan.next_at.map_or(i64::MAX, |next| next.as_nanos() - 1);
         prop_assert!(end >= at(NOW).as_nanos(), "the next change lies ahead");
@@ -537,7 +536,7 @@ proptest! {
 #[test]
 fn the_generator_reaches_every_step_reason_and_error() {
     let names = |case: Case| {
-        let plan = case.pass(true);
+        let plan = case.perform(true);
         let mut names: Vec<String> = plan
             .actions
             .iter()
@@ -569,7 +568,7 @@ fn the_generator_reaches_every_step_reason_and_error() {
             "UsedSince",
             "EnoughFreed",
             "RemovalFailed",
-            "PassEnded",
+            "RunFailed",
             "InvalidId",
             "InFuture",
             "AvailableAboveCapacity",

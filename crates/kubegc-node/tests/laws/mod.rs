@@ -1,4 +1,4 @@
-//! Laws of all plans and passes, for all facts. Ids, times and sizes are few, so that they collide.
+//! Laws of all plans and runs, for all facts. Ids, times and sizes are few, so that they collide.
 
 mod container;
 mod image;

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order,
-    container::Occasion,
+    container::Mode,
     log,
     sandbox::{Action, Policy, Subject},
 };
@@ -66,19 +66,15 @@ prop_compose! {
 
 impl Case {
     fn sandboxes(&self) -> PlanOf<Policy> {
-        let occasion = if self.forced {
-            Occasion::Forced
-        } else {
-            Occasion::Periodic
-        };
+        let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
         let policy = Policy::new(release(self.release))
-            .on(occasion)
-            .ordered(self.order);
+            .with_mode(mode)
+            .with_order(self.order);
         policy.plan(&self.node, at(NOW))
     }
 
     fn logs(&self) -> PlanOf<log::Policy> {
-        let policy = log::Policy::new(release(self.release)).ordered(self.order);
+        let policy = log::Policy::new(release(self.release)).with_order(self.order);
         policy.plan(&self.node, at(NOW))
     }
 

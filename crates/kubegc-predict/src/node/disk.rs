@@ -68,7 +68,7 @@ impl Disk {
         let collects = policy
             .image()
             .collects_below_bytes(capacity)
-            .filter(|_| switches.images.on);
+            .filter(|_| switches.images.enabled);
         Some(Self {
             file_system,
             usage_percent,

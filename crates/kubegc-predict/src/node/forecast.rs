@@ -8,7 +8,7 @@ use std::{
 use kubegc_core::{Behavior, PlanOf, Planner, Timestamp};
 use kubegc_node::{
     Inventory, Policy, Unlisted,
-    container::{self, Occasion},
+    container::{self, Mode},
     image::{self, Record, Records, Task},
     log,
     policy::Finding as Doubt,
@@ -99,7 +99,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         world.image_volumes = Ok(Vec::new());
         assumptions.push(Assumption::NoImageVolumes);
     }
-    if world.sandbox_image.is_none() && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_ORDINARY) {
+    if world.sandbox_image.is_none() && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED) {
         assumptions.push(Assumption::SandboxImageUnknown);
     }
     if !world.pods.sources_ready {
@@ -112,7 +112,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 
     let containers = policy.container().plan(&world, frame.now);
-    let pressure_containers = policy.container().on(Occasion::Forced).plan(&world, frame.now);
+    let pressure_containers = policy.container().with_mode(Mode::Forced).plan(&world, frame.now);
     let mut pressed = world.clone();
     remove_containers(&mut world, &containers);
     remove_containers(&mut pressed, &pressure_containers);
@@ -125,8 +125,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::LogsUnknown);
     }
 
-    let loop_is_on = policy.switches().images.on;
-    let collects = policy.image().to(Task::Collect);
+    let loop_is_on = policy.switches().images.enabled;
+    let collects = policy.image().with_task(Task::Collect);
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
     if !are_known(&world.image_records) && world.images.as_ref().is_ok_and(|images| !images.is_empty()) {
@@ -135,17 +135,20 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         // them: its first disk check is too early.
         let started = Inventory {
             image_records: first_look(&world, policy, frame.now),
-            images_watched_since: frame.now,
+            image_gc_began_at: frame.now,
             ..world.clone()
         };
         images_after_restart = loop_is_on.then(|| collects.plan(&started, frame.now));
         for world in [&mut world, &mut pressed] {
             world.image_records = old_records(world, policy, frame.now);
-            world.images_watched_since = Timestamp::EPOCH;
+            world.image_gc_began_at = Timestamp::EPOCH;
         }
     }
     let images = loop_is_on.then(|| collects.plan(&world, frame.now));
-    let pressure_images = policy.image().to(Task::DeleteUnused).plan(&pressed, frame.now);
+    let pressure_images = policy
+        .image()
+        .with_task(Task::DeleteUnused)
+        .plan(&pressed, frame.now);
     if records == RecordsKnown::AssumedOld {
         assumptions.push(Assumption::RecordsUnknown {
             images: pressure_images.actions.len(),
@@ -201,7 +204,12 @@ fn are_known(records: &Records) -> bool {
 
 /// The records after the first run of the detection loop.
 fn first_look(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    policy.image().to(Task::Detect).plan(world, now).summary.records
+    policy
+        .image()
+        .with_task(Task::Detect)
+        .plan(world, now)
+        .summary
+        .records
 }
 
 /// Records as a kubelet may have them that has run for long: everything old, and unused since it started.
@@ -244,7 +252,7 @@ fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) 
 fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
     let minor = policy.semantics().version.minor();
     let known: [(&'static str, Behavior); 5] = [
-        ("pinned images stay", behavior::PINNED_IMAGES_STAY),
+        ("pinned images stay", behavior::PINNED_IMAGES_ARE_KEPT),
         (
             "the first look at images is their first detection",
             behavior::FIRST_DETECTION_IS_NOW,

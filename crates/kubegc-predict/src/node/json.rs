@@ -113,7 +113,7 @@ fn images_json(plan: &PlanOf<image::Policy>) -> Value {
             json!({
                 "id": image.id, "tags": image.tags, "sizeBytes": image.size_bytes,
                 "idleSeconds": match reason {
-                    image::RemovedBecause::Age { idle, .. } if *idle != GoDuration::MAX => Some(idle.as_nanos() / 1_000_000_000),
+                    image::RemovalReason::Age { idle, .. } if *idle != GoDuration::MAX => Some(idle.as_nanos() / 1_000_000_000),
                     _ => None,
                 },
                 "reason": reason.as_str(), "message": reason.to_string(),

@@ -140,7 +140,7 @@ impl NodeForecast {
         for (at, action) in plan.actions.iter().enumerate() {
             let image::Action::Remove { image, reason, .. } = action;
             let why = match reason {
-                image::RemovedBecause::Space { wanted_bytes } => {
+                image::RemovalReason::Space { wanted_bytes } => {
                     format!("{} left to free", signed(*wanted_bytes))
                 }
                 reason => reason.to_string(),
@@ -387,7 +387,7 @@ fn image_stays(reason: &image::Reason) -> &'static str {
         image::Reason::UsedSince => "used since",
         image::Reason::EnoughFreed { .. } => "unused, but not needed for room",
         image::Reason::BelowThreshold { .. } => "unused, but there is room",
-        image::Reason::PassEnded(_) => "unused, but the garbage collection ends before",
+        image::Reason::RunFailed(_) => "unused, but the garbage collection ends before",
         _ => "for other reasons",
     }
 }

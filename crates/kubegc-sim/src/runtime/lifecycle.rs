@@ -87,7 +87,7 @@ impl World {
             namespace: Arc::clone(&spec.namespace),
             name: Arc::clone(&spec.name),
         };
-        self.pods.known.insert(pod.uid.clone(), PodState::LIVING);
+        self.pods.known.insert(pod.uid.clone(), PodState::ACTIVE);
         let (sandbox_id, sandbox) = self.run_sandbox(&pod)?;
         let mut container_ids = Vec::new();
         for container in &spec.containers {

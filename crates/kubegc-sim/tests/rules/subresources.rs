@@ -231,9 +231,10 @@ fn a_definition_has_the_paths_of_the_scale() {
             ]},
     });
     world.put_json("CustomResourceDefinition", definition);
-    let [kind, bare] = ["test.dev/v1", "test.dev/v2"].map(|version| served(&world, version, "Thing"));
+    let [kind, second_version] =
+        ["test.dev/v1", "test.dev/v2"].map(|version| served(&world, version, "Thing"));
     assert_eq!(
-        (&*names(&world, kind), &*names(&world, bare)),
+        (&*names(&world, kind), &*names(&world, second_version)),
         ("scale status", "")
     );
     let object = json!({"metadata": {"name": "a"}, "spec": {"size": 2}, "status": {"size": 7}});

@@ -74,7 +74,7 @@ fn a_pod_that_runs_is_listed_with_all_that_the_runtime_knows() {
     let known = now(node.pods()).unwrap();
     assert_eq!(
         known.known.into_iter().collect::<Vec<_>>(),
-        [(pod.pod.uid.clone(), PodState::LIVING)]
+        [(pod.pod.uid.clone(), PodState::ACTIVE)]
     );
     assert!(known.sources_ready && known.synced);
 }
@@ -319,7 +319,7 @@ fn n2_60_pods_end_in_different_ways() {
         end(&node, &pod.pod.uid);
         let known = node.known_pods().known;
         assert_eq!(known.get(&pod.pod.uid).copied(), expected, "{index}");
-        assert_eq!(known.get(&other.pod.uid), Some(&PodState::LIVING), "{index}");
+        assert_eq!(known.get(&other.pod.uid), Some(&PodState::ACTIVE), "{index}");
         // Setting the state of a pod is the only operation that ends nothing.
         let runs = index == 4;
         let expected = if runs {

@@ -310,7 +310,7 @@ fn faults_of_logs_are_reported() {
             |case| {
                 let deleting = PodState {
                     deleted: true,
-                    ..PodState::LIVING
+                    ..PodState::ACTIVE
                 };
                 case.node.set_pod(&case.pod.pod.uid, deleting);
                 now(case.node.remove_pod_entry(&pod_log_entry(&case.pod.pod))).unwrap();

@@ -110,7 +110,7 @@ impl PodSource for PodManifests {
         let sandboxes = self.runtime.sandboxes().await?;
         let known = uids(&manifests, &self.node_name, &sandboxes).map_err(RuntimeError::refused)?;
         let mut pods = Pods {
-            known: known.into_iter().map(|uid| (uid, PodState::LIVING)).collect(),
+            known: known.into_iter().map(|uid| (uid, PodState::ACTIVE)).collect(),
             sources_ready: true,
             synced: true,
         };

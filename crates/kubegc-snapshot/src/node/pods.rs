@@ -94,10 +94,10 @@ impl PodsSeen {
         if let Some(flaw) = &flaw {
             self.incomplete.get_or_insert(format!("{place}: {flaw}"));
         }
-        let state = if flaw.is_some() { PodState::LIVING } else { state };
+        let state = if flaw.is_some() { PodState::ACTIVE } else { state };
         // Deleting the API's copy does not delete the static pod: the kubelet creates the copy again, and the
         // pod continues to run.
-        let static_state = if state.deleted { PodState::LIVING } else { state };
+        let static_state = if state.deleted { PodState::ACTIVE } else { state };
         let of_static = of_static.into_iter().filter(|&of_static| of_static != uid);
         let uids = [(uid, state)]
             .into_iter()

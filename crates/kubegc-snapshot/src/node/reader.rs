@@ -187,7 +187,7 @@ impl NodeReader {
     /// Without both, it is [`now`](Self::now), and without that the end of all times, so that no image seems
     /// unused for long.
     #[must_use]
-    pub fn images_watched_since(mut self, since: Timestamp) -> Self {
+    pub fn image_gc_began_at(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
         self
     }
@@ -281,11 +281,11 @@ impl NodeReader {
     fn stream(
         &mut self,
         name: &str,
-        asked: Option<NodeDocument>,
+        expected: Option<NodeDocument>,
         mut input: impl Read,
     ) -> Result<(), SnapshotError> {
         let name: Arc<str> = name.into();
-        self.unpack(&name, asked, |unpacker, visit| {
+        self.unpack(&name, expected, |unpacker, visit| {
             let stream = Stream {
                 name: Arc::clone(&name),
                 path: &name,
@@ -300,7 +300,7 @@ impl NodeReader {
     fn unpack(
         &mut self,
         name: &Arc<str>,
-        asked: Option<NodeDocument>,
+        expected: Option<NodeDocument>,
         open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
     ) -> Result<(), SnapshotError> {
         let mut unpacker = Unpacker::new(UNPACKED_BYTES_MAX, layout::node_role);
@@ -308,7 +308,7 @@ impl NodeReader {
         let read = open(&mut unpacker, &mut |unpacked| match unpacked {
             Unpacked::Text(stream) => {
                 texts += 1;
-                self.input(stream.name, asked, stream.input)
+                self.input(stream.name, expected, stream.input)
             }
             Unpacked::Skipped(reason) => {
                 let place = Place::new(Arc::clone(name));
@@ -324,21 +324,21 @@ impl NodeReader {
                     file: Arc::clone(name),
                     problem: unpack::NOTHING_IN_ARCHIVE,
                 },
-                asked,
+                expected,
             ),
-            Err(error) => self.settle_failure(error, asked),
+            Err(error) => self.settle_failure(error, expected),
         }
     }
 
     fn input(
         &mut self,
         name: Arc<str>,
-        asked: Option<NodeDocument>,
+        expected: Option<NodeDocument>,
         input: impl Read,
     ) -> Result<(), SnapshotError> {
         let documents = match document::read(&name, input, self.document_bytes_max) {
             Ok(documents) => documents,
-            Err(error) => return self.settle_failure(error, asked),
+            Err(error) => return self.settle_failure(error, expected),
         };
         for document in documents {
             // `crictl inspect` prints several containers as a list.
@@ -347,7 +347,7 @@ impl NodeReader {
                 other => (std::slice::from_ref(other), false),
             };
             if values.is_empty() {
-                self.not_recognized(asked, &document.place)?;
+                self.not_recognized(expected, &document.place)?;
             }
             for (index, value) in values.iter().enumerate() {
                 let place = if is_list {
@@ -355,7 +355,7 @@ impl NodeReader {
                 } else {
                     document.place.clone()
                 };
-                let kind = asked.or_else(|| value.as_object().and_then(NodeDocument::of));
+                let kind = expected.or_else(|| value.as_object().and_then(NodeDocument::of));
                 match kind {
                     Some(kind) => self.document(kind, value, &place, &document),
                     None => self.not_recognized(None, &place)?,
@@ -365,15 +365,15 @@ impl NodeReader {
         Ok(())
     }
 
-    fn not_recognized(&mut self, asked: Option<NodeDocument>, place: &Place) -> Result<(), SnapshotError> {
+    fn not_recognized(&mut self, expected: Option<NodeDocument>, place: &Place) -> Result<(), SnapshotError> {
         let advice = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
                       or kubectl get pods -o json";
         if self.lenient {
             self.notes
                 .note(NodeProblem::NotRecognized, Some(place), "", "", advice);
-            if asked.is_some() {
+            if expected.is_some() {
                 self.parts
-                    .spoil(asked, &format!("{place}: no document of a node"));
+                    .spoil(expected, &format!("{place}: no document of a node"));
             }
             return Ok(());
         }
@@ -453,7 +453,7 @@ impl NodeReader {
     fn settle_failure(
         &mut self,
         error: SnapshotError,
-        asked: Option<NodeDocument>,
+        expected: Option<NodeDocument>,
     ) -> Result<(), SnapshotError> {
         if !self.lenient {
             self.fail(&error);
@@ -467,7 +467,7 @@ impl NodeReader {
         };
         self.notes
             .note(NodeProblem::Unread, place.as_ref(), "", "", detail);
-        self.parts.spoil(asked, &text);
+        self.parts.spoil(expected, &text);
         Ok(())
     }
 

@@ -48,7 +48,7 @@ struct RecordForm<'r> {
 /// let text = write_records(&Records::default(), Some(Timestamp::EPOCH));
 /// let mut reader = NodeReader::new();
 /// reader.read("records.json", text.as_bytes())?;
-/// assert_eq!(reader.finish()?.inventory.images_watched_since, Timestamp::EPOCH);
+/// assert_eq!(reader.finish()?.inventory.image_gc_began_at, Timestamp::EPOCH);
 /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
 /// ```
 #[must_use]

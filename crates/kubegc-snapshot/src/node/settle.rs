@@ -55,7 +55,7 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         image_records: records_read
             .map(|records_read| records_read.records)
             .unwrap_or_default(),
-        images_watched_since: watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX)),
+        image_gc_began_at: watched_since.unwrap_or(Timestamp::from_nanos(i64::MAX)),
         ..Inventory::default()
     };
     let (findings, finding_counts) = notes.settle();

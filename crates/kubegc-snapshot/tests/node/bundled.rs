@@ -106,7 +106,7 @@ fn the_bundled_node_is_read_without_a_finding_but_its_readme() {
             image.name()
         );
     }
-    assert!(node.inventory.images_watched_since < now());
+    assert!(node.inventory.image_gc_began_at < now());
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn every_form_of_imagefsinfo_reports_the_usage_of_images() {
             "{text}"
         );
     }
-    let bare = r#"{"usedBytes":700,"inodesUsed":null}"#;
-    let node = read(NodeReader::new(), &[bare]);
+    let single_usage = r#"{"usedBytes":700,"inodesUsed":null}"#;
+    let node = read(NodeReader::new(), &[single_usage]);
     let usage = node.usage.expect("reported");
     assert_eq!(
         (

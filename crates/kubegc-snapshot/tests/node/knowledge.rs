@@ -36,20 +36,20 @@ fn n2_63_the_status_of_a_pod_determines_its_state() {
     };
     let ending = PodState {
         deleted: true,
-        ..PodState::LIVING
+        ..PodState::ACTIVE
     };
     let cases: [(&str, String, PodState); 13] = [
         (
             "runs",
             pod("u", "", &format!(r#""phase":"Running"{RUNS}"#)),
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "crashes",
             pod("u", "", &format!(r#""phase":"Running"{ENDED}"#)),
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
-        ("pending", pod("u", "", r#""phase":"Pending""#), PodState::LIVING),
+        ("pending", pod("u", "", r#""phase":"Pending""#), PodState::ACTIVE),
         (
             "succeeded",
             pod("u", "", &format!(r#""phase":"Succeeded"{ENDED}"#)),
@@ -59,7 +59,7 @@ fn n2_63_the_status_of_a_pod_determines_its_state() {
         (
             "failed, and something runs",
             pod("u", "", &format!(r#""phase":"Failed"{RUNS}"#)),
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "evicted",
@@ -69,7 +69,7 @@ fn n2_63_the_status_of_a_pod_determines_its_state() {
         (
             "not evicted",
             pod("u", "", r#""phase":"Running","reason":"Evicted""#),
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "deleted, and runs",
@@ -221,15 +221,15 @@ fn running_pods_are_alive_whatever_the_documents_contain() {
     let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
     let ending = PodState {
         deleted: true,
-        ..PodState::LIVING
+        ..PodState::ACTIVE
     };
     // In the API u1 has ended, in the runtime it runs; u3 is ready, and the API does not have
     // it; of u2 only a dead container is left; whether u4 runs is unknown.
     let node = read(NodeReader::new().pods_are_whole(), &documents);
     let expected = [
         (Uid::new("u1"), ending),
-        (Uid::new("u3"), PodState::LIVING),
-        (Uid::new("u4"), PodState::LIVING),
+        (Uid::new("u3"), PodState::ACTIVE),
+        (Uid::new("u4"), PodState::ACTIVE),
     ];
     assert_eq!(node.inventory.pods.known, expected.into());
     assert_eq!(
@@ -242,9 +242,9 @@ fn running_pods_are_alive_whatever_the_documents_contain() {
 
     let node = read(NodeReader::new().pods_from(PodsFrom::Runtime), &documents);
     let expected = [
-        (Uid::new("u1"), PodState::LIVING),
-        (Uid::new("u3"), PodState::LIVING),
-        (Uid::new("u4"), PodState::LIVING),
+        (Uid::new("u1"), PodState::ACTIVE),
+        (Uid::new("u3"), PodState::ACTIVE),
+        (Uid::new("u4"), PodState::ACTIVE),
     ];
     assert_eq!(node.inventory.pods.known, expected.into());
     assert!(!node.inventory.pods.synced);
@@ -274,7 +274,7 @@ fn static_pods_are_known_by_the_uid_that_the_node_uses() {
 fn who_deletes_the_copy_of_a_static_pod_does_not_delete_the_pod() {
     let deleted = PodState {
         deleted: true,
-        ..PodState::LIVING
+        ..PodState::ACTIVE
     };
     let both = r#"{"kubernetes.io/config.mirror":"hash","kubernetes.io/config.hash":"hash"}"#;
     let (mirror, hash) = (
@@ -286,29 +286,29 @@ fn who_deletes_the_copy_of_a_static_pod_does_not_delete_the_pod() {
             "living",
             "",
             r#""phase":"Running""#,
-            PodState::LIVING,
-            PodState::LIVING,
+            PodState::ACTIVE,
+            PodState::ACTIVE,
         ),
         (
             "deleted",
             DELETED,
             r#""phase":"Running""#,
             PodState::GONE,
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "deleted and ended",
             DELETED,
             r#""phase":"Succeeded""#,
             PodState::GONE,
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "deleted, and runs",
             DELETED,
             r#""phase":"Running","containerStatuses":[{"state":{"running":{}}}]"#,
             deleted,
-            PodState::LIVING,
+            PodState::ACTIVE,
         ),
         (
             "ended",
@@ -349,7 +349,7 @@ fn a_pod_with_two_states_has_the_earlier_one() {
     );
     assert_eq!(
         node.inventory.pods.known,
-        [(Uid::new("u"), PodState::LIVING)].into()
+        [(Uid::new("u"), PodState::ACTIVE)].into()
     );
     assert_eq!(
         findings(&node),
@@ -387,7 +387,7 @@ fn records_survive_a_round_trip() {
         let node = read(NodeReader::new(), &[&write_records(&records, since)]);
         assert_eq!(node.inventory.image_records, records);
         assert_eq!(
-            node.inventory.images_watched_since,
+            node.inventory.image_gc_began_at,
             since.unwrap_or(Timestamp::from_nanos(i64::MAX))
         );
         assert_eq!(findings(&node), [""; 0]);
@@ -422,7 +422,7 @@ fn a_record_that_cannot_be_read_leaves_all_of_them_unknown() {
         let text = format!(r#"{{"watchedSince":"2026-01-01T00:00:00Z","records":[{good},{entry}]}}"#);
         let node = read(NodeReader::new().now(now()), &[&text]);
         assert!(node.inventory.image_records.is_empty(), "{entry}");
-        assert_eq!(node.inventory.images_watched_since, now(), "{entry}");
+        assert_eq!(node.inventory.image_gc_began_at, now(), "{entry}");
         assert_eq!(findings(&node), [finding]);
     }
     let twice = format!(r#"{{"records":[{good},{good}]}}"#);
@@ -439,7 +439,7 @@ fn n3_4_since_when_images_are_watched_has_an_order_of_sources() {
     let text = write_records(&Records::default(), Some(Timestamp::from_secs(7)));
     let declared = NodeReader::new()
         .now(now())
-        .images_watched_since(Timestamp::from_secs(9));
+        .image_gc_began_at(Timestamp::from_secs(9));
     for (reader, documents, expected) in [
         (declared, vec![&*text], Timestamp::from_secs(9)),
         (
@@ -450,7 +450,7 @@ fn n3_4_since_when_images_are_watched_has_an_order_of_sources() {
         (NodeReader::new().now(now()), vec![], now()),
         (NodeReader::new(), vec![], Timestamp::from_nanos(i64::MAX)),
     ] {
-        assert_eq!(read(reader, &documents).inventory.images_watched_since, expected);
+        assert_eq!(read(reader, &documents).inventory.image_gc_began_at, expected);
     }
 }
 

@@ -31,7 +31,7 @@ fn known(path: &Path, node: &SimNode) -> Result<Vec<String>, String> {
             .replace(&path.display().to_string(), "FOLDER")
     })?;
     assert!(pods.sources_ready && pods.synced);
-    assert!(pods.known.values().all(|state| *state == PodState::LIVING));
+    assert!(pods.known.values().all(|state| *state == PodState::ACTIVE));
     Ok(pods.known.keys().map(ToString::to_string).collect())
 }
 
@@ -274,7 +274,7 @@ fn a_folder_without_manifests_is_an_error_unless_declared_empty() {
         assert_eq!(known(folder.path(), &node), Err(expected.to_owned()), "{name}");
         assert_eq!(node.calls(), [], "an error needs no call of the runtime");
         let allowed = now(source(folder.path(), &node).or_none().pods()).expect("known");
-        let runs = [(Uid::new("api"), PodState::LIVING)];
+        let runs = [(Uid::new("api"), PodState::ACTIVE)];
         assert_eq!(allowed.known, runs.into(), "{name}: what runs is known");
         fs::write(folder.path().join("db.yaml"), yaml("db", "  uid: d\n")).expect("written");
         assert_eq!(

@@ -13,8 +13,8 @@ use kubegc_core::{
     node_facts::{PodState, Pods},
 };
 use kubegc_node::{
-    Node, Policy, PolicySpec, World,
-    container::Occasion,
+    Environment, Node, Policy, PolicySpec,
+    container::Mode,
     driver::{NodeAction, Settings},
 };
 use kubegc_sim::{
@@ -77,13 +77,13 @@ pub(crate) fn failing(node: &SimNode, operation: Operation) -> FaultyRuntime<Sim
 pub(crate) fn collect(node: &SimNode, pods: &dyn PodSource) -> Vec<String> {
     let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse().expect("a version")).expect("valid");
     let clock = node.clock().clone();
-    let world = World {
+    let world = Environment {
         runtime: node,
         logs: Some(node),
         pods,
         clock: &clock,
     };
-    let report = now(Node::new(world, Settings::from(&policy)).collect_containers(Occasion::Periodic));
+    let report = now(Node::new(world, Settings::from(&policy)).collect_containers(Mode::Periodic));
     assert_eq!(report.errors, [""; 0]);
     let name = |action: &NodeAction| match action {
         NodeAction::Container(kubegc_node::container::Action::Remove { container, .. }) => {
@@ -135,13 +135,13 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
     fs::write(&path, list(&[("a", "Running"), ("b", "Succeeded")])).expect("written");
     assert_eq!(
         now(source.pods()),
-        Ok(whole(&[("a", PodState::LIVING), ("b", PodState::COMPLETED)]))
+        Ok(whole(&[("a", PodState::ACTIVE), ("b", PodState::COMPLETED)]))
     );
     assert_eq!(operations(&node), LISTED);
     let next = folder.path().join("next");
     fs::write(&next, list(&[("c", "Pending")])).expect("written");
     fs::rename(&next, &path).expect("replaced");
-    assert_eq!(now(source.pods()), Ok(whole(&[("c", PodState::LIVING)])));
+    assert_eq!(now(source.pods()), Ok(whole(&[("c", PodState::ACTIVE)])));
     fs::write(&path, list(&[("c", "Pending")]).replace("]", "")).expect("written");
     assert!(
         now(source.pods()).is_err(),
@@ -149,7 +149,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
     );
     let yaml = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: d, uid: d}\n";
     fs::write(&path, yaml).expect("written");
-    assert_eq!(now(source.pods()), Ok(whole(&[("d", PodState::LIVING)])));
+    assert_eq!(now(source.pods()), Ok(whole(&[("d", PodState::ACTIVE)])));
     fs::remove_file(&path).expect("removed");
     assert!(now(source.pods()).is_err());
 }
@@ -293,7 +293,7 @@ fn a_complete_list_of_any_tool_is_known() {
     let evicted = PodState {
         evicted: true,
         terminated: true,
-        ..PodState::LIVING
+        ..PodState::ACTIVE
     };
     for (text, expected) in [
         (of_server, vec![("w", evicted)]),
@@ -304,11 +304,11 @@ fn a_complete_list_of_any_tool_is_known() {
         ("kind: PodList\nitems: null\n", vec![]),
         (
             "kind: List\nitems:\n- kind: Pod\n  metadata: {uid: a}\n- kind: Service\n",
-            vec![("a", PodState::LIVING)],
+            vec![("a", PodState::ACTIVE)],
         ),
         (
             "kind: Pod\nmetadata: {uid: b}\n---\nkind: PodList\nitems: []\n",
-            vec![("b", PodState::LIVING)],
+            vec![("b", PodState::ACTIVE)],
         ),
     ] {
         assert_eq!(
@@ -364,7 +364,7 @@ fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
     let all = |from: usize| {
         let mut known: Vec<_> = names[from..]
             .iter()
-            .map(|&name| (name, PodState::LIVING))
+            .map(|&name| (name, PodState::ACTIVE))
             .collect();
         known.retain(|(name, _)| *name != "finished");
         known.push(("finished", PodState::COMPLETED));
@@ -413,7 +413,7 @@ fn a_path_that_is_no_file_is_not_read() {
     fs::write(folder.path().join("pods.json"), list(&[("a", "Running")])).expect("written");
     assert_eq!(
         now(source(&link, &node).pods()),
-        Ok(whole(&[("a", PodState::LIVING)])),
+        Ok(whole(&[("a", PodState::ACTIVE)])),
         "a link to a file is"
     );
 }
@@ -449,9 +449,9 @@ fn n2_60_a_file_that_is_behind_costs_no_running_pod_anything() {
     assert_eq!(
         now(source.pods()),
         Ok(whole(&[
-            ("done", PodState::LIVING),
-            ("listed", PodState::LIVING),
-            ("new", PodState::LIVING)
+            ("done", PodState::ACTIVE),
+            ("listed", PodState::ACTIVE),
+            ("new", PodState::ACTIVE)
         ]))
     );
     assert_eq!(

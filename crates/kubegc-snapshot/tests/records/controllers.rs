@@ -124,7 +124,7 @@ fn deployments() {
         observed_generation: 7.into(),
     };
     assert_eq!((read, flaws), (expected, vec![]));
-    let (bare, _) = deployment(json!({ "spec": {} }));
+    let (without_spec_fields, _) = deployment(json!({ "spec": {} }));
     let expected = Deployment {
         revision_history_limit: Some(10).into(),
         replicas: 1.into(),
@@ -135,7 +135,7 @@ fn deployments() {
         observed_generation: Field::Unread,
         ..Deployment::default()
     };
-    assert_eq!(bare, expected, "the API server has defaults");
+    assert_eq!(without_spec_fields, expected, "the API server has defaults");
     let (_, flaws) =
         deployment(json!({ "spec": { "template": 7, "paused": 1 }, "status": { "replicas": "x" } }));
     let expected = [

@@ -431,7 +431,7 @@ fn changes_without_effect_make_no_patch() {
         "spec": { "taints": [{ "key": "b", "effect": "NoSchedule", "extra": "x" }], "claimRef": { "uid": null }, "finalizers": ["kubernetes"] },
         "status": { "phase": "Failed", "message": "m", "conditions": [condition_json()], "active": [{ "uid": "1" }] },
     }));
-    let bare = document(json!({}));
+    let without_fields = document(json!({}));
     for (document, change) in [
         (&whole, FieldChange::Phase("Failed".into())),
         (&whole, FieldChange::Message("m".into())),
@@ -460,15 +460,15 @@ fn changes_without_effect_make_no_patch() {
         (&whole, FieldChange::AddTaint(taint("b"))),
         (&whole, FieldChange::RemoveTaint(taint("c"))),
         (&whole, FieldChange::RemoveActive("2".into())),
-        (&bare, FieldChange::RemoveFinalizer("b")),
-        (&bare, FieldChange::OwnerReferences(vec![])),
-        (&bare, FieldChange::Conditions(vec![])),
-        (&bare, FieldChange::SpecFinalizers(vec![])),
-        (&bare, FieldChange::RemoveAnnotation("o")),
-        (&bare, FieldChange::RemoveClaimRef),
-        (&bare, FieldChange::RemoveClaimRefUid),
-        (&bare, FieldChange::RemoveTaint(taint("c"))),
-        (&bare, FieldChange::RemoveActive("2".into())),
+        (&without_fields, FieldChange::RemoveFinalizer("b")),
+        (&without_fields, FieldChange::OwnerReferences(vec![])),
+        (&without_fields, FieldChange::Conditions(vec![])),
+        (&without_fields, FieldChange::SpecFinalizers(vec![])),
+        (&without_fields, FieldChange::RemoveAnnotation("o")),
+        (&without_fields, FieldChange::RemoveClaimRef),
+        (&without_fields, FieldChange::RemoveClaimRefUid),
+        (&without_fields, FieldChange::RemoveTaint(taint("c"))),
+        (&without_fields, FieldChange::RemoveActive("2".into())),
     ] {
         for form in [MERGE, STRATEGIC, JSON, Form::Update] {
             let changes = [change.clone()];

@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use kubegc_core::KubernetesVersion;
-use kubegc_testkit::{Cluster, Fault, Name, OwnerState, Rule, Standing, http::Verb};
+use kubegc_testkit::{Cluster, Fault, Name, ObjectState, OwnerState, Rule, http::Verb};
 
 use crate::support::{blocking_owner, config_map, config_maps, create, delete, owner};
 
@@ -90,7 +90,7 @@ configmap/b -n default
     create(&api, &config_map("b", &[], &[])).await;
     cluster.assert_collected(&b);
     cluster.assert_survives(Name::of::<ConfigMap>("default", "b"));
-    assert_eq!(cluster.fate(&b).standing, Standing::Deleted { replaced: true });
+    assert_eq!(cluster.fate(&b).state, ObjectState::Deleted { replaced: true });
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +216,7 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     cluster.settle().await.unwrap();
     // An owner in another namespace does not count: upstream deletes the dependent, and warns.
     let b = cluster.fate(Name::of::<ConfigMap>("shop", "b"));
-    assert_eq!(b.standing, Standing::Deleted { replaced: false });
+    assert_eq!(b.state, ObjectState::Deleted { replaced: false });
     assert_eq!(b.warnings.len(), 1, "{b}");
     let volume = Name::of::<k8s_openapi::api::core::v1::PersistentVolume>("", "v");
     cluster.assert_survives(&volume);
@@ -257,11 +257,11 @@ spec:
     create(&config_maps(&cluster), &config_map("b", &[], &[])).await;
     let never = cluster.fate(Name::of::<ConfigMap>("default", "a"));
     assert!(
-        matches!(never.standing, Standing::NeverExisted { .. }),
+        matches!(never.state, ObjectState::NeverExisted { .. }),
         "{never:?}"
     );
     let there = cluster.fate(Name::of::<ConfigMap>("default", "b"));
-    assert_eq!((there.standing, there.requests.len()), (Standing::Alive, 1));
+    assert_eq!((there.state, there.requests.len()), (ObjectState::Exists, 1));
 }
 
 #[tokio::test(start_paused = true)]

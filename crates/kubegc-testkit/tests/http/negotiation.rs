@@ -196,8 +196,8 @@ fn tables_have_the_columns_of_kubectl() {
         );
     }
     let url = "/api/v1/configmaps?includeObject=";
-    let bare = world.get_as(&format!("{url}None"), TABLE).json();
-    assert_eq!(bare["rows"][0].get("object"), Some(&Value::Null));
+    let without_objects = world.get_as(&format!("{url}None"), TABLE).json();
+    assert_eq!(without_objects["rows"][0].get("object"), Some(&Value::Null));
     let whole = world.get_as(&format!("{url}Object"), TABLE).json();
     assert_eq!(whole["rows"][0]["object"]["data"], json!({"a": "1"}));
 }

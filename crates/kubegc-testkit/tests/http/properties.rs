@@ -83,7 +83,7 @@ fn carry_out(world: &mut World, (namespace, name, change, dry_run): &(&str, u8, 
 /// The objects of a list, by namespace and name.
 fn objects(list: &Value) -> BTreeMap<(String, String), Value> {
     let items = list["items"].as_array().expect("items");
-    items.iter().map(|item| (key(item), bare(item))).collect()
+    items.iter().map(|item| (key(item), without_type(item))).collect()
 }
 
 fn key(object: &Value) -> (String, String) {
@@ -91,8 +91,8 @@ fn key(object: &Value) -> (String, String) {
     (text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// An object without what only its place in an response decides.
-fn bare(object: &Value) -> Value {
+/// An object without the fields that depend on the response that contains it.
+fn without_type(object: &Value) -> Value {
     let mut object = object.clone();
     if let Value::Object(fields) = &mut object {
         fields.remove("kind");
@@ -190,7 +190,7 @@ type Followed = (
 fn replay(world: &World, followed: &mut [Followed]) {
     for (url, state, watch) in followed {
         for line in world.lines(watch).0 {
-            let (key, object) = (key(&line["object"]), bare(&line["object"]));
+            let (key, object) = (key(&line["object"]), without_type(&line["object"]));
             match line["type"].as_str() {
                 Some("ADDED") => assert_eq!(state.insert(key, object), None, "{url}: {line}"),
                 Some("MODIFIED") => assert!(state.insert(key, object).is_some(), "{url}: {line}"),

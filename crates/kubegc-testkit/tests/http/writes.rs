@@ -83,13 +83,13 @@ fn server_side_apply_creates_and_then_changes() {
         let reply = world.perform(&request);
         assert_eq!((reply.code, &reply.json()["data"]["a"]), (code, &json!(value)));
     }
-    let bare = crate::world::request(
+    let without_field_manager = crate::world::request(
         Method::PATCH,
         &format!("{MAPS}/a"),
         &[("content-type", APPLY)],
         yaml("3"),
     );
-    let reply = world.perform(&bare);
+    let reply = world.perform(&without_field_manager);
     assert_eq!(reply.code, 422);
     assert!(
         reply

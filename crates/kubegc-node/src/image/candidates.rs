@@ -1,4 +1,4 @@
-//! The candidates for removal, their order and their outcomes.
+//! The candidates for removal: their selection, their order and their states.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::{GoDuration, Inventory, Order};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The last detection that found it in use; `None`: never.
+    /// The time of the last detection that found it in use; `None`: never.
     pub last_used: Option<Timestamp>,
-    /// Its first detection; `None`: infinitely old.
+    /// The time of its first detection; `None`: infinitely old.
     pub first_detected: Option<Timestamp>,
-    /// Position of its record, in the order of keys.
+    /// The index of its record, in the order of keys.
     pub record: u32,
 }
 
@@ -35,33 +35,33 @@ impl Candidate {
     }
 }
 
-/// The outcome of a candidate.
+/// The state of a candidate in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It was not considered yet.
-    Waiting,
+pub(super) enum CandidateState {
+    /// It was not considered.
+    NotConsidered,
     Removed,
     Failed(Box<str>),
     TooYoung,
     UsedSince,
 }
 
-/// The candidates of a pass and their outcomes.
+/// The candidates of a run and their states.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Choice {
-    /// The listing's data of each record.
+pub(super) struct Candidates {
+    /// The data of each record in the listing.
     pub(super) listed: Vec<Listed>,
     shared: Vec<Option<Arc<Image>>>,
     /// In the order of removal.
     pub(super) candidates: Vec<Candidate>,
-    /// One for each candidate.
-    pub(super) fates: Vec<Fate>,
+    /// The state of each candidate.
+    pub(super) states: Vec<CandidateState>,
     invalid: u32,
 }
 
-impl Choice {
-    /// [N3.17](crate::rules#n3-17) to [N3.20](crate::rules#n3-20): unused and unpinned images, least recently
-    /// used first, then first detected first.
+impl Candidates {
+    /// [N3.17](crate::rules#n3-17) to [N3.20](crate::rules#n3-20): images that are neither in use nor pinned,
+    /// sorted by last use, then by first detection.
     pub(super) fn new(
         policy: &Policy,
         records: &Records,
@@ -69,19 +69,20 @@ impl Choice {
         shared: Vec<Option<Arc<Image>>>,
     ) -> Self {
         let mut invalid = 0;
-        // Last use, first detection, position of the record: a small sort key.
+        // A small sort key: last use, first detection, index of the record.
         let mut order: Vec<(i64, i64, u32)> = Vec::with_capacity(listed.len());
         for (at, (record, listed)) in (0..).zip(records.sorted.iter().zip(&listed)) {
             if listed.in_use || record.pinned {
                 continue;
             }
-            if policy.semantics.per_runtime_handler && names_no_image(&record.key) {
+            if policy.semantics.per_runtime_handler && has_no_image_id(&record.key) {
                 invalid += 1;
                 continue;
             }
             order.push((nanos(record.last_used), nanos(record.first_detected), at));
         }
-        // Detections are few, so times are. A stable sort is faster then, and retains the order of equals.
+        // Many entries have equal times, because there are few detections. A stable sort is faster for such
+        // entries, and keeps their order.
         if policy.order == Order::Listing {
             order.sort_by_key(|&(.., at)| listed[at as usize].first_at);
         }
@@ -96,7 +97,7 @@ impl Choice {
         };
         let candidates: Vec<Candidate> = order.iter().map(candidate).collect();
         Self {
-            fates: vec![Fate::Waiting; candidates.len()],
+            states: vec![CandidateState::NotConsidered; candidates.len()],
             listed,
             shared,
             candidates,
@@ -110,18 +111,18 @@ impl Choice {
         self.shared[at].take().unwrap_or_else(|| Arc::clone(&images[at]))
     }
 
-    /// Number of records that were skipped because their key has no image id.
+    /// The number of records that were skipped because their key has no image id.
     pub(super) const fn invalid(&self) -> u32 {
         self.invalid
     }
 
-    /// [N3.38](crate::rules#n3-38), [N3.39](crate::rules#n3-39): whether the age step applies in this pass.
-    pub(super) fn age_applies(&self, policy: &Policy, watched_since: Timestamp, now: Timestamp) -> bool {
+    /// [N3.38](crate::rules#n3-38), [N3.39](crate::rules#n3-39): whether the maximum age applies in this run.
+    pub(super) fn age_applies(&self, policy: &Policy, image_gc_began_at: Timestamp, now: Timestamp) -> bool {
         let age_max = policy.thresholds.age_max;
-        age_max != GoDuration::ZERO && GoDuration::between(watched_since, now) > age_max
+        age_max != GoDuration::ZERO && GoDuration::between(image_gc_began_at, now) > age_max
     }
 
-    /// The size of a candidate.
+    /// The size of a candidate in bytes.
     pub(super) fn size(&self, at: usize, records: &Records) -> u64 {
         records.sorted[self.candidates[at].record as usize].size_bytes
     }
@@ -138,34 +139,34 @@ impl Choice {
         };
         let mut findings = Vec::new();
         for (record, listed) in records.sorted.iter().zip(&self.listed) {
-            let mut find = |reason| {
+            let mut add = |reason| {
                 findings.push(Kept {
                     object: Subject::Image(Arc::clone(&images[listed.at as usize])),
                     reason,
                 });
             };
             if i64::try_from(record.size_bytes).is_err() {
-                find(Reason::SizeOverflow);
+                add(Reason::SizeOverflow);
             }
             let last_used = record.last_used.filter(|_| !listed.in_use);
             if record.first_detected.max(last_used).is_some_and(|at| at > now) {
-                find(Reason::InFuture);
+                add(Reason::InFuture);
             }
-            if names_no_image(&record.key) {
-                find(Reason::InvalidId);
+            if has_no_image_id(&record.key) {
+                add(Reason::InvalidId);
             }
         }
         findings
     }
 }
 
-/// A time as a sort key. Infinitely old comes first; it equals the first possible instant.
+/// A time as a sort key. Infinitely old, or never, is the earliest possible time.
 fn nanos(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MIN, Timestamp::as_nanos)
 }
 
-/// [N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19): whether the id in the key of a record, which ends
-/// at the first comma, is empty.
-fn names_no_image(key: &str) -> bool {
+/// [N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19): whether the image id in the key of a record is
+/// empty. The id ends at the first comma.
+fn has_no_image_id(key: &str) -> bool {
     matches!(key.as_bytes().first(), None | Some(b','))
 }

@@ -7,7 +7,7 @@ use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 
 use super::{Action, Policy};
 
-/// The next step of a pass.
+/// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -15,7 +15,7 @@ pub enum Step {
     Stop {
         /// The container.
         container: Arc<Container>,
-        /// Grace in seconds.
+        /// The grace period in seconds.
         grace_seconds: u32,
     },
     /// Remove a container, then report the result.
@@ -23,7 +23,7 @@ pub enum Step {
         /// The container.
         container: Arc<Container>,
     },
-    /// The pass is complete.
+    /// The run is complete.
     Done,
 }
 
@@ -33,8 +33,8 @@ pub enum Step {
 pub struct Failed {
     /// The action.
     pub action: Action,
-    /// Whether the stop failed, so that the removal was not tried.
-    pub stopping: bool,
+    /// Whether the container could not be stopped, so its removal was not requested.
+    pub stop_failed: bool,
     /// The error.
     pub error: RuntimeError,
 }
@@ -42,10 +42,10 @@ pub struct Failed {
 /// The execution of a container plan ([N2.53](crate::rules#n2-53)).
 ///
 /// # Guarantees
-/// If all steps succeed, every action of the plan is performed in order. A failure changes nothing else: a
-/// container that cannot be stopped is not removed, and no other container is removed instead.
+/// If all steps succeed, every action of the plan is performed in order. A container that cannot be stopped
+/// is not removed, and no other container is removed instead.
 #[derive(Clone, Debug)]
-pub struct Pass {
+pub struct Run {
     plan: PlanOf<Policy>,
     at: usize,
     stopped: bool,
@@ -53,7 +53,7 @@ pub struct Pass {
     failed: Vec<Failed>,
 }
 
-impl Pass {
+impl Run {
     /// Starts the execution of a plan.
     #[must_use]
     pub const fn new(plan: PlanOf<Policy>) -> Self {
@@ -66,11 +66,11 @@ impl Pass {
         }
     }
 
-    /// Processes the result of the last step, and returns the next. Without a result the same step is
-    /// returned again.
+    /// Processes the result of the last step and returns the next step. With `None` it returns the last step
+    /// again.
     pub fn next(&mut self, response: Option<Result<(), RuntimeError>>) -> Step {
         if let Some(response) = response.filter(|_| self.requested) {
-            self.take(response);
+            self.record(response);
         }
         let Some(Action::Remove {
             container,
@@ -92,19 +92,19 @@ impl Pass {
         }
     }
 
-    fn take(&mut self, response: Result<(), RuntimeError>) {
+    fn record(&mut self, response: Result<(), RuntimeError>) {
         let action = &self.plan.actions[self.at];
         let Action::Remove { stop_first, .. } = action;
-        let stopping = stop_first.is_some() && !self.stopped;
+        let is_stop = stop_first.is_some() && !self.stopped;
         match response {
-            Ok(()) if stopping => {
+            Ok(()) if is_stop => {
                 self.stopped = true;
                 return;
             }
             Ok(()) => {}
             Err(error) => self.failed.push(Failed {
                 action: action.clone(),
-                stopping,
+                stop_failed: is_stop,
                 error,
             }),
         }

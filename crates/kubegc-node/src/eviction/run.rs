@@ -1,4 +1,4 @@
-//! Step-by-step reclaim of a node under pressure, and the verdict whether a pod is evicted
+//! Step-by-step reclaim of a node under pressure, and the decision whether a pod is evicted
 //! ([N4.11](crate::rules#n4-11) to [N4.16](crate::rules#n4-16)).
 
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Semantics, semantics::behavior};
 
-/// The next step of a pass.
+/// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -19,7 +19,7 @@ pub enum Step {
     Run(Function),
     /// Measure all signals again, not from a cache.
     Measure,
-    /// The pass is complete.
+    /// The run is complete.
     Done(Verdict),
 }
 
@@ -33,17 +33,18 @@ pub enum Response {
     Measured(Result<(Observations, Timestamp), String>),
 }
 
-/// The verdict on pods.
-#[expect(clippy::exhaustive_enums, reason = "they are or they are not")]
+/// The decision whether a pod is evicted.
+#[expect(clippy::exhaustive_enums, reason = "one is evicted or none is")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// No threshold is met any more: the round ends without an eviction.
+    /// No threshold is met any more: the sync ends without an eviction.
     NoEviction,
-    /// At most one pod is evicted: the first in rank that can be.
+    /// At most one pod is evicted: the first one in upstream's ranking that can be evicted.
     EvictPod {
         /// The reason.
-        why: EvictionReason,
-        /// The thresholds that are still met, in the order of the thresholds; empty if nothing was measured.
+        reason: EvictionReason,
+        /// The thresholds that are still met, in the order of the [`Thresholds`]; empty without a
+        /// measurement.
         still_met: Vec<StillMet>,
     },
 }
@@ -59,10 +60,10 @@ pub enum EvictionReason {
         /// The error.
         error: String,
     },
-    /// The answered threshold is still met.
+    /// The selected threshold, or a copy of it, is still met.
     NotEnough,
-    /// The answered threshold is no longer met, but another one is: a pod is evicted although the reclaim was
-    /// enough.
+    /// The selected threshold is no longer met, but another one is: a pod is evicted although the reclaim was
+    /// sufficient.
     UnrelatedThreshold,
 }
 
@@ -71,8 +72,10 @@ impl fmt::Display for EvictionReason {
         match self {
             Self::NothingToCollect => f.write_str("the signal has no reclaim functions"),
             Self::NotMeasured { error } => write!(f, "the new measurement failed: {error}"),
-            Self::NotEnough => f.write_str("the reclaim was not enough"),
-            Self::UnrelatedThreshold => f.write_str("the reclaim was enough, but another threshold is met"),
+            Self::NotEnough => f.write_str("the reclaim was not sufficient"),
+            Self::UnrelatedThreshold => {
+                f.write_str("the reclaim was sufficient, but another threshold is met")
+            }
         }
     }
 }
@@ -81,11 +84,11 @@ impl fmt::Display for EvictionReason {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StillMet {
-    /// The threshold. Its grace period does not count here.
+    /// The threshold. Its grace period is ignored here.
     pub threshold: Threshold,
-    /// It has the answered signal, or is a copy of such a threshold.
+    /// Whether it has the signal of the run, or is a copy of a threshold of that signal.
     pub related: bool,
-    /// Only its minimum reclaim is not available.
+    /// Whether its value is available, and only its minimum reclaim is not.
     pub by_minimum_reclaim: bool,
 }
 
@@ -93,16 +96,16 @@ impl fmt::Display for StillMet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.threshold)?;
         if self.by_minimum_reclaim {
-            f.write_str(", by its minimum reclaim")?;
+            f.write_str(" because of its minimum reclaim")?;
         }
         if !self.threshold.is_hard() {
-            f.write_str(", its grace period does not count")?;
+            f.write_str(", its grace period is ignored")?;
         }
         Ok(())
     }
 }
 
-/// A function that failed. The pass continued.
+/// A function that failed. The run continues with the next function.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{function}: {message}")]
@@ -115,56 +118,57 @@ pub struct FunctionFailed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// The function at this position is next.
+    /// The function at this index is next.
     Run(usize),
     Measure,
     Done(Verdict),
 }
 
-/// One reclaim under pressure: runs the functions of a signal, measures again, and decides on an eviction.
+/// The state machine of one reclaim: it runs the functions of a signal, measures again, and decides whether a
+/// pod is evicted.
 ///
 /// # Upstream
 /// `reclaimNodeLevelResources` in
 /// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go).
-/// *All* thresholds of the node are evaluated again, grace periods do not count, and a signal that was not
-/// measured counts as recovered ([N4.14](crate::rules#n4-14), [N4.15](crate::rules#n4-15)).
+/// *All* thresholds of the node are evaluated again, without grace periods. A signal that was not measured is
+/// treated as recovered ([N4.14](crate::rules#n4-14), [N4.15](crate::rules#n4-15)).
 ///
 /// # Examples
 /// ```
 /// use kubegc_core::{KubernetesVersion, Timestamp};
 /// use kubegc_node::{PolicySpec, Semantics};
-/// use kubegc_node::eviction::{Response, Function, Layout, Observation, Pass, Signal, Step, Thresholds, Verdict};
+/// use kubegc_node::eviction::{Response, Function, Layout, Observation, Run, Signal, Step, Thresholds, Verdict};
 /// let thresholds = Thresholds::new(&PolicySpec::default(), Semantics::default()).unwrap();
-/// let mut pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
-/// assert_eq!(pass.next(None), Step::Run(Function::DeleteUnusedImages));
-/// assert_eq!(pass.next(Some(Response::Ran(Ok(())))), Step::Measure);
+/// let mut run = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
+/// assert_eq!(run.next(None), Step::Run(Function::DeleteUnusedImages));
+/// assert_eq!(run.next(Some(Response::Ran(Ok(())))), Step::Measure);
 /// let disk = Observation { available: 40, capacity: 100, at: None };
 /// let measured = [(Signal::ImageFsAvailable, disk)].into_iter().collect();
 /// let response = Response::Measured(Ok((measured, Timestamp::EPOCH)));
-/// assert_eq!(pass.next(Some(response)), Step::Done(Verdict::NoEviction));
+/// assert_eq!(run.next(Some(response)), Step::Done(Verdict::NoEviction));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pass {
+pub struct Run {
     thresholds: Vec<Threshold>,
     signal: Signal,
     functions: &'static [Function],
     reclaim: MinimumReclaim,
     stage: Stage,
-    /// Whether a step was returned that can have a result.
+    /// Whether a step was returned whose result is pending.
     requested: bool,
     failed: Vec<FunctionFailed>,
     findings: Vec<Kept<Subject, Reason>>,
 }
 
-impl Pass {
-    /// Creates a pass for the signal of a round's trigger.
+impl Run {
+    /// Creates a run for the signal of the [`Trigger`](super::Trigger) of a sync.
     #[must_use]
     pub fn new(thresholds: &Thresholds, layout: Layout, signal: Signal) -> Self {
         let semantics = thresholds.semantics();
         let functions = functions(signal, layout, semantics);
         let stage = if functions.is_empty() {
             Stage::Done(Verdict::EvictPod {
-                why: EvictionReason::NothingToCollect,
+                reason: EvictionReason::NothingToCollect,
                 still_met: Vec::new(),
             })
         } else {
@@ -186,13 +190,13 @@ impl Pass {
         }
     }
 
-    /// Processes the result of the last step and returns the next. `None` returns it again; so does the
-    /// result of another step, which changes nothing.
+    /// Processes the result of the last step and returns the next step. With `None`, or the result of another
+    /// step, nothing changes and the last step is returned again.
     pub fn next(&mut self, response: Option<Response>) -> Step {
         match (&self.stage, response.filter(|_| self.requested)) {
-            (Stage::Run(position), Some(Response::Ran(outcome))) => {
-                let (position, next) = (*position, *position + 1);
-                if let (Err(message), Some(function)) = (outcome, self.functions.get(position)) {
+            (Stage::Run(index), Some(Response::Ran(outcome))) => {
+                let (index, next) = (*index, *index + 1);
+                if let (Err(message), Some(function)) = (outcome, self.functions.get(index)) {
                     self.failed.push(FunctionFailed {
                         function: *function,
                         message,
@@ -205,16 +209,16 @@ impl Pass {
                 };
             }
             (Stage::Measure, Some(Response::Measured(measured))) => {
-                self.stage = Stage::Done(self.judge(measured));
+                self.stage = Stage::Done(self.decide(measured));
             }
             _ => {}
         }
         self.requested = true;
         match &self.stage {
-            // The position is below the number of functions; otherwise only the measurement would be left.
-            Stage::Run(position) => self
+            // The index is always less than the number of functions.
+            Stage::Run(index) => self
                 .functions
-                .get(*position)
+                .get(*index)
                 .copied()
                 .map_or(Step::Measure, Step::Run),
             Stage::Measure => Step::Measure,
@@ -222,12 +226,12 @@ impl Pass {
         }
     }
 
-    fn judge(&mut self, measured: Result<(Observations, Timestamp), String>) -> Verdict {
+    fn decide(&mut self, measured: Result<(Observations, Timestamp), String>) -> Verdict {
         let (observations, now) = match measured {
             Ok(measured) => measured,
             Err(error) => {
                 return Verdict::EvictPod {
-                    why: EvictionReason::NotMeasured { error },
+                    reason: EvictionReason::NotMeasured { error },
                     still_met: Vec::new(),
                 };
             }
@@ -248,7 +252,7 @@ impl Pass {
             return Verdict::NoEviction;
         }
         Verdict::EvictPod {
-            why: if still_met.iter().any(|met| met.related) {
+            reason: if still_met.iter().any(|met| met.related) {
                 EvictionReason::NotEnough
             } else {
                 EvictionReason::UnrelatedThreshold
@@ -263,7 +267,8 @@ impl Pass {
         &self.failed
     }
 
-    /// Findings about the new measurement, such as a signal that was not measured and counts as recovered.
+    /// Findings about the new measurement, such as a signal that was not measured and is treated as
+    /// recovered.
     #[must_use]
     pub fn findings(&self) -> &[Kept<Subject, Reason>] {
         &self.findings
@@ -272,8 +277,8 @@ impl Pass {
 
 /// The grace period in seconds of an evicted pod ([N4.18](crate::rules#n4-18)).
 ///
-/// `soft_max` is the kubelet's `evictionMaxPodGracePeriod`, `of_pod` the pod's own
-/// `terminationGracePeriodSeconds` if it has one.
+/// `soft_max` is the kubelet's `evictionMaxPodGracePeriod` in seconds. `of_pod` is the
+/// `terminationGracePeriodSeconds` of the pod, if set.
 ///
 /// # Upstream
 /// The end of `synchronize` in

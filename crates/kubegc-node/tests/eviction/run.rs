@@ -1,22 +1,22 @@
-//! The functions of a pass, and its verdict.
+//! The functions of a reclaim, and its verdict.
 
 use super::*;
 
-/// Runs a pass whose functions have these results, with one measurement at the end.
+/// Runs a reclaim whose functions have these results, with one measurement at the end.
 pub(super) fn run(
-    mut pass: Pass,
+    mut reclaim: Run,
     outcomes: &[Result<(), String>],
     after: Result<Observations, String>,
-) -> (Vec<Function>, Verdict, Pass) {
+) -> (Vec<Function>, Verdict, Run) {
     let (mut ran, mut outcomes, mut response) = (Vec::new(), outcomes.iter().cloned(), None);
     loop {
-        response = Some(match pass.next(response) {
+        response = Some(match reclaim.next(response) {
             Step::Run(function) => {
                 ran.push(function);
                 Response::Ran(outcomes.next().unwrap_or(Ok(())))
             }
             Step::Measure => Response::Measured(after.clone().map(|measured| (measured, at(1_000)))),
-            Step::Done(verdict) => return (ran, verdict, pass),
+            Step::Done(verdict) => return (ran, verdict, reclaim),
         });
     }
 }
@@ -24,12 +24,12 @@ pub(super) fn run(
 #[test]
 fn case_58_dedicated_images_and_a_full_node_file_system_cost_a_pod() {
     let thresholds = hard(&[("nodefs.available", "10%")]).on(36);
-    let pass = Pass::new(&thresholds, Layout::DedicatedImages, Signal::NodeFsAvailable);
+    let reclaim = Run::new(&thresholds, Layout::DedicatedImages, Signal::NodeFsAvailable);
     let recovered = Ok(measured(&[(Signal::NodeFsAvailable, 90 * GI)], 2));
-    let (ran, verdict, _) = run(pass, &[], recovered);
+    let (ran, verdict, _) = run(reclaim, &[], recovered);
     assert!(ran.is_empty());
     let expected = Verdict::EvictPod {
-        why: EvictionReason::NothingToCollect,
+        reason: EvictionReason::NothingToCollect,
         still_met: Vec::new(),
     };
     assert_eq!(verdict, expected, "n4_12: nothing is measured");
@@ -60,7 +60,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
                 EvictionReason::NotEnough,
                 vec![
                     "nodefs.available<10%",
-                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
                 ],
             )),
         ),
@@ -69,7 +69,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             free(15, 8),
             Some((
                 EvictionReason::NotEnough,
-                vec!["nodefs.available<20% for 1h0m0s, its grace period does not count"],
+                vec!["nodefs.available<20% for 1h0m0s, its grace period is ignored"],
             )),
         ),
         (
@@ -79,7 +79,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
                 EvictionReason::NotEnough,
                 vec![
                     "memory.available<1Gi",
-                    "nodefs.available<20% for 1h0m0s, its grace period does not count",
+                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
                 ],
             )),
         ),
@@ -100,13 +100,13 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
         ),
     ] {
         for minor in [20, 28, 36] {
-            let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
-            let (ran, verdict, pass) = run(pass, &[], after.clone());
+            let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
+            let (ran, verdict, reclaim) = run(reclaim, &[], after.clone());
             assert_eq!(ran, [C, I], "{name}");
             let reported = match verdict {
                 Verdict::NoEviction => None,
-                Verdict::EvictPod { why, still_met } => Some((
-                    why,
+                Verdict::EvictPod { reason, still_met } => Some((
+                    reason,
                     still_met
                         .iter()
                         // Copies on writable layers were not measured here, so they are not met.
@@ -116,9 +116,9 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
             };
             let expected = expected
                 .clone()
-                .map(|(why, met)| (why, met.into_iter().map(str::to_owned).collect()));
+                .map(|(reason, met)| (reason, met.into_iter().map(str::to_owned).collect()));
             assert_eq!(reported, expected, "{name}, 1.{minor}");
-            let unseen = pass
+            let unseen = reclaim
                 .findings()
                 .iter()
                 .filter(|found| found.reason == Reason::NotMeasured);
@@ -151,8 +151,8 @@ fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions(
         (36, 11 * GI, true),
         (20, 10 * GI - 1, false),
     ] {
-        let pass = Pass::new(&setting.on(minor), Layout::Single, disk);
-        let (_, verdict, _) = run(pass, &[], Ok(measured(&[(disk, free)], 2)));
+        let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
+        let (_, verdict, _) = run(reclaim, &[], Ok(measured(&[(disk, free)], 2)));
         assert_eq!(verdict == Verdict::NoEviction, spared, "1.{minor} with {free}");
         if let Verdict::EvictPod { still_met, .. } = verdict {
             let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
@@ -177,11 +177,11 @@ fn case_62_an_error_of_one_function_does_not_stop_the_next() {
             vec!["DeleteAllUnusedContainers: c", "DeleteUnusedImages: i"],
         ),
     ] {
-        let pass = Pass::new(&thresholds, Layout::Single, disk);
-        let (ran, verdict, pass) = run(pass, &outcomes, recovered.clone());
+        let reclaim = Run::new(&thresholds, Layout::Single, disk);
+        let (ran, verdict, reclaim) = run(reclaim, &outcomes, recovered.clone());
         assert_eq!(ran, [C, I]);
         assert_eq!(verdict, Verdict::NoEviction, "only what was measured counts");
-        let reported: Vec<String> = pass.failed().iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = reclaim.failed().iter().map(ToString::to_string).collect();
         assert_eq!(reported, failed);
     }
 }
@@ -198,8 +198,12 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
             .collect::<Vec<_>>(),
         [I]
     );
-    let pass = Pass::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
-    let (ran, verdict, _) = run(pass, &[], Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)));
+    let reclaim = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
+    let (ran, verdict, _) = run(
+        reclaim,
+        &[],
+        Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)),
+    );
     assert_eq!((ran, verdict), (vec![I], Verdict::NoEviction));
 }
 
@@ -209,7 +213,7 @@ fn n4_11_a_pass_repeats_a_step_without_a_response() {
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
     let measured = || Some(Response::Measured(Ok((Observations::default(), at(1)))));
     let ran = || Some(Response::Ran(Ok(())));
-    let mut pass = Pass::new(&thresholds, Layout::Single, disk);
+    let mut reclaim = Run::new(&thresholds, Layout::Single, disk);
     for (response, expected) in [
         (ran(), Step::Run(C)),
         (None, Step::Run(C)),
@@ -221,7 +225,7 @@ fn n4_11_a_pass_repeats_a_step_without_a_response() {
         (ran(), Step::Done(Verdict::NoEviction)),
         (None, Step::Done(Verdict::NoEviction)),
     ] {
-        assert_eq!(pass.next(response.clone()), expected, "after {response:?}");
+        assert_eq!(reclaim.next(response.clone()), expected, "after {response:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! One pass over the images of a node, step by step: list, measure the disk, remove one image after the
+//! Step-by-step execution of an image run: list images, measure the file system, remove one image after the
 //! other.
 
 use std::sync::Arc;
@@ -6,47 +6,48 @@ use std::sync::Arc;
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Arithmetic, Error, Policy, Reason, Records, RemovedBecause, Subject, Task, Wording,
-    choice::{Candidate, Choice, Fate},
+    Action, Arithmetic, Error, Policy, Reason, Records, RemovalReason, Subject, Task, Wording,
+    candidates::{Candidate, CandidateState, Candidates},
     detect::detect,
-    step::{Outcome, Response, Step, Wanted},
+    step::{Needed, Outcome, Response, Step},
     usage::{Usage, usage},
 };
 use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
 
-/// One pass over the images of a node ([N6.1](crate::rules#n6-1)). `'a`: the listing.
+/// The state machine of one image run ([N6.1](crate::rules#n6-1)). `'a` is the lifetime of the listing.
 ///
 /// # Guarantees
-/// If all steps succeed with the facts of one inventory, it performs the plan of the [`Policy`] in order.
+/// If all steps succeed with the facts of one inventory, it performs the actions of the [`Policy`]'s plan in
+/// order.
 #[derive(Clone, Debug)]
-pub struct Pass<'a> {
+pub struct Run<'a> {
     policy: Policy,
     task: Task,
-    /// The start of the pass: upstream's `freeTime`.
+    /// The start of the run: upstream's `freeTime`.
     pub(super) now: Timestamp,
-    watched_since: Timestamp,
-    /// Whether new records have no first detection, whatever the version does.
-    undated: bool,
+    image_gc_began_at: Timestamp,
+    /// Whether new records have no time of first detection, in every version.
+    zero_detection_time: bool,
     state: State,
     pub(super) records: Records,
     pub(super) inventory: Option<&'a Inventory>,
-    pub(super) choice: Choice,
-    /// Errors of removals in the current stage.
+    pub(super) candidates: Candidates,
+    /// The errors of removals in the current step, by age or for space.
     errors: Vec<String>,
     pub(super) usage: Option<Usage>,
     pub(super) outcome: Outcome,
 }
 
-/// The state of a pass.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listing,
-    /// Before the candidate at this position, in the age step.
+    /// The age step is at the candidate with this index.
     Age(usize),
     Measuring,
-    /// Before the candidate at this position, in the space step.
+    /// The space step is at the candidate with this index.
     Space(usize),
-    /// Waiting for the removal of the candidate at this position.
+    /// The removal of the candidate with this index was requested.
     Removing {
         at: usize,
         by_age: bool,
@@ -54,64 +55,65 @@ enum State {
     Done,
 }
 
-impl<'a> Pass<'a> {
-    /// Creates a pass. `watched_since`: the start of image collection on this node.
+impl<'a> Run<'a> {
+    /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
     #[must_use]
     pub fn new(
         policy: Policy,
         task: Task,
         records: Records,
-        watched_since: Timestamp,
+        image_gc_began_at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let disk_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
+        let measures_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
         Self {
             policy,
             task,
             now,
-            watched_since,
-            undated: false,
-            state: if disk_first {
+            image_gc_began_at,
+            zero_detection_time: false,
+            state: if measures_first {
                 State::Measuring
             } else {
                 State::Listing
             },
             records,
             inventory: None,
-            choice: Choice::default(),
+            candidates: Candidates::default(),
             errors: Vec::new(),
             usage: None,
             outcome: Outcome::default(),
         }
     }
 
-    /// Makes new images infinitely old, so that no minimum age protects them ([N3.14](crate::rules#n3-14)).
+    /// Gives new records no time of first detection: the images are infinitely old, and the minimum age does
+    /// not protect them ([N3.14](crate::rules#n3-14)).
     ///
     /// # Upstream
     /// [`detectImages`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/kubelet/images/image_gc_manager.go)
-    /// with the zero time, as the first detection of kubelets up to 1.28.
+    /// with the zero time, as in the first detection of kubelets up to 1.28.
     #[must_use]
-    pub const fn undated(mut self) -> Self {
-        self.undated = true;
+    pub const fn with_zero_detection_time(mut self) -> Self {
+        self.zero_detection_time = true;
         self
     }
 
-    /// Processes the result of the last step, and returns the next. The result of another step is ignored,
-    /// and the same step returned again.
+    /// Processes the response to the last step and returns the next step. With `None`, or the response to
+    /// another step, nothing changes and the last step is returned again.
     pub fn next(&mut self, response: Option<Response<'a>>) -> Step {
-        match self.next_wanted(response) {
-            Wanted::Listing => Step::List,
-            Wanted::Measurement => Step::Measure,
-            Wanted::Removal => match self.outcome.actions.last() {
+        match self.next_needed(response) {
+            Needed::Listing => Step::List,
+            Needed::Measurement => Step::Measure,
+            Needed::Removal => match self.outcome.actions.last() {
                 Some(action) => Step::Remove(action.clone()),
                 None => Step::Done,
             },
-            Wanted::Nothing => Step::Done,
+            Needed::Nothing => Step::Done,
         }
     }
 
-    /// The same, with the action left in place: it is the last of the outcome.
-    pub(super) fn next_wanted(&mut self, response: Option<Response<'a>>) -> Wanted {
+    /// The same as [`next`](Self::next) without a clone of the action, which is the last one of the outcome.
+    pub(super) fn next_needed(&mut self, response: Option<Response<'a>>) -> Needed {
         match (self.state, response) {
             (State::Listing, Some(Response::Listed { inventory, at })) => self.listed(inventory, at),
             (State::Measuring, Some(Response::Measured(measured))) => self.measured(measured),
@@ -123,14 +125,14 @@ impl<'a> Pass<'a> {
         self.advance()
     }
 
-    /// The candidates in the order of removal, after images were listed.
+    /// The candidates in the order of removal; empty before images are listed.
     #[must_use]
     pub fn candidates(&self) -> &[Candidate] {
-        &self.choice.candidates
+        &self.candidates.candidates
     }
 
-    /// The current records: updated when images were listed. Records of removed images stay until the pass
-    /// ends.
+    /// The current records. They are updated when images are listed. Records of removed images are dropped
+    /// when the run is finished.
     #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records
@@ -145,14 +147,14 @@ impl<'a> Pass<'a> {
     /// [N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19).
     fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
         let records = std::mem::take(&mut self.records);
-        let first_seen = self.task == Task::Detect
+        let is_zero_time = self.task == Task::Detect
             && !records.detected
             && !self
                 .policy
                 .semantics
                 .version
                 .has(behavior::FIRST_DETECTION_IS_NOW);
-        let first_detected = (!first_seen && !self.undated).then_some(self.now);
+        let first_detected = (!is_zero_time && !self.zero_detection_time).then_some(self.now);
         let findings = &mut self.outcome.findings;
         match detect(&self.policy, records, inventory, first_detected, at, findings) {
             Err((records, error)) => {
@@ -168,39 +170,40 @@ impl<'a> Pass<'a> {
             Ok(detected) => {
                 self.inventory = Some(inventory);
                 self.records = detected.records;
-                self.choice = Choice::new(&self.policy, &self.records, detected.listed, detected.shared);
+                self.candidates =
+                    Candidates::new(&self.policy, &self.records, detected.listed, detected.shared);
                 self.outcome
                     .findings
-                    .extend(self.choice.findings(inventory, &self.records, self.now));
-                self.begin();
+                    .extend(self.candidates.findings(inventory, &self.records, self.now));
+                self.start();
             }
         }
     }
 
-    /// Continues after a successful listing.
-    fn begin(&mut self) {
+    /// Starts the removals after a successful listing.
+    fn start(&mut self) {
         match self.task {
             Task::Detect => {
                 self.records.detected = true;
                 self.state = State::Done;
                 return;
             }
-            Task::DeleteUnused => self.make_room(i64::MAX),
-            Task::Free { bytes } => self.make_room(bytes),
+            Task::DeleteUnused => self.free_space(i64::MAX),
+            Task::Free { bytes } => self.free_space(bytes),
             Task::Collect => match self.usage {
-                // The disk was measured first.
-                Some(usage) => self.make_room(usage.to_free_bytes.unwrap_or(0)),
+                // Up to 1.28 the file system was measured first.
+                Some(usage) => self.free_space(usage.to_free_bytes.unwrap_or(0)),
                 None => self.state = State::Age(0),
             },
         }
-        let invalid = self.choice.invalid();
+        let invalid = self.candidates.invalid();
         for _ in 0..invalid {
             let reason = event::reason::IMAGE_ID_IS_NOT_VALID;
             self.outcome.events.push(event::Event::warning(reason, ""));
         }
     }
 
-    fn make_room(&mut self, bytes: i64) {
+    fn free_space(&mut self, bytes: i64) {
         self.outcome.wanted = Some(bytes);
         self.outcome.freed = Some(0);
         self.state = State::Space(0);
@@ -209,7 +212,7 @@ impl<'a> Pass<'a> {
     /// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
     fn measured(&mut self, measured: Listing<FileSystem>) {
         let usage = match measured {
-            Err(why) => Err(Error::FileSystem(why)),
+            Err(error) => Err(Error::FileSystem(error)),
             Ok(file_system) => usage(&self.policy, &file_system),
         };
         let usage = match usage {
@@ -225,32 +228,32 @@ impl<'a> Pass<'a> {
         };
         self.usage = Some(usage);
         if usage.capped {
-            self.find(Reason::AvailableAboveCapacity);
+            self.add_finding(Reason::AvailableAboveCapacity);
         }
         if usage.overflow {
-            self.find(Reason::ArithmeticOverflow);
+            self.add_finding(Reason::ArithmeticOverflow);
         }
         match usage.to_free_bytes {
             None => self.state = State::Done,
             Some(_) if self.inventory.is_none() => self.state = State::Listing,
-            Some(bytes) => self.make_room(bytes),
+            Some(bytes) => self.free_space(bytes),
         }
     }
 
-    /// Processes the removal of the candidate at this position.
+    /// Processes the result of the removal of the candidate with this index.
     fn removed(&mut self, at: usize, by_age: bool, result: Result<(), RuntimeError>) {
         match result {
             Err(error) => {
                 let text = error.to_string();
-                self.choice.fates[at] = Fate::Failed(text.as_str().into());
+                self.candidates.states[at] = CandidateState::Failed(text.as_str().into());
                 self.errors.push(text);
                 if !by_age {
                     self.outcome.considered.push(at);
                 }
             }
             Ok(()) => {
-                self.choice.fates[at] = Fate::Removed;
-                let size_bytes = self.choice.size(at, &self.records);
+                self.candidates.states[at] = CandidateState::Removed;
+                let size_bytes = self.candidates.size(at, &self.records);
                 if by_age {
                     self.outcome.freed_by_age = self.add(self.outcome.freed_by_age, size_bytes);
                 } else {
@@ -261,7 +264,7 @@ impl<'a> Pass<'a> {
                         .wanted
                         .is_some_and(|wanted| self.is_enough(freed, wanted))
                     {
-                        return self.room_made();
+                        return self.space_freed();
                     }
                 }
             }
@@ -273,7 +276,7 @@ impl<'a> Pass<'a> {
         };
     }
 
-    /// The sum of the freed bytes and a size: wrapping as upstream, or saturating.
+    /// Adds a size to the freed bytes: wrapping as upstream, or saturating.
     const fn add(&self, freed: i64, size_bytes: u64) -> i64 {
         match self.policy.arithmetic {
             Arithmetic::Upstream => freed.wrapping_add(size_bytes.cast_signed()),
@@ -281,33 +284,33 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns whether enough was freed. If everything is to be removed, a saturated sum does not end the
-    /// pass ([N3.46](crate::rules#n3-46), [N3.47](crate::rules#n3-47)).
+    /// Returns whether enough was freed. If all unused images are removed, a saturated sum does not end the
+    /// run ([N3.46](crate::rules#n3-46), [N3.47](crate::rules#n3-47)).
     fn is_enough(&self, freed: i64, wanted: i64) -> bool {
         freed >= wanted && (wanted < i64::MAX || self.policy.arithmetic == Arithmetic::Upstream)
     }
 
-    /// Advances to the next step that needs the environment.
-    fn advance(&mut self) -> Wanted {
+    /// Advances to the next state that needs input.
+    fn advance(&mut self) -> Needed {
         loop {
             match self.state {
-                State::Listing => return Wanted::Listing,
-                State::Measuring => return Wanted::Measurement,
-                State::Removing { .. } => return Wanted::Removal,
-                State::Done => return Wanted::Nothing,
+                State::Listing => return Needed::Listing,
+                State::Measuring => return Needed::Measurement,
+                State::Removing { .. } => return Needed::Removal,
+                State::Done => return Needed::Nothing,
                 State::Age(at) => self.age(at),
                 State::Space(at) => self.space(at),
             }
         }
     }
 
-    /// [N3.37](crate::rules#n3-37) to [N3.40](crate::rules#n3-40), for the candidate at this position.
+    /// [N3.37](crate::rules#n3-37) to [N3.40](crate::rules#n3-40), for the candidate with this index.
     fn age(&mut self, at: usize) {
         let age_max = self.policy.thresholds.age_max;
         let applies = self
-            .choice
-            .age_applies(&self.policy, self.watched_since, self.now);
-        let Some(candidate) = self.choice.candidates.get(at).filter(|_| applies) else {
+            .candidates
+            .age_applies(&self.policy, self.image_gc_began_at, self.now);
+        let Some(candidate) = self.candidates.candidates.get(at).filter(|_| applies) else {
             match aggregate(std::mem::take(&mut self.errors)) {
                 Some(errors) => self.fail(Error::Age {
                     age_max,
@@ -319,50 +322,50 @@ impl<'a> Pass<'a> {
         };
         let idle = candidate.idle(self.now);
         if idle > age_max {
-            self.remove(at, true, RemovedBecause::Age { idle, age_max });
+            self.remove(at, true, RemovalReason::Age { idle, age_max });
         } else {
             self.state = State::Age(at + 1);
         }
     }
 
-    /// [N3.41](crate::rules#n3-41) and [N3.42](crate::rules#n3-42), for the candidate at this position.
+    /// [N3.41](crate::rules#n3-41) and [N3.42](crate::rules#n3-42), for the candidate with this index.
     fn space(&mut self, at: usize) {
-        let Some(candidate) = self.choice.candidates.get(at) else {
-            return self.room_made();
+        let Some(candidate) = self.candidates.candidates.get(at) else {
+            return self.space_freed();
         };
-        if self.choice.fates[at] == Fate::Removed {
+        if self.candidates.states[at] == CandidateState::Removed {
             self.state = State::Space(at + 1);
             return;
         }
-        let fate = if candidate.last_used.is_some_and(|used| used >= self.now) {
-            Fate::UsedSince
+        let state = if candidate.last_used.is_some_and(|used| used >= self.now) {
+            CandidateState::UsedSince
         } else if candidate.age(self.now) < self.policy.thresholds.age_min {
-            Fate::TooYoung
+            CandidateState::TooYoung
         } else {
             let wanted_bytes = match self.outcome.wanted.unwrap_or(0) {
                 i64::MAX => i64::MAX,
                 wanted => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
             };
-            return self.remove(at, false, RemovedBecause::Space { wanted_bytes });
+            return self.remove(at, false, RemovalReason::Space { wanted_bytes });
         };
-        self.choice.fates[at] = fate;
+        self.candidates.states[at] = state;
         self.outcome.considered.push(at);
         self.state = State::Space(at + 1);
     }
 
-    /// Requests the removal of the candidate at this position.
-    fn remove(&mut self, at: usize, by_age: bool, reason: RemovedBecause) {
+    /// Requests the removal of the candidate with this index.
+    fn remove(&mut self, at: usize, by_age: bool, reason: RemovalReason) {
         let images = self
             .inventory
             .and_then(|inventory| inventory.images.as_ref().ok());
         let Some(images) = images else {
-            // Candidates come from a listing, so there is one.
+            // Unreachable: candidates exist only after a listing.
             self.state = State::Done;
             return;
         };
-        let record = self.choice.candidates[at].record as usize;
+        let record = self.candidates.candidates[at].record as usize;
         self.outcome.actions.push(Action::Remove {
-            image: self.choice.take(record, images),
+            image: self.candidates.take(record, images),
             runtime_handler: Arc::clone(&self.records.sorted[record].runtime_handler),
             reason,
         });
@@ -371,7 +374,7 @@ impl<'a> Pass<'a> {
 
     /// [N3.34](crate::rules#n3-34), [N3.35](crate::rules#n3-35), [N3.43](crate::rules#n3-43),
     /// [N3.46](crate::rules#n3-46) to [N3.48](crate::rules#n3-48).
-    fn room_made(&mut self) {
+    fn space_freed(&mut self) {
         self.state = State::Done;
         let (wanted, freed) = (self.outcome.wanted.unwrap_or(0), self.outcome.freed.unwrap_or(0));
         if let Some(errors) = aggregate(std::mem::take(&mut self.errors)) {
@@ -385,7 +388,7 @@ impl<'a> Pass<'a> {
         if self.task != Task::Collect || freed >= wanted {
             return;
         }
-        self.find(Reason::Shortfall {
+        self.add_finding(Reason::Shortfall {
             missing_bytes: wanted.saturating_sub(freed),
         });
         let wording = self.wording();
@@ -418,7 +421,7 @@ impl<'a> Pass<'a> {
         self.state = State::Done;
     }
 
-    fn find(&mut self, reason: Reason) {
+    fn add_finding(&mut self, reason: Reason) {
         self.outcome.findings.push(Kept {
             object: Subject::Node,
             reason,
@@ -433,7 +436,7 @@ impl<'a> Pass<'a> {
         &self.policy
     }
 
-    pub(super) const fn watched_since(&self) -> Timestamp {
-        self.watched_since
+    pub(super) const fn image_gc_began_at(&self) -> Timestamp {
+        self.image_gc_began_at
     }
 }
