@@ -44,7 +44,7 @@ impl Node<'_> {
             ..with_pods(self.pods(&mut report.errors).await)
         };
         let policy = self.settings.container.with_mode(mode);
-        report.containers = policy.plan(&inventory, self.world.clock.now());
+        report.containers = policy.plan(&inventory, self.environment.clock.now());
         if self.settings.dry_run {
             let actions = report.containers.actions.iter().cloned();
             return report
@@ -63,7 +63,7 @@ impl Node<'_> {
                     let event = Event::normal(event::reason::KILLING, KILLING);
                     report.events.push((Arc::clone(&container), event));
                     Some(
-                        self.world
+                        self.environment
                             .runtime
                             .stop_container(&container.id, grace_seconds)
                             .await,
@@ -91,8 +91,8 @@ impl Node<'_> {
     /// [N2.52](crate::rules#n2-52): removes the log files of a container, its link, then the container. Stops
     /// at the first error. The path of the link is derived from the listing; upstream reads the labels again.
     async fn remove_container(&self, container: &Container) -> Result<(), RuntimeError> {
-        let runtime = self.world.runtime;
-        if let Some(logs) = self.world.logs {
+        let runtime = self.environment.runtime;
+        if let Some(logs) = self.environment.logs {
             // Without a status the log path is unknown, so neither the log nor its link is removed.
             if let Some(status) = runtime.container_status(&container.id).await? {
                 remove_logs(logs, container, &status).await?;
@@ -105,7 +105,7 @@ impl Node<'_> {
     pub async fn collect_sandboxes(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
         let sandboxes = if containers.is_ok() {
-            self.world.runtime.sandboxes().await.map_err(Unlisted::from)
+            self.environment.runtime.sandboxes().await.map_err(Unlisted::from)
         } else {
             Err(Unlisted::NotRequested)
         };
@@ -119,15 +119,15 @@ impl Node<'_> {
             ..with_pods(self.pods(&mut report.errors).await)
         };
         let policy = self.settings.sandbox.with_mode(mode);
-        report.sandboxes = policy.plan(&inventory, self.world.clock.now());
+        report.sandboxes = policy.plan(&inventory, self.environment.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action::Remove { sandbox, .. } = action;
             let outcome = if self.settings.dry_run {
                 Outcome::DryRun
-            } else if let Err(error) = self.world.runtime.stop_sandbox(&sandbox.id).await {
+            } else if let Err(error) = self.environment.runtime.stop_sandbox(&sandbox.id).await {
                 Outcome::NotStopped(error)
             } else {
-                removal_outcome(self.world.runtime.remove_sandbox(&sandbox.id).await)
+                removal_outcome(self.environment.runtime.remove_sandbox(&sandbox.id).await)
             };
             report.performed.push(Performed {
                 action: NodeAction::Sandbox(action.clone()),
@@ -142,10 +142,10 @@ impl Node<'_> {
     /// As upstream, pods are read again right before a directory is removed. If the directory can no longer
     /// be removed, or the pod source fails, it is [kept](Outcome::Kept).
     pub async fn collect_logs(&self, report: &mut ContainersReport) {
-        let Some(logs) = self.world.logs else { return };
+        let Some(logs) = self.environment.logs else { return };
         let entries = logs.pod_entries().await.map_err(Unlisted::from);
         let mut inventory = with_pods(self.pods(&mut report.errors).await);
-        let now = self.world.clock.now();
+        let now = self.environment.clock.now();
         // Unless all pod sources are ready, upstream does not read the directory, so reading cannot fail.
         inventory.log_entries = if inventory.pods.sources_ready {
             entries
@@ -175,7 +175,7 @@ impl Node<'_> {
     }
 
     async fn perform_logs(&self, actions: &[log::Action], report: &mut ContainersReport) {
-        let Some(logs) = self.world.logs else { return };
+        let Some(logs) = self.environment.logs else { return };
         for action in actions {
             let outcome = match action {
                 _ if self.settings.dry_run => Outcome::DryRun,
@@ -189,7 +189,7 @@ impl Node<'_> {
                     removal_outcome(logs.remove_container_link(path).await)
                 }
                 log::Action::ResolveLink { path, container_id } => {
-                    let status = self.world.runtime.container_status(container_id).await;
+                    let status = self.environment.runtime.container_status(container_id).await;
                     match self.settings.log.link(&status) {
                         Ok(_) => removal_outcome(logs.remove_container_link(path).await),
                         Err(reason) => Outcome::Kept(reason),
@@ -211,7 +211,7 @@ impl Node<'_> {
         failed.retain(|error| !errors.contains(error));
         errors.append(&mut failed);
         inventory.log_entries = Ok(vec![Arc::clone(entry)]);
-        let plan = self.settings.log.plan(&inventory, self.world.clock.now());
+        let plan = self.settings.log.plan(&inventory, self.environment.clock.now());
         let kept = plan.kept.into_iter().next().map(|kept| kept.reason);
         kept.map_or(Ok(()), Err)
     }

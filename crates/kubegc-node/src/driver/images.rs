@@ -34,7 +34,7 @@ impl Node<'_> {
 
     /// Performs one image run. A dry run does not change the records or the start of image collection.
     pub async fn images(&mut self, task: Task) -> ImagesReport {
-        let now = self.world.clock.now();
+        let now = self.environment.clock.now();
         let began_at = match task {
             Task::Collect if !self.settings.dry_run => *self.image_gc_began_at.get_or_insert(now),
             _ => self.image_gc_began_at.unwrap_or(now),
@@ -50,7 +50,7 @@ impl Node<'_> {
         }
         if step == Step::List {
             listing = self.list().await;
-            let at = self.world.clock.now();
+            let at = self.environment.clock.now();
             step = run.next(Some(Response::Listed {
                 inventory: &listing,
                 at,
@@ -94,11 +94,14 @@ impl Node<'_> {
             runtime_handler,
             ..
         } = action;
-        self.world.runtime.remove_image(&image.id, runtime_handler).await
+        self.environment
+            .runtime
+            .remove_image(&image.id, runtime_handler)
+            .await
     }
 
     pub(super) async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
-        self.world
+        self.environment
             .runtime
             .image_file_system()
             .await
@@ -109,7 +112,7 @@ impl Node<'_> {
     /// volumes.
     pub(super) async fn list(&self) -> Inventory {
         let semantics = self.settings.image.semantics();
-        let runtime = self.world.runtime;
+        let runtime = self.environment.runtime;
         let mut inventory = Inventory::default();
         if let Some(reference) = &self.settings.sandbox_image
             && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED)
@@ -132,7 +135,7 @@ impl Node<'_> {
     pub(super) async fn volumes(&self, inventory: &Inventory) -> Listing<Vec<Arc<str>>> {
         let mut volumes = Vec::new();
         for container in inventory.containers.iter().flatten() {
-            let status = self.world.runtime.container_status(&container.id).await;
+            let status = self.environment.runtime.container_status(&container.id).await;
             // A response without a status is an error: the mounts of the container are unknown.
             let no_status = || RuntimeError::unknown("container status is nil");
             let status = status.and_then(|status| status.ok_or_else(no_status));

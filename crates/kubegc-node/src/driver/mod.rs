@@ -96,7 +96,7 @@ impl From<&Policy> for Settings {
 /// If a listing fails, its stage removes nothing. If a removal fails, no other object is removed instead. The
 /// future of a run can be dropped at any await point, and a new run started.
 pub struct Node<'a> {
-    world: Environment<'a>,
+    environment: Environment<'a>,
     settings: Settings,
     records: Records,
     image_gc_began_at: Option<Timestamp>,
@@ -106,15 +106,15 @@ impl<'a> Node<'a> {
     /// Creates a driver without image records, like a kubelet that has just started
     /// ([N3.3](crate::rules#n3-3)).
     #[must_use]
-    pub fn new(world: Environment<'a>, settings: Settings) -> Self {
-        Self::with_records(world, settings, Records::default())
+    pub fn new(environment: Environment<'a>, settings: Settings) -> Self {
+        Self::with_records(environment, settings, Records::default())
     }
 
     /// Creates a driver with image records.
     #[must_use]
-    pub const fn with_records(world: Environment<'a>, settings: Settings, records: Records) -> Self {
+    pub const fn with_records(environment: Environment<'a>, settings: Settings, records: Records) -> Self {
         Self {
-            world,
+            environment,
             settings,
             records,
             image_gc_began_at: None,
@@ -141,7 +141,7 @@ impl<'a> Node<'a> {
 
     /// Reads the pods. If the pod source fails, it adds the error, and no pod counts as removed.
     async fn pods(&self, errors: &mut Vec<String>) -> Pods {
-        match self.world.pods.pods().await {
+        match self.environment.pods.pods().await {
             Ok(pods) => pods,
             Err(error) => {
                 errors.push(format!("list pods: {error}"));
@@ -151,7 +151,11 @@ impl<'a> Node<'a> {
     }
 
     async fn containers(&self) -> Result<Vec<Arc<Container>>, Unlisted> {
-        self.world.runtime.containers().await.map_err(Unlisted::from)
+        self.environment
+            .runtime
+            .containers()
+            .await
+            .map_err(Unlisted::from)
     }
 }
 

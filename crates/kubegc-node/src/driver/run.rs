@@ -26,13 +26,13 @@ impl Node<'_> {
         let loops = loops
             .into_iter()
             .filter(|which| matches!(which, Loop::Containers | Loop::Images | Loop::Detection));
-        let mut schedule = Schedule::new(loops, self.world.clock.now());
+        let mut schedule = Schedule::new(loops, self.environment.clock.now());
         let mut health = LoopHealth::default();
         loop {
-            match schedule.next(self.world.clock.now()) {
+            match schedule.next(self.environment.clock.now()) {
                 Next::Busy => return stop.await,
                 Next::WaitUntil(at) => {
-                    let sleep = pin!(self.world.clock.sleep_until(at));
+                    let sleep = pin!(self.environment.clock.sleep_until(at));
                     if let Either::Left(_) = select(stop.as_mut(), sleep).await {
                         return;
                     }
@@ -40,7 +40,7 @@ impl Node<'_> {
                 Next::Run(which) => {
                     self.run_loop(which, &mut health, &mut report).await;
                     // Never an error: the loop was started above.
-                    if schedule.finished(which, self.world.clock.now()).is_err() {
+                    if schedule.finished(which, self.environment.clock.now()).is_err() {
                         return;
                     }
                     if stop.as_mut().now_or_never().is_some() {

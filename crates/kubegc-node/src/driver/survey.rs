@@ -49,9 +49,9 @@ impl Node<'_> {
         {
             inventory.image_volumes = Err(error.clone());
         }
-        inventory.sandboxes = self.world.runtime.sandboxes().await.map_err(Unlisted::from);
+        inventory.sandboxes = self.environment.runtime.sandboxes().await.map_err(Unlisted::from);
         inventory.image_file_system = self.measure().await;
-        if let Some(logs) = self.world.logs {
+        if let Some(logs) = self.environment.logs {
             inventory.log_entries = logs.pod_entries().await.map_err(Unlisted::from);
             inventory.log_links = logs.container_links().await.map_err(Unlisted::from);
         }
