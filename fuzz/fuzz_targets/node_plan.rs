@@ -121,7 +121,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
     let mode = *choices.of(&[Mode::Periodic, Mode::Forced]);
     let policy = container::Policy::new(limits, semantics)
         .expect("no age here is negative")
-        .on(mode);
+        .with_mode(mode);
     let plan = policy.plan(inventory, now);
     let mut shuffled = inventory.clone();
     if let Ok(containers) = &mut shuffled.containers {
@@ -149,7 +149,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&left, now).actions.is_empty(),
         "a plan that was performed leaves nothing to do"
     );
-    let sandboxes = sandbox::Policy::new(semantics).on(mode).plan(&left, now);
+    let sandboxes = sandbox::Policy::new(semantics).with_mode(mode).plan(&left, now);
     for sandbox::Action::Remove { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
