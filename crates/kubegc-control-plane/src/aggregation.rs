@@ -52,3 +52,46 @@ pub(crate) fn set_failed(discovered: &mut Discovered, apis: &BTreeMap<Arc<str>, 
         .map(|api| (api.api_version.clone(), UNAVAILABLE.to_owned()))
         .collect();
 }
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::Scope;
+
+    use super::*;
+
+    #[test]
+    fn an_api_is_available_until_its_own_service_is_deleted() {
+        let service = ApiResource::new("v1", "Service", "services", Scope::Namespaced);
+        let api = AggregatedApi {
+            api_version: "metrics.k8s.io/v1beta1".to_owned(),
+            service: ("kube-system".into(), "metrics".into()),
+            is_available: true,
+        };
+        let mut apis = BTreeMap::from([("v1beta1.metrics.k8s.io".into(), api)]);
+        for (namespace, name, is_own) in [
+            ("shop", "metrics", false),
+            ("kube-system", "dns", false),
+            ("kube-system", "metrics", true),
+            ("kube-system", "metrics", false),
+        ] {
+            let deleted = ObjectMeta::new(namespace, name, "u1");
+            let is_changed = follow_deletion(&mut apis, &service, &deleted);
+            assert_eq!(is_changed, is_own, "{namespace}/{name}");
+        }
+        let mut discovered = Discovered::default();
+        set_failed(&mut discovered, &apis);
+        let failed = BTreeMap::from([("metrics.k8s.io/v1beta1".to_owned(), UNAVAILABLE.to_owned())]);
+        assert_eq!(discovered.failed, failed);
+        // With its APIService, an API that is not available no longer fails.
+        let kind = ApiResource::new(
+            "apiregistration.k8s.io/v1",
+            "APIService",
+            "apiservices",
+            Scope::Cluster,
+        );
+        let deleted = ObjectMeta::new("", "v1beta1.metrics.k8s.io", "u2");
+        assert!(follow_deletion(&mut apis, &kind, &deleted));
+        set_failed(&mut discovered, &apis);
+        assert!(discovered.failed.is_empty());
+    }
+}
