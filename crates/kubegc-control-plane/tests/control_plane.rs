@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_control_plane::{Actor, ControlPlane, Idle, Settings, Turn};
+use kubegc_control_plane::{
+    Actor, ControlPlane, Idle, Settings, Simulation, Turn, Why, object_ref,
+    workloads::{Workloads, ready_node},
+};
 use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
@@ -278,4 +281,98 @@ fn events_that_watchers_have_not_read_are_kept() {
         .map(|event| Arc::clone(&event.object.meta.name))
         .collect();
     assert_eq!(names, ["key".into()]);
+}
+
+#[test]
+fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
+    let mut fixture = Fixture::new(settings());
+    fixture.create("v1", "Node", "", json!({"metadata": {"name": "n1"}}));
+    let pod =
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
+    let pod = fixture.create("v1", "Pod", "shop", pod);
+    let references = owned_by("v1", "Pod", "web", &pod);
+    fixture.create(
+        "v1",
+        "Secret",
+        "shop",
+        json!({"metadata": {"name": "key", "ownerReferences": references}}),
+    );
+    let [web, key] = [("Pod", "web"), ("Secret", "key")].map(|(kind, name)| {
+        let kind = fixture.kind("v1", kind);
+        let object = fixture.server.object(kind, "shop", name).unwrap();
+        object_ref(&fixture.server, kind, &object.meta.clone().into())
+    });
+    let pods = fixture.kind("v1", "Pod");
+    let mut simulation = Simulation::of(fixture.server, fixture.plane);
+    simulation.run_until_quiet();
+    let options = kubegc_core::DeleteOptions::policy(kubegc_core::PropagationPolicy::Background);
+    let began = simulation.server.now();
+    simulation.delete(pods, web.clone(), &options, 0);
+    let after = |seconds| began.saturating_add(Duration::from_secs(seconds));
+    simulation.run_until(after(29));
+    assert!(simulation.server.object(pods, "shop", "web").is_some());
+    simulation.run_until_quiet();
+    assert!(simulation.server.object(pods, "shop", "web").is_none());
+
+    let steps = simulation.plane.steps();
+    let intent = steps.iter().position(|step| step.why == Why::Intent(0)).unwrap();
+    let (end, _) = simulation.plane.trace().removal(&web).expect("it is removed");
+    assert_eq!((end.actor, &end.why), (Actor::Kubelet, &Why::GracePeriodExpired));
+    assert_eq!((&end.causes[..], end.at.as_secs()), (&[intent][..], 30));
+    let (collected, object) = simulation.plane.trace().removal(&key).expect("it is removed");
+    let end = steps.iter().position(|step| step == end).unwrap();
+    assert_eq!(
+        (collected.actor, &collected.causes[..]),
+        (Actor::GarbageCollector, &[end][..])
+    );
+    assert_eq!(**object, key);
+}
+
+#[test]
+fn changes_are_shown_to_the_collector_in_a_chosen_order() {
+    let mut fixture = Fixture::new(settings());
+    fixture.settle();
+    fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+    fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": "config"}}));
+    fixture.plane.observe(&mut fixture.server);
+    let [secrets, config_maps] = ["Secret", "ConfigMap"].map(|kind| fixture.kind("v1", kind));
+    assert_eq!(fixture.plane.pending_kinds(), [secrets, config_maps].into());
+    let len = fixture.plane.collector().graph().len();
+    fixture.plane.show_next(config_maps);
+    let pending: Vec<KindId> = fixture.plane.pending().map(|(kind, ..)| kind).collect();
+    assert_eq!(pending, [secrets]);
+    assert_eq!(fixture.plane.collector().graph().len(), len + 1);
+}
+
+#[test]
+fn a_daemon_set_keeps_one_pod_on_a_node() {
+    let mut fixture = Fixture::new(Settings {
+        workloads: Some(Arc::new(Workloads::new())),
+        ..settings()
+    });
+    let node = ready_node("n1", fixture.server.now());
+    fixture.create("v1", "Node", "", node);
+    let template = json!({
+        "metadata": {"labels": {"app": "log"}},
+        "spec": {"containers": [{"name": "c", "image": "log:1"}]},
+    });
+    let daemons = json!({
+        "metadata": {"name": "log"},
+        "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
+    });
+    let uid = fixture.create("apps/v1", "DaemonSet", "shop", daemons);
+    fixture.pass(Duration::from_secs(5));
+    let pods = fixture.kind("v1", "Pod");
+    let count = |fixture: &Fixture| fixture.server.objects(pods, Some("shop")).len();
+    assert_eq!(count(&fixture), 1);
+    let mut references = owned_by("apps/v1", "DaemonSet", "log", &uid);
+    references[0]["controller"] = true.into();
+    let mut second = template;
+    second["metadata"]["name"] = "log-second".into();
+    second["metadata"]["ownerReferences"] = references;
+    second["spec"]["nodeName"] = "n1".into();
+    fixture.create("v1", "Pod", "shop", second);
+    assert_eq!(count(&fixture), 2);
+    fixture.pass(Duration::from_secs(60));
+    assert_eq!(count(&fixture), 1);
 }
