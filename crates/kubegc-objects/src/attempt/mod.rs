@@ -25,7 +25,8 @@ use crate::{
 pub struct Context<'a> {
     /// The behaviors of the emulated version.
     pub semantics: &'a Semantics,
-    /// Whether every write also expects the version that was read, in addition to upstream's preconditions.
+    /// Whether the collector is safer than upstream, as
+    /// [`Hardening::Strict`](crate::settings::Hardening::Strict) says.
     pub strict: bool,
     /// The owner graph.
     pub graph: &'a mut Graph,

@@ -93,6 +93,28 @@ struct Monitor {
     synced: bool,
 }
 
+impl Monitor {
+    /// Caches an object, and returns the state of its deletion before.
+    ///
+    /// Objects are cached by name. If another object took the name while no watch was open, upstream sees an
+    /// update of one object. `strict` sees a deletion and an addition.
+    fn put(
+        &mut self,
+        meta: &Arc<ObjectMeta>,
+        strict: bool,
+        graph: &mut Graph,
+        effects: &mut Vec<Effect>,
+    ) -> Option<DeletionState> {
+        let old = self.store.put(Arc::clone(meta))?;
+        if strict && old.uid != meta.uid {
+            let object = Observed::of(self.kind, &old);
+            graph.apply(&Event::Deleted { object }, effects);
+            return None;
+        }
+        Some(DeletionState::of(&old))
+    }
+}
+
 /// All monitors of one collector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Monitors {
@@ -187,9 +209,6 @@ impl Monitors {
     }
 
     /// Updates the cache from a watch event, and the graph from the cache.
-    ///
-    /// Objects are cached by name. If another object took the name while no watch was open, upstream sees an
-    /// update of one object. `strict` sees a deletion and an addition.
     pub(super) fn deliver(
         &mut self,
         id: MonitorId,
@@ -202,22 +221,15 @@ impl Monitors {
             return;
         };
         let kind = monitor.kind;
-        let is_replaced = |old: &ObjectMeta, meta: &ObjectMeta| strict && old.uid != meta.uid;
         match event {
             WatchEvent::Init => monitor.unlisted = monitor.store.clone(),
             WatchEvent::InitApply(list) => {
                 monitor.store.reserve(list.len());
-                let mut apply = |meta: &Arc<ObjectMeta>| {
+                let mut put = |meta: &Arc<ObjectMeta>| {
                     monitor.unlisted.remove(&meta.namespace, &meta.name);
-                    let old = monitor.store.put(Arc::clone(meta))?;
-                    if is_replaced(&old, meta) {
-                        let object = Observed::of(kind, &old);
-                        graph.apply(&Event::Deleted { object }, effects);
-                        return None;
-                    }
-                    Some(DeletionState::of(&old))
+                    monitor.put(meta, strict, graph, effects)
                 };
-                let old: Vec<_> = list.iter().map(&mut apply).collect();
+                let old: Vec<_> = list.iter().map(&mut put).collect();
                 let listed = list.iter().zip(old).map(|(meta, old)| Listed { kind, meta, old });
                 graph.apply_list(listed, effects);
             }
@@ -231,16 +243,9 @@ impl Monitors {
                 monitor.synced = true;
             }
             WatchEvent::Apply(meta) => {
-                let mut old = monitor.store.put(Arc::clone(&meta));
-                if let Some(replaced) = old.take_if(|old| is_replaced(old, &meta)) {
-                    let object = Observed::of(kind, &replaced);
-                    graph.apply(&Event::Deleted { object }, effects);
-                }
-                let event = Event::Applied {
-                    object: Observed::of(kind, &meta),
-                    old: old.as_deref().map(DeletionState::of),
-                };
-                graph.apply(&event, effects);
+                let old = monitor.put(&meta, strict, graph, effects);
+                let object = Observed::of(kind, &meta);
+                graph.apply(&Event::Applied { object, old }, effects);
             }
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of an unknown object.
