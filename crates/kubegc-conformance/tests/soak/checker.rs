@@ -170,14 +170,7 @@ impl Checker {
         if item.owner_references.is_empty() {
             self.complain(entry, &format!("deleted {} which has no owners", item.uid));
         }
-        // The attempt read the item once before it decided, and once more where it learned of a conflict.
-        let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
-        let since = reads
-            .iter()
-            .rev()
-            .nth(1)
-            .or(reads.last())
-            .map_or(0, |read| read.0);
+        let since = self.decided_after(key);
         for reference in &item.owner_references {
             match self.world.meaning(key, reference) {
                 Meaning::Dangling | Meaning::Waiting => {}
@@ -194,6 +187,14 @@ impl Checker {
                 }
             }
         }
+    }
+
+    /// The number of the read after which the attempt at an object decided: it read the object once before,
+    /// and once more where it learned of a conflict.
+    fn decided_after(&self, key: &Key) -> u64 {
+        let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
+        let second_last = reads.iter().rev().nth(1);
+        second_last.or(reads.last()).map_or(0, |read| read.0)
     }
 
     /// No request can depend on the state of another object. Where an owner waits when it is read and no
@@ -219,13 +220,7 @@ impl Checker {
         if after.owner_references.iter().any(|added| not_in(added, before)) {
             self.complain(entry, "added an owner");
         }
-        let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
-        let since = reads
-            .iter()
-            .rev()
-            .nth(1)
-            .or(reads.last())
-            .map_or(0, |read| read.0);
+        let since = self.decided_after(key);
         let removed: Vec<&OwnerReference> = before
             .owner_references
             .iter()

@@ -26,15 +26,12 @@ pub(crate) struct Change {
 pub(crate) fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
     let entries: Vec<&Entry> = writes.entries().collect();
     let width = changes.len() + 1;
-    let is_of_a_patch: Vec<bool> = changes
-        .iter()
-        .map(|change| {
-            let mut patches = entries
-                .iter()
-                .filter(|entry| entry.verb != Verb::DeleteCollection);
-            patches.any(|entry| can_have_patched(entry, change))
-        })
-        .collect();
+    let is_patch = |entry: &&&Entry| matches!(entry.verb, Verb::Patch | Verb::Update);
+    let can_be_patched = |change| {
+        let mut patches = entries.iter().filter(is_patch);
+        patches.any(|patch| can_have_made(patch, change))
+    };
+    let is_of_a_patch: Vec<bool> = changes.iter().map(can_be_patched).collect();
     // The least number of such changes for the writes and the changes from one on; `None` if they do not fit.
     let mut costs: Vec<Option<usize>> = vec![None; (entries.len() + 1) * width];
     costs[entries.len() * width + changes.len()] = Some(0);
@@ -69,22 +66,6 @@ pub(crate) fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
         }
     }
     Some(makers)
-}
-
-/// Whether the change is of finalizers or more, and this patch can have made it.
-fn can_have_patched(entry: &Entry, change: &Change) -> bool {
-    if !matches!(entry.verb, Verb::Patch | Verb::Update) || !is_about(entry, change) {
-        return false;
-    }
-    let is_lost = entry.code.is_none() && entry.fault == Some("response lost");
-    let (Some(previous), true) = (&change.previous, entry.is_success() || is_lost) else {
-        return false;
-    };
-    let same_version = is_lost || entry.resource_version == change.revision.to_string();
-    match change.event_type {
-        EventType::Deleted => !previous.finalizers.is_empty(),
-        _ => same_version && !is_only_of_deletions(change),
-    }
 }
 
 fn is_about(entry: &Entry, change: &Change) -> bool {
@@ -133,7 +114,13 @@ fn can_have_made(entry: &Entry, change: &Change) -> bool {
         }
         // The last finalizer was removed, and with it the object: the response may have the version before or
         // that of the deletion.
-        Verb::Patch | Verb::Update if is_removed => !entry.resource_version.is_empty(),
+        Verb::Patch | Verb::Update if is_removed => {
+            let had_finalizers = change
+                .previous
+                .as_ref()
+                .is_some_and(|object| !object.finalizers.is_empty());
+            had_finalizers && !entry.resource_version.is_empty()
+        }
         Verb::Patch | Verb::Update => same_version && !is_only_of_deletions(change),
         _ => false,
     }
