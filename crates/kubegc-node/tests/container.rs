@@ -80,7 +80,7 @@ fn one(container: Container) -> Inventory {
 }
 
 #[test]
-fn n2_1_n2_2_both_occasions_have_the_same_limits_and_age() {
+fn n2_1_n2_2_both_modes_have_the_same_limits_and_age() {
     let limits = Limits {
         age_min: seconds(10),
         ..limits(1, 3)

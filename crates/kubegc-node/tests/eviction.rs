@@ -14,8 +14,8 @@ use kubegc_node::{
 use proptest::prelude::*;
 
 mod laws;
-mod round;
 mod run;
+mod sync;
 
 const C: Function = Function::DeleteAllUnusedContainers;
 const I: Function = Function::DeleteUnusedImages;

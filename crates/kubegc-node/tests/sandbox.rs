@@ -129,7 +129,7 @@ fn n2_32_groups_have_the_uid_of_the_metadata() {
 }
 
 #[test]
-fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_occasion() {
+fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_mode() {
     // Two inactive ones: only the newest is kept, or none. Neither sources nor ages count.
     let all = true;
     for (name, state, synced, version, periodic, forced) in [

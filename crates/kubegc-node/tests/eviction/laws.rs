@@ -1,4 +1,4 @@
-//! Laws of rounds and runs, for all thresholds and measurements.
+//! Laws of syncs and runs, for all thresholds and measurements.
 
 use kubegc_node::eviction::{Amount, Threshold};
 
@@ -125,13 +125,13 @@ proptest! {
     }
 
     #[test]
-    fn every_threshold_is_answered_or_kept_and_rounds_repeat_nothing(
+    fn every_threshold_is_answered_or_kept_and_syncs_repeat_nothing(
         thresholds in some_thresholds(),
         layout in prop::sample::select(LAYOUTS.to_vec()),
-        rounds in prop::collection::vec(some_observations(), 1..5),
+        syncs in prop::collection::vec(some_observations(), 1..5),
     ) {
         let mut facts = Pressure { layout, ..Pressure::default() };
-        for (now, observations) in rounds.into_iter().enumerate() {
+        for (now, observations) in syncs.into_iter().enumerate() {
             let now = at(i64::try_from(now).expect("few"));
             facts.observations = observations;
             let plan = thresholds.plan(&facts, now);

@@ -1,4 +1,4 @@
-//! The threshold that a round acts on, the kept ones, and the state for the next round.
+//! The threshold that a sync acts on, the kept ones, and the state for the next sync.
 
 use super::*;
 
