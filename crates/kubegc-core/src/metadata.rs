@@ -201,6 +201,7 @@ impl ObjectMeta {
 
     /// Whether the object has this finalizer.
     #[must_use]
+    #[inline]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|name| &**name == finalizer)
     }

@@ -86,12 +86,17 @@ impl Graph {
         let mut pending = Vec::new();
         let mut next = Some(node);
         while let Some(at) = next {
-            let candidate = &self.records[at];
-            if candidate.has(DETACHED) && !candidate.is_pinned() {
+            if self.records[at].has(DETACHED) && !self.is_retained(at) {
                 self.free_node(at, &mut pending);
             }
             next = pending.pop();
         }
+    }
+
+    /// Whether anything but its own set of dependents retains a node.
+    fn is_retained(&self, node: u32) -> bool {
+        let pins = self.records[node].pins();
+        pins > 1 || pins == 1 && !self.dependents_of(node).contains(&NodeId(node))
     }
 
     fn free_node(&mut self, node: u32, pending: &mut Vec<u32>) {
@@ -246,9 +251,9 @@ mod tests {
         Shrink,
     }
 
-    /// Few uids, and descriptions of them that differ. No object owns itself.
+    /// Few uids, and descriptions of them that differ. An object can own itself.
     fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
-        let owners = vec((0..KINDS.len(), 1..UIDS, any::<Option<bool>>()), 0..4);
+        let owners = vec((0..KINDS.len(), 0..UIDS, any::<Option<bool>>()), 0..4);
         let identity = (0..KINDS.len(), 0..NAMESPACES.len(), 0..UIDS);
         (identity, owners, 0_u8..6).prop_map(|((kind, namespace, at), owners, deletion)| {
             let reference = |(kind, step, block_owner_deletion): (usize, u8, _)| OwnerReference {

@@ -8,12 +8,10 @@
 
 use std::hint::black_box;
 
-use smallvec::SmallVec;
-
 use kubegc_core::ObjectMeta;
 
 use super::{
-    DeletionState, Event, Graph, GraphKind, Observed,
+    DeletionState, Graph, GraphKind, Observed,
     record::{Coordinates, Key, list_of},
 };
 use crate::effect::Effect;
@@ -34,8 +32,13 @@ pub struct Listed<'a> {
     pub old: Option<DeletionState>,
 }
 
-type Group<T> = SmallVec<[T; GROUP]>;
-type Positions = SmallVec<[u32; 2 * GROUP]>;
+/// The addresses that a group needs, of each step. The memory is used again for the next group.
+#[derive(Default)]
+struct Needs {
+    hashes: Vec<u32>,
+    records: Vec<u32>,
+    sets: Vec<u32>,
+}
 
 impl Graph {
     /// Processes the objects of a list in their order, like [`apply`](Self::apply) for each of them.
@@ -45,16 +48,16 @@ impl Graph {
     pub fn apply_list<'a>(&mut self, list: impl IntoIterator<Item = Listed<'a>>, effects: &mut Vec<Effect>) {
         let mut list = list.into_iter();
         self.reserve(list.size_hint().0);
-        let mut group = Group::new();
+        let mut group = Vec::with_capacity(GROUP);
+        let mut needs = Needs::default();
         loop {
             group.extend(list.by_ref().take(GROUP));
             if group.is_empty() {
                 return;
             }
-            self.read_ahead(&group);
+            self.read_ahead(&group, &mut needs);
             for Listed { kind, meta, old } in group.drain(..) {
-                let object = Observed::of(kind, meta);
-                self.apply(&Event::Applied { object, old }, effects);
+                self.apply_object(&Observed::of(kind, meta), old, effects);
             }
         }
     }
@@ -66,49 +69,48 @@ impl Graph {
 
     /// Reads what the objects need. A loop that reads new memory does not branch on it, because a branch that
     /// is predicted wrongly discards the reads after it.
-    fn read_ahead(&self, group: &[Listed<'_>]) {
+    fn read_ahead(&self, group: &[Listed<'_>], needs: &mut Needs) {
         let mut read = 0;
         for Listed { meta, .. } in group {
             read ^= meta.name.len() ^ meta.namespace.len();
             read ^= usize::from(meta.uid.as_uuid().is_some()) ^ meta.finalizers.len();
             read ^= usize::from(meta.deletion_timestamp.is_some() ^ meta.owner_references.spilled());
         }
-        let mut hashes = Positions::new();
+        let Needs {
+            hashes,
+            records,
+            sets,
+        } = needs;
+        hashes.clear();
         for Listed { meta, .. } in group {
             read ^= ends(meta.name.as_bytes()) ^ ends(meta.namespace.as_bytes());
             hashes.extend(Key::of_uuid(&meta.uid).map(Key::hash));
+            for owner in &meta.owner_references {
+                read ^= ends(owner.name.as_bytes())
+                    ^ ends(owner.kind.as_bytes())
+                    ^ ends(owner.api_version.as_bytes());
+                hashes.extend(Key::of_uuid(&owner.uid).map(Key::hash));
+            }
         }
-        for owner in group.iter().flat_map(|listed| &listed.meta.owner_references) {
-            read ^= ends(owner.name.as_bytes())
-                ^ ends(owner.kind.as_bytes())
-                ^ ends(owner.api_version.as_bytes());
-            hashes.extend(Key::of_uuid(&owner.uid).map(Key::hash));
-        }
-        for &hash in &hashes {
+        for &hash in &*hashes {
             read ^= self.records.read_home(hash) as usize;
         }
-        let records: Positions = hashes
-            .iter()
-            .filter_map(|&hash| self.records.likely(hash))
-            .collect();
-        for &at in &records {
+        records.clear();
+        records.extend(hashes.iter().filter_map(|&hash| self.records.likely(hash)));
+        for &at in &*records {
             read ^= self.records[at].ends();
         }
-        let mut sets = Positions::new();
-        for &at in &records {
+        sets.clear();
+        for &at in &*records {
             read ^= ends(self.records.kind_and_name(Coordinates(at)).1);
             sets.extend(list_of(self.records[at].dependents.0));
         }
-        for &set in &sets {
+        for &set in &*sets {
             read ^= self.dependent_sets.at(set).items().len();
         }
-        for &set in &sets {
-            read ^= self
-                .dependent_sets
-                .at(set)
-                .items()
-                .last()
-                .map_or(0, |node| node.0 as usize);
+        for &set in &*sets {
+            let last = self.dependent_sets.at(set).items().last();
+            read ^= last.map_or(0, |node| node.0 as usize);
         }
         black_box(read);
     }

@@ -82,8 +82,10 @@ impl Graph {
                         name: owner.name,
                         uid: owner.uid.clone(),
                     };
+                    // Dependents can describe it differently: the smallest identity, whatever came first.
                     vertices
                         .entry(owner.uid.clone())
+                        .and_modify(|vertex| vertex.identity = identity.clone().min(vertex.identity.clone()))
                         .or_insert_with(|| Vertex::missing(identity));
                 }
                 edges.push((uid.clone(), owner.uid));
@@ -257,4 +259,50 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string does not fail.
     let _infallible = out.write_fmt(text);
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::{KubernetesVersion, ObjectMeta, OwnerReference};
+
+    use super::*;
+    use crate::{
+        graph::{Event, Observed},
+        settings::Semantics,
+    };
+
+    #[test]
+    fn d5_the_description_of_a_missing_owner_does_not_depend_on_the_order_of_events() {
+        let dependent = |uid: &str, kind: &str| {
+            let owner = OwnerReference {
+                api_version: "v1".into(),
+                kind: kind.into(),
+                name: "owner".into(),
+                uid: "missing".into(),
+                controller: None,
+                block_owner_deletion: None,
+            };
+            ObjectMeta {
+                owner_references: [owner].into_iter().collect(),
+                ..ObjectMeta::new("shop", uid, uid)
+            }
+        };
+        let mut dependents = [dependent("u1", "Widget"), dependent("u2", "Gadget")];
+        let [first, second] = [(); 2].map(|()| {
+            let mut graph = Graph::new(Semantics::of(KubernetesVersion::LATEST));
+            let kind = graph.kind("v1", "ConfigMap");
+            let mut effects = Vec::new();
+            for meta in &dependents {
+                let object = Observed::of(kind, meta);
+                graph.apply(&Event::Applied { object, old: None }, &mut effects);
+            }
+            let owner = ObjectMeta::new("shop", "owner", "missing");
+            let object = Observed::of(kind, &owner);
+            graph.apply(&Event::Deleted { object }, &mut effects);
+            dependents.reverse();
+            graph.dot(&DotFilter::All).expect("sorted dumps draw all")
+        });
+        assert!(first.contains("\n    kind=\"Gadget\"\n"), "{first}");
+        assert_eq!(first, second);
+    }
 }

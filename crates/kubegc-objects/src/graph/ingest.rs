@@ -27,14 +27,14 @@ impl Graph {
     /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
     /// 1.13 to 1.36.
     pub fn apply(&mut self, event: &Event<'_>, effects: &mut Vec<Effect>) {
-        match *event {
-            Event::Applied { object, old } => self.apply_object(&object, old, effects),
+        match event {
+            Event::Applied { object, old } => self.apply_object(object, *old, effects),
             Event::Deleted { object } => {
                 // E-7 and E-8.
                 let Some(existing) = self.records.node_of_uid(object.uid) else {
                     return;
                 };
-                let (coordinates, namespace) = self.identify(&object);
+                let (coordinates, namespace) = self.identify(object);
                 let existing = self.observe(existing, coordinates, namespace, effects);
                 self.remove(
                     existing,
@@ -47,7 +47,13 @@ impl Graph {
         }
     }
 
-    fn apply_object(&mut self, object: &Observed<'_>, old: Option<DeletionState>, effects: &mut Vec<Effect>) {
+    #[inline]
+    pub(super) fn apply_object(
+        &mut self,
+        object: &Observed<'_>,
+        old: Option<DeletionState>,
+        effects: &mut Vec<Effect>,
+    ) {
         let mut references = References::new();
         for reference in object.owners {
             references.push(self.intern_reference(reference));
@@ -80,7 +86,9 @@ impl Graph {
                 node
             }
         };
-        self.process_transitions(node, object.deletion, old, effects);
+        if object.deletion.deleting {
+            self.process_transitions(node, object.deletion, old, effects);
+        }
     }
 
     /// [E-3](crate::rules#e-3): observes an object that was known only from references. If it differs from
@@ -239,7 +247,7 @@ impl Graph {
         }
     }
 
-    /// [E-9](crate::rules#e-9). An object that is listed after a restart has no earlier state, so it starts
+    /// [E-9](crate::rules#e-9), of an object that is being deleted. An object that is listed after a restart has no earlier state, so it starts
     /// again ([R-10](crate::rules#r-10)).
     fn process_transitions(
         &mut self,
@@ -248,9 +256,6 @@ impl Graph {
         old: Option<DeletionState>,
         effects: &mut Vec<Effect>,
     ) {
-        if !now.deleting {
-            return;
-        }
         let later = self.semantics.finalizer_may_appear_later;
         let starts = |has: bool, had: fn(&DeletionState) -> bool| {
             let new_here = old

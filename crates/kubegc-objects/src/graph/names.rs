@@ -144,11 +144,17 @@ impl NameBuffer {
     /// The kind and the bytes of the name at an offset.
     #[inline]
     pub(super) fn at(&self, at: u32) -> (GraphKind, &[u8]) {
+        // Almost always each of the two numbers is one byte.
+        if let [kind, length, name @ ..] = &self.bytes[at as usize..]
+            && (kind | length) < 0x80
+        {
+            return (GraphKind(u32::from(*kind)), &name[..usize::from(*length)]);
+        }
         let (kind, name) = self.read(at);
         (kind, &self.bytes[name])
     }
 
-    #[inline]
+    #[cold]
     fn read(&self, at: u32) -> (GraphKind, Range<usize>) {
         let (kind, at) = self.number(at as usize);
         let (length, at) = self.number(at);

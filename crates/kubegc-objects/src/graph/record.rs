@@ -215,7 +215,8 @@ impl Record {
         }
     }
 
-    pub(super) fn is_pinned(&self) -> bool {
-        self.state >> 8 > 0
+    /// The number of sets and queues that retain the node, up to a maximum.
+    pub(super) fn pins(&self) -> u32 {
+        self.state >> 8
     }
 }
