@@ -87,7 +87,7 @@ impl Graph {
         let mut next = Some(node);
         while let Some(at) = next {
             let candidate = &self.records[at];
-            if candidate.has(DETACHED) && !candidate.is_pinned() {
+            if candidate.has(DETACHED) && !candidate.is_retained() {
                 self.free_node(at, &mut pending);
             }
             next = pending.pop();
@@ -100,7 +100,7 @@ impl Graph {
         }
         let dependents = std::mem::replace(&mut self.records[node].dependents, NodeId(NONE));
         let mut lose = |dependent: NodeId| {
-            self.records[dependent.0].unpin();
+            self.records[dependent.0].release();
             pending.push(dependent.0);
         };
         if let Some(set) = list_of(dependents.0) {
@@ -163,7 +163,7 @@ impl Graph {
             many => NodeId(listed(self.dependent_sets.insert(Dependents::of(many)))),
         };
         for dependent in dependents {
-            self.records[dependent.0].pin();
+            self.records[dependent.0].retain();
         }
     }
 
@@ -183,7 +183,7 @@ impl Graph {
             let set = self.dependent_sets.insert(Dependents::of(&[known, id]));
             self.records[owner].dependents = NodeId(listed(set));
         }
-        self.records[dependent].pin();
+        self.records[dependent].retain();
     }
 
     /// Removes a dependent, by node and not by uid, from an owner.
@@ -206,7 +206,7 @@ impl Graph {
         if is_empty {
             self.records[owner].dependents = NodeId(NONE);
         }
-        self.records[dependent].unpin();
+        self.records[dependent].release();
     }
 }
 
