@@ -274,7 +274,7 @@ impl Race<'_> {
                     response,
                 });
             }
-            Choice::Show(kind) => self.world.plane.show_next(kind),
+            Choice::Show(kind) => self.world.plane.deliver_next(kind),
         }
     }
 

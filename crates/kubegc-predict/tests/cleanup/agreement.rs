@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_control_plane::{ControlPlane, Settings, Turn};
+use kubegc_control_plane::{ControlPlane, Settings, StepResult};
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
     driver::{Driver, Outside},
@@ -100,7 +100,7 @@ fn simulated(fixture: &Fixture) -> Vec<Removal> {
             }
         }
         let certain_at = loop {
-            if let Turn::Idle(idle) = shared.with(|server| plane.step(server)) {
+            if let StepResult::Idle(idle) = shared.with(|server| plane.step(server)) {
                 break idle.certain_at;
             }
         };
