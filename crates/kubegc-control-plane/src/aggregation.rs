@@ -23,7 +23,7 @@ pub struct AggregatedApi {
 ///
 /// # Upstream
 /// [`AvailableConditionController.sync`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/kube-aggregator/pkg/controllers/status/available_controller.go)
-/// notices a missing Service at once.
+/// observes a missing Service at once.
 pub(crate) fn follow_deletion(
     apis: &mut BTreeMap<Arc<str>, AggregatedApi>,
     resource: &ApiResource,

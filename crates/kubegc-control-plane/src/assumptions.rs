@@ -25,11 +25,11 @@ pub struct Assumptions {
     pub finalizers_released: Vec<Arc<str>>,
     /// The names of admission webhooks that cannot be reached. Default: those whose Service does not exist.
     pub unreachable_webhooks: Vec<Arc<str>>,
-    /// Whether volume plugins and provisioners delete storage on request. Default: they do. Otherwise they do
-    /// not exist, and the outcome of their volumes is unknown.
+    /// Whether volume plugins and provisioners delete storage on request. Default: they do. Otherwise the
+    /// outcome of their volumes is unknown.
     pub storage_is_deleted: bool,
-    /// Facts about the storage of the cluster. By default, kube-controller-manager has the volume plugins of
-    /// its release, and migrates volumes to CSI drivers as the release does by default. Default: none.
+    /// Facts about the storage of the cluster. Without them, kube-controller-manager has the volume plugins
+    /// and CSI migrations of its release. Default: none.
     pub storage: Storage,
     /// Whether a node that is missing from the dump is ready. While no node of the cluster is ready, the node
     /// lifecycle controller taints none, so that no pod is evicted. Default: there is none.
@@ -58,7 +58,7 @@ pub struct Instance {
 }
 
 impl Default for Instance {
-    /// Nothing is known of the instance.
+    /// The state of the instance is unknown.
     fn default() -> Self {
         let unknown = || Cloud::Failed("not queried".into());
         Self {

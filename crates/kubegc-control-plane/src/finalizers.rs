@@ -1,5 +1,4 @@
-//! The finalizers of Kubernetes and of well-known components: their kinds, their owners, and the release of
-//! each.
+//! The finalizers of Kubernetes and of well-known components, with their kinds, owners and first releases.
 //!
 //! A finalizer that is not in [`FINALIZERS`] belongs to an operator. A simulation keeps it.
 
@@ -15,7 +14,7 @@ pub struct Finalizer {
     pub kinds: &'static str,
     /// The component that removes it.
     pub owner: Owner,
-    /// When the owner removes it.
+    /// When the owner removes it, as the end of a sentence.
     pub removed: &'static str,
     /// The minor release in which it first appeared.
     pub since_minor: u32,

@@ -27,7 +27,7 @@ use crate::{
     trace::{Code, Recorded, Trace, code_of},
 };
 
-/// The actors and their due work.
+/// The actors and their pending work.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
@@ -49,7 +49,7 @@ pub(crate) struct Outside {
     shrunk: BTreeMap<Arc<str>, Timestamp>,
 }
 
-/// The nodes, as far as the end of their pods depends on them.
+/// The nodes, to determine whether their kubelets end pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Kubelets {
     pub(crate) documents: JsonDocuments,
@@ -80,7 +80,7 @@ impl Kubelets {
         }
     }
 
-    /// Whether the kubelet of the node of this name runs; `None` where that is not known.
+    /// Whether the kubelet of the node of this name runs; `None` if that is not known.
     fn runs(&mut self, server: &ApiServer, name: &str) -> Option<bool> {
         let kind = server.catalog().mapping("v1", "Node")?;
         let Some(node) = server.object(kind, "", name) else {
@@ -99,8 +99,8 @@ impl Kubelets {
     }
 }
 
-/// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` where that was
-/// not read.
+/// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` if that was not
+/// read.
 #[must_use]
 pub fn kubelet_runs(node: &Record) -> Option<bool> {
     let node = node.node()?;
@@ -131,18 +131,18 @@ impl Outside {
     }
 
     /// Observes every object of the server.
-    pub(crate) fn notice_all(&mut self, server: &ApiServer, now: Timestamp) {
+    pub(crate) fn observe_all(&mut self, server: &ApiServer, now: Timestamp) {
         let kinds = server.catalog().iter().filter(|(_, kind)| kind.preferred);
         let kinds: Vec<KindId> = kinds.map(|(id, _)| id).collect();
         for kind in kinds.into_iter().filter(|kind| server.len(*kind) > 0) {
             for object in server.objects(kind, None) {
-                self.notice(server, kind, EventType::Added, &object, now);
+                self.observe(server, kind, EventType::Added, &object, now);
             }
         }
     }
 
     /// Observes one change.
-    pub(crate) fn notice(
+    pub(crate) fn observe(
         &mut self,
         server: &ApiServer,
         kind: KindId,
@@ -203,7 +203,7 @@ impl Outside {
         trace: &mut Trace,
         began: Timestamp,
     ) -> bool {
-        let mut note = |actor, act, object, code, why| {
+        let mut record = |actor, act, object, code, why| {
             let write = Recorded {
                 actor,
                 act,
@@ -213,10 +213,10 @@ impl Outside {
             };
             trace.record(write.into_step(now.since(began)), None);
         };
-        self.release(server, &mut note)
-            || self.end_pod(server, now, &mut note)
-            || self.clean_definition(server, now, &mut note)
-            || self.register(server, &mut note)
+        self.release(server, &mut record)
+            || self.end_pod(server, now, &mut record)
+            || self.clean_definition(server, now, &mut record)
+            || self.register(server, &mut record)
     }
 
     /// The time when the next pod ends.
@@ -237,14 +237,14 @@ impl Outside {
     }
 
     /// Records that the namespace controller syncs a namespace.
-    pub(crate) fn note_sync(&mut self, namespace: &str) {
+    pub(crate) fn record_sync(&mut self, namespace: &str) {
         self.shrunk.remove(namespace);
     }
 
     fn release(
         &mut self,
         server: &mut ApiServer,
-        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
     ) -> bool {
         let Some((kind, namespace, name)) = self.releasing.pop_first() else {
             return false;
@@ -262,7 +262,7 @@ impl Outside {
         let response = server.update(kind, &namespace, &name, changed);
         let target = object_ref(server, kind, &object.meta);
         let why = Why::FinalizerReleased(first);
-        note(
+        record(
             Actor::FinalizerOwner,
             Act::Update,
             target,
@@ -276,7 +276,7 @@ impl Outside {
         &mut self,
         server: &mut ApiServer,
         now: Timestamp,
-        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
     ) -> bool {
         if self.ending.first().is_none_or(|(at, ..)| *at > now) {
             return false;
@@ -306,7 +306,7 @@ impl Outside {
         let response = server.delete(kind, &namespace, &name, &options);
         let object = object_ref(server, kind, &pod.meta);
         let act = Act::Delete { propagation: None };
-        note(
+        record(
             Actor::Kubelet,
             act,
             object,
@@ -320,7 +320,7 @@ impl Outside {
         &mut self,
         server: &mut ApiServer,
         now: Timestamp,
-        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
     ) -> bool {
         if self.terminating_definitions.is_empty() {
             self.definitions_at = None;
@@ -350,7 +350,7 @@ impl Outside {
             });
             let object =
                 found.unwrap_or_else(|| ObjectRef::new("apiextensions.k8s.io/v1", kind, "", &name, ""));
-            note(
+            record(
                 Actor::ApiServer,
                 Act::DeleteCollection,
                 object,
@@ -365,7 +365,7 @@ impl Outside {
     fn register(
         &mut self,
         server: &mut ApiServer,
-        note: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
+        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
     ) -> bool {
         if !self.registration_is_due {
             return false;
@@ -380,7 +380,7 @@ impl Outside {
             RegistrationStep::Updated { name } => (Act::Update, name, 200),
         };
         let object = ObjectRef::new("apiregistration.k8s.io/v1", "APIService", "", &name, "");
-        note(
+        record(
             Actor::ApiServer,
             act,
             object,

@@ -54,7 +54,7 @@ impl ControlPlane {
                 self.volume(server, volume)?;
                 Response::Plugin(Plugin::Unknown)
             }
-            Request::AskGuard { volume } => {
+            Request::QueryGuard { volume } => {
                 self.volume(server, volume)?;
                 Response::Guard(match self.assumptions.storage_is_deleted {
                     true => Guard::Allows,

@@ -25,7 +25,7 @@ use crate::{
     calls::{is_identity, object_ref},
     outside::{Kubelets, Outside},
     trace::{Recorded, Trace},
-    workloads::{self, Player, Workloads},
+    workloads::{self, WorkloadQueue, Workloads},
 };
 
 /// Settings of a control plane.
@@ -37,15 +37,15 @@ pub struct Settings {
     pub controllers: Vec<Arc<dyn Controller>>,
     /// Whether the garbage collector runs. Default: it does.
     pub collector_runs: bool,
-    /// Whether only kubelets of nodes on the server end pods, instead of all pods ending. Default: all end.
+    /// Whether a pod ends only if its node is on the server and its kubelet runs. Default: all pods end.
     pub nodes_matter: bool,
     /// Resources of which the server does not have all objects. No controller relies on the absence of such
     /// an object. Default: none.
     pub incomplete: BTreeSet<Resource>,
-    /// Whether kinds never change and no other client reads the log of changes. Default: neither.
+    /// Whether no other client defines kinds or reads the log of changes. Default: other clients may.
     pub is_alone: bool,
-    /// The APIs of extension API servers, by name of their APIService. They only affect a control plane that
-    /// [is alone](Self::is_alone): otherwise another client performs discovery. Default: none.
+    /// The APIs of extension API servers, by name of their APIService. They have an effect only with
+    /// [`is_alone`](Self::is_alone). Default: none.
     pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     /// Assumptions about outside components.
     pub assumptions: Arc<Assumptions>,
@@ -82,8 +82,8 @@ struct Pending {
 /// A simulated control plane: the garbage collector, controllers, kubelets and the API server's own
 /// controllers.
 ///
-/// It has no objects: every step works on the server that is passed to it, which must be the same each time.
-/// Between steps any client may write to that server and advance its time. The garbage collector behaves as
+/// It contains no objects: every step works on the server that is passed to it, always the same one. Between
+/// steps any client may write to that server and advance its time. The garbage collector behaves as
 /// upstream's in the server's version, and watches a new kind as soon as it is served.
 ///
 /// # Complexity
@@ -120,13 +120,13 @@ pub struct ControlPlane {
     is_alone: bool,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    pub(crate) player: Option<Player>,
+    pub(crate) workloads: Option<WorkloadQueue>,
 }
 
 /// The result of one step of a [`ControlPlane`].
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum StepResult {
     /// The garbage collector sent a request.
     Requested {
         /// The request.
@@ -177,7 +177,7 @@ impl ControlPlane {
         plane
     }
 
-    /// The same with controllers that have listed their resources. [`Settings::controllers`] and
+    /// A control plane with controllers that have listed their resources. [`Settings::controllers`] and
     /// [`Settings::incomplete`] (except for nodes) have no effect.
     #[must_use]
     pub fn with_manager(server: &ApiServer, settings: Settings, manager: Manager) -> Self {
@@ -225,9 +225,9 @@ impl ControlPlane {
             is_alone: settings.is_alone,
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
-            player: settings.workloads.map(|rules| Player::new(rules, server)),
+            workloads: settings.workloads.map(|rules| WorkloadQueue::new(rules, server)),
         };
-        // A collector that knows no kinds watches nothing and sends no requests.
+        // A collector without kinds watches nothing and sends no requests.
         let catalog = if settings.collector_runs {
             catalog
         } else {
@@ -237,7 +237,7 @@ impl ControlPlane {
             catalog,
             failed: Vec::new(),
         });
-        plane.outside.notice_all(server, now);
+        plane.outside.observe_all(server, now);
         if settings.collector_runs {
             plane.list_all(server);
         }
@@ -245,7 +245,7 @@ impl ControlPlane {
     }
 
     /// Performs one step: the garbage collector observes changes or sends one request, or another actor acts.
-    pub fn step(&mut self, server: &mut ApiServer) -> Turn {
+    pub fn step(&mut self, server: &mut ApiServer) -> StepResult {
         self.advance_to(server.now());
         self.observe(server);
         if std::mem::take(&mut self.kinds_changed) && !self.collector.catalog().is_empty() {
@@ -255,15 +255,15 @@ impl ControlPlane {
             });
         }
         if self.deliver(server) {
-            return Turn::Observed;
+            return StepResult::Observed;
         }
         match self.request_next(server) {
-            Ok((request, response)) => Turn::Requested {
+            Ok((request, response)) => StepResult::Requested {
                 request: Box::new(request),
                 response: Box::new(response),
             },
-            Err(_) if self.act(server) => Turn::Acted,
-            Err(retry_at) => Turn::Idle(self.idle(retry_at)),
+            Err(_) if self.act(server) => StepResult::Acted,
+            Err(retry_at) => StepResult::Idle(self.idle(retry_at)),
         }
     }
 
@@ -287,13 +287,13 @@ impl ControlPlane {
             let due = self.manager.due_at("namespace-controller", &key)?;
             (due > at).then_some(due)
         });
-        let due = self.player.as_ref().and_then(Player::next_due);
-        let played_again = self.player.as_ref().and_then(Player::next_retry);
+        let due = self.workloads.as_ref().and_then(WorkloadQueue::next_due);
+        let workload_retry = self.workloads.as_ref().and_then(WorkloadQueue::next_retry);
         let certain = self.outside.next_end().into_iter().chain(due);
         let retries = retry_at.into_iter().chain(self.outside.next_retry());
         Idle {
             certain_at: certain.chain(shrunk).min(),
-            retry_at: retries.chain(played_again).min(),
+            retry_at: retries.chain(workload_retry).min(),
             scheduled_at: self.manager.next_at(),
         }
     }
@@ -316,7 +316,7 @@ impl ControlPlane {
         &self.trace
     }
 
-    /// The writes and the warnings. Everything else is freed.
+    /// Returns the writes and the warnings, and drops the rest.
     #[must_use]
     pub fn into_trace(self) -> (Trace, Vec<InvalidNamespace>) {
         (self.trace, self.warnings)
@@ -374,7 +374,7 @@ impl ControlPlane {
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
         let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
         if !acted {
-            return self.reconcile(server) || self.play(server);
+            return self.reconcile(server) || self.sync_workloads(server);
         }
         self.add_changes(server);
         self.observe(server);
@@ -406,7 +406,7 @@ impl ControlPlane {
             && is_identity(server, change.kind, &change.event.object.meta, &step.object)
             && let Some(object) = Arc::get_mut(&mut step.object)
         {
-            // The garbage collector has names of its own.
+            // The garbage collector may have observed the object under another name.
             object.name = Arc::clone(&change.event.object.meta.name);
         }
         let requested = self.trace.steps.last().map(|step| Arc::clone(&step.object));
@@ -430,7 +430,7 @@ impl ControlPlane {
             }));
     }
 
-    /// Lists what the garbage collector watches. It sends no request before all resources are listed.
+    /// Lists the resources that the garbage collector watches. It sends no request before all are listed.
     fn list_all(&mut self, server: &ApiServer) {
         loop {
             match self.collector.poll_output() {
@@ -445,8 +445,8 @@ impl ControlPlane {
         }
     }
 
-    /// Sends the next request of the garbage collector. Without one, returns the time of its next retry. Its
-    /// workers alternate, request by request.
+    /// Sends the next request of the garbage collector, or returns the time of its next retry. Its workers
+    /// alternate, request by request.
     fn request_next(&mut self, server: &mut ApiServer) -> Result<(Request, Response), Option<Timestamp>> {
         let retry_at = loop {
             match self.poll_collector(server) {
@@ -505,17 +505,17 @@ impl ControlPlane {
         }
     }
 
-    /// Passes pending changes to the garbage collector. Returns whether there were any.
+    /// Delivers pending changes to the garbage collector. Returns whether there were any.
     pub fn deliver(&mut self, server: &mut ApiServer) -> bool {
         self.observe(server);
         let any = !self.backlog.is_empty();
         while let Some(pending) = self.backlog.pop_front() {
-            self.show(pending);
+            self.deliver_change(pending);
         }
         any
     }
 
-    /// Passes pending changes to controllers and kubelets, and retains them for the garbage collector.
+    /// Delivers pending changes to controllers and kubelets, and retains them for the garbage collector.
     pub fn observe(&mut self, server: &mut ApiServer) {
         if server.revision() == self.observed {
             return;
@@ -526,11 +526,11 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
-        if let Some(player) = &mut self.player {
+        if let Some(workloads) = &mut self.workloads {
             for change in server.changes_since(self.observed) {
                 let event = change.event;
                 let versions = (event.event_type, &*event.object, event.previous.as_deref());
-                player.notice(server, change.kind, versions, cause);
+                workloads.observe(server, change.kind, versions, cause);
             }
         }
         let first = self.backlog.len();
@@ -556,7 +556,7 @@ impl ControlPlane {
                 event_type,
                 object,
             } = pending;
-            self.outside.notice(server, *kind, *event_type, object, self.now);
+            self.outside.observe(server, *kind, *event_type, object, self.now);
             let resource = &server.catalog()[*kind];
             self.kinds_changed |= !self.is_alone && *resource.kind == *"CustomResourceDefinition";
             if *event_type == EventType::Deleted
@@ -567,7 +567,7 @@ impl ControlPlane {
             }
         }
         for (resource, kind, event) in events {
-            self.inform(server, resource, kind, &event);
+            self.deliver_to_controllers(server, resource, kind, &event);
         }
     }
 
@@ -583,15 +583,15 @@ impl ControlPlane {
         pending.map(|pending| (pending.kind, pending.event_type, &*pending.object))
     }
 
-    /// Passes the first pending change of a kind to the garbage collector.
-    pub fn show_next(&mut self, kind: KindId) {
+    /// Delivers the first pending change of a kind to the garbage collector.
+    pub fn deliver_next(&mut self, kind: KindId) {
         let at = self.backlog.iter().position(|pending| pending.kind == kind);
         if let Some(pending) = at.and_then(|at| self.backlog.remove(at)) {
-            self.show(pending);
+            self.deliver_change(pending);
         }
     }
 
-    fn show(&mut self, pending: Pending) {
+    fn deliver_change(&mut self, pending: Pending) {
         let Pending {
             kind,
             event_type,
@@ -610,7 +610,7 @@ impl ControlPlane {
 
     /// Passes an input to the garbage collector.
     pub fn handle(&mut self, input: Input) {
-        // Time never runs backwards here, and only calls of this collector get responses.
+        // Time never goes backwards, and responses belong to calls of this collector.
         let handled = self.collector.handle(self.now, input);
         debug_assert!(handled.is_ok(), "{handled:?}");
     }

@@ -45,8 +45,14 @@ impl ControlPlane {
         add_cloud_responses(&mut self.manager, now, &self.assumptions);
     }
 
-    /// Passes a change to the controllers.
-    pub(crate) fn inform(&mut self, server: &ApiServer, resource: Resource, kind: KindId, event: &Event) {
+    /// Delivers a change to the controllers.
+    pub(crate) fn deliver_to_controllers(
+        &mut self,
+        server: &ApiServer,
+        resource: Resource,
+        kind: KindId,
+        event: &Event,
+    ) {
         let object = &event.object;
         let input = match event.event_type {
             EventType::Deleted => Input::Deleted {
@@ -112,7 +118,7 @@ impl ControlPlane {
         let (info, trigger) = (task.controller.info(), task.cause);
         let object = task.object.clone();
         if info.name == "namespace-controller" {
-            self.outside.note_sync(&object.name);
+            self.outside.record_sync(&object.name);
         }
         let mut sequence = task.work.into_steps(false).begin();
         let mut response = None;

@@ -5,15 +5,14 @@ use std::time::Duration;
 use kubegc_core::{DeleteOptions, KindId, ObjectRef, Timestamp};
 use kubegc_sim::{ApiServer, Response};
 
-use crate::{ControlPlane, Idle, Settings, Turn};
+use crate::{ControlPlane, Idle, Settings, StepResult};
 
-/// The time without changes after which a cluster counts as quiet: longer than podgc's quarantine plus one
-/// sync.
+/// The time without changes after which a simulation ends: longer than podgc's quarantine plus one sync.
 pub const QUIET: Duration = Duration::from_secs(61);
 /// The time for which failed requests are retried while nothing changes.
 const RETRIES: Duration = Duration::from_secs(30);
-/// A limit on the steps of one run for each object, far beyond the needs of any cascade.
-const TURNS_PER_OBJECT: u64 = 10_000;
+/// The maximum number of steps of one run for each object; no cascade needs that many.
+const STEPS_PER_OBJECT: u64 = 10_000;
 
 /// An API server whose only writers are its control plane and one client.
 ///
@@ -36,7 +35,7 @@ const TURNS_PER_OBJECT: u64 = 10_000;
 /// assert!(simulation.server.object(config_maps, "shop", "a").is_none());
 /// assert_eq!(simulation.plane.steps().len(), 1);
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "two parts and a flag")]
+#[expect(clippy::exhaustive_structs, reason = "callers read every field")]
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The server.
@@ -66,7 +65,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until nothing changes any more, or only controllers with a scheduled time remain.
+    /// Runs until nothing has changed for [`QUIET`].
     pub fn run_until_quiet(&mut self) {
         self.run(None);
     }
@@ -77,9 +76,9 @@ impl Simulation {
     }
 
     fn run(&mut self, until: Option<Timestamp>) {
-        let turns = (self.server.revision() + 100).saturating_mul(TURNS_PER_OBJECT);
-        for _ in 0..turns {
-            let Turn::Idle(idle) = self.plane.step(&mut self.server) else {
+        let steps = (self.server.revision() + 100).saturating_mul(STEPS_PER_OBJECT);
+        for _ in 0..steps {
+            let StepResult::Idle(idle) = self.plane.step(&mut self.server) else {
                 continue;
             };
             if !self.advance(idle, until) {
@@ -110,7 +109,7 @@ impl Simulation {
         }
     }
 
-    /// Advances time, and nothing else.
+    /// Advances time without a step.
     pub fn advance_to(&mut self, now: Timestamp) {
         self.server.set_now(now);
         self.plane.advance_to(now);

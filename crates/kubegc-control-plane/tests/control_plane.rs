@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_control_plane::{
-    Actor, ControlPlane, Idle, Settings, Simulation, Turn, Why, object_ref,
+    Actor, ControlPlane, Idle, Settings, Simulation, StepResult, Why, object_ref,
     workloads::{Workloads, ready_node},
 };
 use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
@@ -81,15 +81,15 @@ impl Fixture {
     /// Steps until there is nothing to do at this time.
     fn settle(&mut self) -> Idle {
         for _ in 0..10_000 {
-            if let Turn::Idle(idle) = self.plane.step(&mut self.server) {
+            if let StepResult::Idle(idle) = self.plane.step(&mut self.server) {
                 return idle;
             }
         }
         panic!("not settled after 10,000 steps")
     }
 
-    /// Lets so much time pass, from one event to the next.
-    fn pass(&mut self, time: Duration) {
+    /// Advances the time, from one event to the next.
+    fn advance(&mut self, time: Duration) {
         let end = self.server.now().saturating_add(time);
         loop {
             match self.settle().next_at() {
@@ -181,7 +181,7 @@ fn a_definition_is_deleted_with_its_objects_and_their_dependents() {
         "",
         "shops.example.com",
     );
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert!(!fixture.exists(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
@@ -202,14 +202,14 @@ fn pods_end_after_their_grace_period_and_namespaces_are_emptied() {
         fixture.create("v1", "Pod", "shop", pod);
         fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
         fixture.delete("v1", "Namespace", "", "shop");
-        fixture.pass(Duration::from_secs(20));
+        fixture.advance(Duration::from_secs(20));
         // This release empties namespaces of pods first.
         assert!(
             fixture.exists("v1", "Secret", "shop", "key"),
             "collects: {collects}"
         );
         assert!(fixture.exists("v1", "Pod", "shop", "web"), "its grace is 30 s");
-        fixture.pass(Duration::from_secs(120));
+        fixture.advance(Duration::from_secs(120));
         assert!(!fixture.exists("v1", "Pod", "shop", "web"));
         assert!(!fixture.exists("v1", "Secret", "shop", "key"));
         assert!(!fixture.exists("v1", "Namespace", "", "shop"));
@@ -236,14 +236,14 @@ fn a_pod_of_the_same_name_ends_at_its_own_time() {
     fixture.settle();
     fixture.create("v1", "Pod", "shop", pod);
     fixture.server.delete(pods, "shop", "web", &graceful(300));
-    fixture.pass(Duration::from_secs(299));
+    fixture.advance(Duration::from_secs(299));
     assert!(fixture.exists("v1", "Pod", "shop", "web"));
-    fixture.pass(Duration::from_secs(2));
+    fixture.advance(Duration::from_secs(2));
     assert!(!fixture.exists("v1", "Pod", "shop", "web"));
 }
 
 #[test]
-fn a_control_plane_without_collector_leaves_dependents_alone() {
+fn a_control_plane_without_collector_keeps_dependents() {
     let mut fixture = Fixture::new(without_collector());
     let references = owned_by("v1", "Secret", "gone", "u1");
     fixture.create(
@@ -258,7 +258,7 @@ fn a_control_plane_without_collector_leaves_dependents_alone() {
         "",
         definition(),
     );
-    fixture.pass(Duration::from_secs(600));
+    fixture.advance(Duration::from_secs(600));
     assert!(fixture.exists("v1", "ConfigMap", "shop", "left"));
     let steps = fixture.plane.steps();
     assert!(
@@ -329,7 +329,7 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
 }
 
 #[test]
-fn changes_are_shown_to_the_collector_in_a_chosen_order() {
+fn changes_are_delivered_to_the_collector_in_a_chosen_order() {
     let mut fixture = Fixture::new(settings());
     fixture.settle();
     fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
@@ -338,7 +338,7 @@ fn changes_are_shown_to_the_collector_in_a_chosen_order() {
     let [secrets, config_maps] = ["Secret", "ConfigMap"].map(|kind| fixture.kind("v1", kind));
     assert_eq!(fixture.plane.pending_kinds(), [secrets, config_maps].into());
     let len = fixture.plane.collector().graph().len();
-    fixture.plane.show_next(config_maps);
+    fixture.plane.deliver_next(config_maps);
     let pending: Vec<KindId> = fixture.plane.pending().map(|(kind, ..)| kind).collect();
     assert_eq!(pending, [secrets]);
     assert_eq!(fixture.plane.collector().graph().len(), len + 1);
@@ -361,7 +361,7 @@ fn a_daemon_set_keeps_one_pod_on_a_node() {
         "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
     });
     let uid = fixture.create("apps/v1", "DaemonSet", "shop", daemons);
-    fixture.pass(Duration::from_secs(5));
+    fixture.advance(Duration::from_secs(5));
     let pods = fixture.kind("v1", "Pod");
     let count = |fixture: &Fixture| fixture.server.objects(pods, Some("shop")).len();
     assert_eq!(count(&fixture), 1);
@@ -373,6 +373,6 @@ fn a_daemon_set_keeps_one_pod_on_a_node() {
     second["spec"]["nodeName"] = "n1".into();
     fixture.create("v1", "Pod", "shop", second);
     assert_eq!(count(&fixture), 2);
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert_eq!(count(&fixture), 1);
 }

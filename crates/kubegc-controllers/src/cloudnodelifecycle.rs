@@ -2,8 +2,8 @@
 //!
 //! | rule | behavior |
 //! |---|---|
-//! | [L8.1](crate::rules#l8-1) | a node whose `Ready` condition is true loses the shutdown taint, without a question to the cloud provider |
-//! | [L8.2](crate::rules#l8-2) | a young node that no cloud provider has initialized is spared: a hardening, off by default |
+//! | [L8.1](crate::rules#l8-1) | a node whose `Ready` condition is true loses the shutdown taint, without a query to the cloud provider |
+//! | [L8.2](crate::rules#l8-2) | a young node that no cloud provider has initialized is kept: a hardening, off by default |
 //! | [L8.3](crate::rules#l8-3) | an error of the cloud provider keeps the node |
 //! | [L8.4](crate::rules#l8-4) | for a node that does not exist in the cloud: an Event, then DELETE without preconditions |
 //! | [L8.4](crate::rules#l8-4) | an error of that is logged and, since 1.31, recorded as an Event |
@@ -43,15 +43,15 @@ pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Maximum number of writes of a taint that conflict.
+/// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
 
 /// The cloud node lifecycle controller.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CloudNodeLifecycle {
-    /// The age up to which a node is spared that has no `spec.providerID` and the taint
-    /// [`UNINITIALIZED_TAINT`]. Default: zero, as upstream.
+    /// The age up to which a node without `spec.providerID` and with the taint [`UNINITIALIZED_TAINT`] is
+    /// kept. Default: zero, as upstream.
     pub uninitialized_grace: Duration,
     /// Whether the Event of a deletion has `DeletingNode` as its reason. Default: since 1.21. Before that the
     /// sentence is the reason.
@@ -101,7 +101,7 @@ impl CloudNodeLifecycle {
                 if cx.now < until {
                     let kept = keep(
                         "Uninitialized",
-                        "no cloud provider has initialized it yet, and it is young",
+                        "no cloud provider has initialized it yet, and it is younger than the grace period",
                     );
                     return Ok(kept.requeue_at(until));
                 }

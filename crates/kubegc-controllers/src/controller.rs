@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
 
-/// One controller of Kubernetes, as far as it deletes objects or adds and removes finalizers and owner
+/// One controller of Kubernetes, or the part of it that deletes objects or changes finalizers and owner
 /// references.
 ///
 /// [`reconcile`](Self::reconcile) makes all decisions. The batch planner, the [`Manager`](crate::Manager)
@@ -161,7 +161,7 @@ pub struct Info {
     /// Upstream's name, such as `ttl-after-finished-controller`. No two controllers of a process have the
     /// same.
     pub name: &'static str,
-    /// Its purpose, as the rest of a sentence that starts with its name.
+    /// Its purpose, as the predicate of a sentence about it: `deletes unused claims`.
     pub summary: &'static str,
     /// The resources that it lists and watches, the one that its keys belong to first.
     pub resources: &'static [Resource],
@@ -180,14 +180,15 @@ pub enum MayChange {
     Itself,
     /// Its dependents of this resource, terminating ones too.
     Dependents(Resource),
-    /// Its dependents of this resource that are not terminating: it prunes them.
+    /// Its dependents of this resource that are not terminating.
     LiveDependents(Resource),
-    /// The same, and the orphans that it may adopt by its selector.
+    /// Its dependents of this resource that are not terminating, and the orphans that it may adopt by its
+    /// selector.
     Adopted(Resource),
-    /// The dependents of the second resource, not terminating, of those that it has or may adopt of the
-    /// first.
+    /// The dependents of the second resource, not terminating, of the objects of the first resource that it
+    /// has or may adopt.
     DependentsOfAdopted(Resource, Resource),
-    /// The PersistentVolumeClaims of a StatefulSet that is deleted, or whose pods are.
+    /// The PersistentVolumeClaims of a StatefulSet that is deleted or whose pods are deleted.
     Claims,
     /// The pods that are bound to a node.
     BoundPods,
@@ -212,7 +213,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// At once, with the retries of client-go's default work queue: 5 ms to 1000 s.
+    /// No delay, and the retries of client-go's default work queue: 5 ms to 1000 s.
     fn default() -> Self {
         Self {
             period: None,
@@ -250,7 +251,7 @@ pub struct Context<'a> {
     pub deadlines: &'a Deadlines,
     /// The cloud provider's response about the object of this key; `None` if there was no query.
     pub cloud: Option<&'a CloudResponse>,
-    /// Failures of the key in a row.
+    /// Consecutive failures of the key.
     pub failures: u32,
 }
 
@@ -260,7 +261,7 @@ pub type Deadlines = BTreeMap<Arc<str>, Timestamp>;
 
 /// The object of a key, or the decision if there is none.
 #[expect(clippy::exhaustive_enums, reason = "it is found or it is not")]
-#[expect(clippy::large_enum_variant, reason = "it lives for one match")]
+#[expect(clippy::large_enum_variant, reason = "it is matched at once")]
 #[derive(Debug)]
 pub enum Subject<'a> {
     /// The object.
@@ -270,7 +271,8 @@ pub enum Subject<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The object of a key. An object without a uid, or whose metadata was not read in full, decides nothing.
+    /// The object of a key. Nothing is decided about an object without a uid, or whose metadata was not read
+    /// in full.
     #[must_use]
     pub fn subject(&self, resource: Resource, key: &Key) -> Subject<'a> {
         let Some(record) = self.cache.get(resource, key) else {
@@ -326,7 +328,7 @@ pub struct Decision {
     pub requeue_at: Option<Timestamp>,
     /// Replaces [`Context::deadlines`] of the key; `None` leaves them.
     pub deadlines: Option<Deadlines>,
-    /// The question to the cloud provider that the key waits for.
+    /// The query to the cloud provider that the key waits for.
     pub cloud_query: Option<CloudQuery>,
 }
 

@@ -89,12 +89,12 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
     record.daemon_set().map(|set| &set.selector)
 }
 
-/// The StatefulSet controller, as far as it deletes ControllerRevisions.
+/// The part of the StatefulSet controller that deletes ControllerRevisions.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct StatefulSetHistory {}
 
-/// The DaemonSet controller, as far as it adopts, releases and deletes ControllerRevisions.
+/// The part of the DaemonSet controller that adopts, releases and deletes ControllerRevisions.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonSetHistory {

@@ -53,7 +53,7 @@ const ANY_LABELS: Behavior =
 /// The status is written only after a deletion.
 const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
 
-/// The CronJob controller, as far as it limits the history of CronJobs.
+/// The part of the CronJob controller that limits the history of CronJobs.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CronJobHistory {

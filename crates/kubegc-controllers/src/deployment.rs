@@ -83,7 +83,7 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
     record.deployment().map(|deployment| &deployment.selector)
 }
 
-/// The Deployment controller, as far as it adopts, releases, scales down and deletes ReplicaSets.
+/// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct DeploymentHistory {
@@ -96,7 +96,7 @@ struct Old<'a> {
     id: ObjectId,
     record: &'a Record,
     replica_set: &'a ReplicaSet,
-    /// The annotation as Go reads it: 0 if there is none, `None` if it is no number.
+    /// The annotation as Go reads it: 0 if there is none, `None` if it is not a number.
     revision: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Conversion between whole objects as an API server serves them and records.
+//! Conversion between records and the whole objects that an API server serves.
 //!
 //! This crate parses no JSON: `kubegc_snapshot::JsonDocuments` implements [`Documents`].
 
@@ -14,7 +14,7 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// The record of one whole object.
     ///
     /// # Errors
-    /// The document is no object of this resource, or its metadata cannot be read.
+    /// The document is not an object of this resource, or its metadata cannot be read.
     fn read(&self, resource: Resource, document: &[u8]) -> Result<Record, DocumentError>;
 
     /// The patch that makes the changes of a write in an object as it was read; `None` if they change
@@ -25,11 +25,11 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// uid and resourceVersion.
     ///
     /// # Errors
-    /// The document is not the object of the precondition, or has no place for a change.
+    /// The document is not the object of the precondition, or a change cannot be made in it.
     fn write(&self, write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError>;
 
     /// The whole object as it was read, with the changes and the precondition of a write, for subresources
-    /// that take no patch, such as `finalize` of namespaces.
+    /// that do not support patches, such as `finalize` of namespaces.
     ///
     /// # Errors
     /// As [`write`](Self::write).

@@ -28,7 +28,7 @@ use crate::{
     controller::read,
 };
 
-/// The endpoints controller, as far as it deletes.
+/// The part of the endpoints controller that deletes Endpoints.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointsOfServices {}

@@ -78,7 +78,7 @@ pub(crate) fn delete_slice(cx: &Context<'_>, slice: &Record, reason: Reason) -> 
         .on_error(OnError::Retry)
 }
 
-/// The EndpointSlice controller, as far as it deletes slices that its Service does not own.
+/// The part of the EndpointSlice controller that deletes slices that its Service does not own.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointSlicesOfServices {

@@ -44,7 +44,7 @@ static MIRRORED: Index = Index::new(
     |record, keys| keys.extend(service_of(record, MANAGER)),
 );
 
-/// The EndpointSlice mirroring controller, as far as it deletes.
+/// The part of the EndpointSlice mirroring controller that deletes EndpointSlices.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointSliceMirroring {

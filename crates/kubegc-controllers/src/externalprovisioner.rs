@@ -107,7 +107,7 @@ struct Deletion {
 
 impl Deletion {
     async fn perform(&self, port: &Port) -> Result<End, End> {
-        match port.ask_guard(self.id.clone()).await {
+        match port.query_guard(self.id.clone()).await {
             Guard::Allows => {}
             Guard::Forbids => {
                 let reason = Reason::new("Guarded", "its provisioner does not allow its deletion");
@@ -161,7 +161,7 @@ impl Deletion {
         }
     }
 
-    /// Removes the finalizer, of whatever version the volume is since the DELETE.
+    /// Removes the finalizer, whatever version the volume has after the DELETE.
     async fn remove_finalizer(&self, port: &Port) -> Result<End, End> {
         let mut precondition = self.wire.preconditions(&self.volume.meta, Sent::Nothing);
         precondition.resource_version = None;

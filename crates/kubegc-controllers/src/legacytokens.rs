@@ -8,12 +8,12 @@
 //! | [L11.1](crate::rules#l11-1), [L11.2](crate::rules#l11-2) | nothing is done before uses have been tracked for a period |
 //! | [L11.3](crate::rules#l11-3) | kept: other Secrets, and tokens that are being deleted, or were created or used within the period |
 //! | [L11.4](crate::rules#l11-4) | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
-//! | [L11.5](crate::rules#l11-5) | kept while a pod of the namespace, in whatever phase, references it |
+//! | [L11.5](crate::rules#l11-5) | kept while a pod of the namespace, in any phase, references it |
 //! | [L11.6](crate::rules#l11-6) | without the label of the last use it was not used since tracking started |
 //! | [L11.7](crate::rules#l11-7) | labelled if it has no valid `invalid-since` label, deleted once that day is a period ago |
 //! | [L11.8](crate::rules#l11-8) | no Events |
 //!
-//! Labels hold days in UTC. A day protects until a whole period after its end.
+//! Labels contain days in UTC. A period counts from the end of its day.
 //!
 //! # Upstream
 //! [`evaluateSATokens`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go)
@@ -108,7 +108,7 @@ impl LegacyTokenCleaner {
             Ok(tracking) => tracking,
             Err(reason) => return Ok(Decision::keep(id.clone(), reason)),
         };
-        // A day or a time protects until a period after its end.
+        // The decision to keep the token until a time; `None` once that has passed.
         let protected = |end: Option<Timestamp>, code, message: &dyn Fn() -> String| {
             let kept = || Decision::keep(id.clone(), Reason::new(code, message()));
             match end {
@@ -126,7 +126,9 @@ impl LegacyTokenCleaner {
         // An object without a time is older than any other, as upstream's zero time is.
         if let Some(created) = record.meta.creation_timestamp {
             let end = self.after(i128::from(created.as_nanos()) + 1);
-            if let Some(kept) = protected(end, "Young", &|| format!("it was created only at {created}")) {
+            if let Some(kept) = protected(end, "Young", &|| {
+                format!("it was created at {created}, less than a clean-up period ago")
+            }) {
                 return Ok(kept);
             }
         }
@@ -169,7 +171,7 @@ impl LegacyTokenCleaner {
             .write(cx.wire, Sent::Uid, form, "", vec![change])
             .on_error(OnError::Report);
             let decision = Decision::act(action);
-            // Tomorrow's label is another one.
+            // The label has the current day, so the decision changes at midnight.
             return Ok(match today.tomorrow().ok().and_then(Timestamp::start_of) {
                 Some(midnight) => decision.requeue_at(midnight),
                 None => decision,
@@ -191,13 +193,13 @@ impl LegacyTokenCleaner {
         Ok(Decision::act(action))
     }
 
-    /// When a day has been over for a period.
+    /// The end of the clean-up period that follows a day.
     fn after_day(self, day: Date) -> Option<Timestamp> {
         self.after((i128::from(days_since_epoch(day)) + 1) * NANOS_PER_DAY)
     }
 
-    /// The time a period after this many nanoseconds since the epoch; `None` beyond what a [`Timestamp`] can
-    /// represent.
+    /// The end of the clean-up period that starts at this many nanoseconds since the epoch; `None` beyond
+    /// what a [`Timestamp`] can represent.
     fn after(self, nanos: i128) -> Option<Timestamp> {
         let period = i128::try_from(self.clean_up_period.as_nanos()).ok()?;
         let nanos = nanos.saturating_add(period).max(i64::MIN.into());
@@ -218,7 +220,7 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     let [namespace, name] = TRACKING;
     let Some(record) = cache.get(Resource::ConfigMaps, &Key::new(namespace, name)) else {
         cache.require_in(Resource::ConfigMaps, namespace)?;
-        let message = "the ConfigMap that says since when uses are tracked does not exist";
+        let message = "the ConfigMap kube-apiserver-legacy-service-account-token-tracking does not exist";
         return Ok(Err(Reason::new("NotTracked", message)));
     };
     let id = record.id(Resource::ConfigMaps);
@@ -228,12 +230,13 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     Ok(match read(&config_map.since, &id, "data.since")? {
         None => Err(Reason::new(
             "NotTracked",
-            "the tracking ConfigMap does not say since when",
+            "the tracking ConfigMap has no data.since",
         )),
         Some(text) => match parse_date(text) {
             Some(since) => Ok((record, since)),
             None => {
-                let message = format!("the tracking ConfigMap says since {text:?}, which is not a date");
+                let message =
+                    format!("data.since of the tracking ConfigMap is {text:?}, which is not a date");
                 Err(Reason::new("InvalidTracking", message))
             }
         },
@@ -266,7 +269,7 @@ fn not_created_automatically(
             return Err(Missing::Metadata { object: account_id });
         }
         if account.meta.uid != **uid {
-            return keep("its ServiceAccount was replaced by another of the name");
+            return keep("its ServiceAccount was replaced by another with the same name");
         }
     }
     let body = account.service_account().ok_or_else(|| Missing::Object {

@@ -57,7 +57,7 @@ static NOT_READY_NODES: Index = Index::new("nodes that are not ready", Resource:
     }
 });
 
-/// The node lifecycle controller, as far as it adds and removes `NoExecute` taints.
+/// The part of the node lifecycle controller that adds and removes `NoExecute` taints.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLifecycle {

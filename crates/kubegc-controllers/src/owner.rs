@@ -114,8 +114,8 @@ pub(crate) fn push_adopters(
     let Some(new) = change.new.filter(|new| new.meta.controller().is_none()) else {
         return;
     };
-    let is_news = |old: &Record| old.meta.controller().is_some() || old.meta.labels != new.meta.labels;
-    if new.meta.is_deleting() || !change.old.is_none_or(is_news) {
+    let has_changed = |old: &Record| old.meta.controller().is_some() || old.meta.labels != new.meta.labels;
+    if new.meta.is_deleting() || !change.old.is_none_or(has_changed) {
         return;
     }
     let mut labels = Vec::new();

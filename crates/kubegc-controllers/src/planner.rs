@@ -14,8 +14,8 @@ use crate::{
 
 /// A controller as a [`Planner`].
 ///
-/// Steps whose requests depend on responses are simulated: writes succeed, and reads are answered from the
-/// cache and the simulated writes.
+/// Steps whose requests depend on responses are simulated: writes succeed, and reads return the cached
+/// objects with the simulated writes.
 ///
 /// # Examples
 /// ```
@@ -328,7 +328,7 @@ fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
         Request::List { .. } | Request::Discover | Request::ListContent { .. } => unlisted(),
         Request::Write(_) => Response::Written(None),
         Request::FindPlugin { .. } => Response::Plugin(crate::Plugin::Unknown),
-        Request::AskGuard { .. } => Response::Guard(crate::Guard::Unknown),
+        Request::QueryGuard { .. } => Response::Guard(crate::Guard::Unknown),
         Request::Operate { .. } => Response::Operation(crate::Operated::Done),
         Request::Delete { .. }
         | Request::Event(_)

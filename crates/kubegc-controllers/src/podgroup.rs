@@ -1,10 +1,10 @@
 //! Removes the finalizer `scheduling.k8s.io/podgroup-protection` from PodGroups that no active pod uses.
 //!
-//! - it is not being deleted, or does not have the finalizer: nothing happens; admission adds the finalizer
-//!   at the creation.
-//! - it is being deleted, and a pod that has not finished names it in `spec.schedulingGroup.podGroupName`:
-//!   the finalizer stays.
-//! - it is being deleted, and no such pod exists: an update removes the finalizer.
+//! - A PodGroup that is not being deleted, or does not have the finalizer: nothing happens; admission adds
+//!   the finalizer at the creation.
+//! - A PodGroup that is being deleted, and a pod that has not finished names it in
+//!   `spec.schedulingGroup.podGroupName`: the finalizer stays.
+//! - A PodGroup that is being deleted, and no such pod exists: an update removes the finalizer.
 //!
 //! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on and
 //! is off by default (feature gate `GenericWorkload`: alpha from 1.35, beta and off in 1.37).

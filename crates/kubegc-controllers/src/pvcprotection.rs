@@ -1,21 +1,21 @@
-//! Keeps persistent volume claims until no pod uses them, by a finalizer.
+//! Keeps persistent volume claims with a finalizer until no pod uses them.
 //!
 //! | rule | behavior |
 //! |---|---|
 //! | [L6.1](crate::rules#l6-1) | a claim that is not being deleted gets the finalizer; a claim that is being deleted is a candidate for its removal |
 //! | [L6.2](crate::rules#l6-2) | UPDATE with or without the finalizer; the other finalizers keep their order |
-//! | [L6.4](crate::rules#l6-4) | a scheduled pod uses the claims that its volumes name, whatever its phase; and its ephemeral claims, which it controls |
+//! | [L6.4](crate::rules#l6-4) | a scheduled pod uses the claims that its volumes name, in any phase, and its ephemeral claims, which it controls |
 //! | [L6.5](crate::rules#l6-5) | a pod that is being deleted with a grace period of 0 no longer uses its ephemeral claims |
 //! | [L6.6](crate::rules#l6-6) | a pod that is not scheduled uses no claim |
 //! | [L6.7](crate::rules#l6-7) | pods are looked up in the cache, then listed from the API server; a failed list is retried with backoff |
 //! | [L6.8](crate::rules#l6-8) | each failed update is retried with backoff |
 //! | [L6.9](crate::rules#l6-9) | changes of claims and pods trigger a reconcile |
 //!
-//! A pod of the namespace whose volumes were not read may use any claim, so that nothing is decided about
-//! claims being deleted there.
+//! A pod whose volumes were not read may use any claim of its namespace, so nothing is decided about claims
+//! that are being deleted there.
 //!
-//! Upstream shares one list between the claims of a namespace that are due at the same time; here each claim
-//! makes its own.
+//! Upstream shares one list between the claims of a namespace that are due at the same time; here the pods
+//! are listed for each claim.
 //!
 //! # Upstream
 //! [`processPVC`, `askInformer`, `askAPIServer` and
@@ -164,7 +164,7 @@ impl PvcProtection {
             return Ok(false);
         }
         let volumes = read(&body.volumes, &id(), "spec.volumes")?;
-        let mut is_mentioned = false;
+        let mut is_used = false;
         for volume in volumes {
             if volume
                 .claim_name(&meta.name)
@@ -172,15 +172,15 @@ impl PvcProtection {
             {
                 continue;
             }
-            is_mentioned |= match volume.source {
+            is_used |= match volume.source {
                 VolumeSource::Ephemeral => self.ephemeral_volumes && uses_ephemeral(pod, claim)?,
                 VolumeSource::Claim(_) | VolumeSource::Other => true,
             };
         }
-        if is_mentioned {
+        if is_used {
             read(&body.node_name, &id(), "spec.nodeName")?;
         }
-        Ok(is_mentioned)
+        Ok(is_used)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keeps persistent volumes until they are no longer bound, by a finalizer.
+//! Keeps persistent volumes with a finalizer until they are no longer bound.
 //!
 //! | rule | behavior |
 //! |---|---|

@@ -79,7 +79,7 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
     record.replica_set().map(|set| &set.selector)
 }
 
-/// The ReplicaSet controller, as far as it adopts, releases and deletes pods.
+/// The part of the ReplicaSet controller that adopts, releases and deletes pods.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaSetPods {
@@ -360,9 +360,9 @@ impl Controller for ReplicaSetPods {
             Resource::ReplicaSets => keys.push(change.key.clone()),
             Resource::Pods => {
                 push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
-                // One pod less never causes a surplus.
+                // The removal of a pod never causes a surplus.
                 let counts = |record: &&Record| may_be_active(record);
-                let is_news = match (change.old.filter(counts), change.new.filter(counts)) {
+                let has_changed = match (change.old.filter(counts), change.new.filter(counts)) {
                     (Some(old), Some(new)) => {
                         old.meta.owner_references != new.meta.owner_references
                             || old.meta.labels != new.meta.labels
@@ -370,7 +370,7 @@ impl Controller for ReplicaSetPods {
                     (None, Some(_)) => true,
                     (_, None) => false,
                 };
-                if is_news {
+                if has_changed {
                     keys.extend(PODS_BY_REPLICA_SET.keys_of_change(change));
                 }
             }

@@ -11,7 +11,7 @@ use kubegc_core::{
 
 /// One request to the API server, to a volume plugin, or to the event recorder.
 ///
-/// An executor performs a request exactly once and answers it with one [`Response`].
+/// An executor performs a request exactly once and returns one [`Response`].
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
@@ -50,7 +50,7 @@ pub enum Request {
         operation: Operation,
     },
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
-    AskGuard {
+    QueryGuard {
         /// The volume.
         volume: ObjectId,
     },
@@ -106,7 +106,7 @@ impl Request {
             Self::Get { .. }
             | Self::List { .. }
             | Self::FindPlugin { .. }
-            | Self::AskGuard { .. }
+            | Self::QueryGuard { .. }
             | Self::Discover
             | Self::ListContent { .. } => false,
         }
@@ -128,7 +128,7 @@ impl Request {
             Self::Delete { object, .. }
             | Self::Write(Write { object, .. })
             | Self::Event(EventRequest { object, .. }) => Some(object),
-            Self::FindPlugin { volume, .. } | Self::AskGuard { volume } | Self::Operate { volume, .. } => {
+            Self::FindPlugin { volume, .. } | Self::QueryGuard { volume } | Self::Operate { volume, .. } => {
                 Some(volume)
             }
             Self::Get { .. }
@@ -168,7 +168,7 @@ impl fmt::Display for Request {
                 event.reason, event.object, event.message
             ),
             Self::FindPlugin { volume, operation } => write!(f, "find the plugin to {operation} {volume}"),
-            Self::AskGuard { volume } => write!(f, "ask the provisioner whether to delete {volume}"),
+            Self::QueryGuard { volume } => write!(f, "ask the provisioner whether to delete {volume}"),
             Self::Operate { volume, operation } => write!(f, "{operation} {volume}"),
             Self::Discover => f.write_str("discover resources"),
             Self::ListContent { resource, namespace } => {
@@ -320,14 +320,14 @@ pub enum FieldChange {
 }
 
 impl FieldChange {
-    /// Applies the change to a record, as far as records have the field.
+    /// Applies the change to a record, if records have the field.
     pub fn apply(&self, record: &mut Record) {
         if !self.apply_to_metadata(&mut record.meta) {
             self.apply_to_body(record.body_mut());
         }
     }
 
-    /// Applies a change of typed metadata. Gives whether it was one.
+    /// Applies a change of typed metadata. Returns whether it was one.
     pub fn apply_to_metadata(&self, meta: &mut ObjectMeta) -> bool {
         match self {
             Self::AddFinalizer(finalizer) => {
@@ -495,7 +495,7 @@ pub enum Response {
     Metadata(Vec<SharedMeta>),
     /// The request was executed.
     Done,
-    /// The object was written; its metadata as the server answered, if it is known.
+    /// The object was written; its metadata in the server's response, if it has any.
     Written(Option<SharedMeta>),
     /// The resources that are served.
     Discovered(Arc<Discovered>),

@@ -71,7 +71,7 @@ fn is_pod(consumer: &Consumer) -> bool {
     consumer.api_group.is_empty() && &*consumer.resource == "pods"
 }
 
-/// The resource claim controller, as far as it deletes.
+/// The part of the resource claim controller that deletes ResourceClaims.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one behaviour of a release")]
@@ -179,9 +179,10 @@ impl ResourceClaims {
             valid,
             doubtful,
         };
-        let frees = work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
+        let loses_reservations =
+            work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
         let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
-        if !frees && !ends {
+        if !loses_reservations && !ends {
             return match work.had {
                 0 => keep("NothingReserved", "it has no reservation to remove"),
                 _ => keep("Reserved", "its pods may run"),
@@ -248,7 +249,7 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
     }
     let (mut meta, mut is_allocated) = (work.meta.clone(), work.is_allocated);
     let is_free = valid.is_empty();
-    let mut strips = false;
+    let mut removes_finalizer = false;
     let mut changes = Vec::new();
     if valid.len() < work.had {
         port.set_reason(Reason::new(
@@ -262,18 +263,18 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
         } else if is_free && work.asks_driver {
             changes.push(FieldChange::RequestDeallocation);
         }
-        strips = work.removes_finalizer && !is_allocated;
+        removes_finalizer = work.removes_finalizer && !is_allocated;
     } else if work.removes_finalizer && meta.is_deleting() && is_free {
         port.set_reason(Reason::new("Unused", "it is being deleted, and no pod uses it"));
         changes.extend(is_allocated.then_some(FieldChange::RemoveAllocation));
-        strips = true;
+        removes_finalizer = true;
     }
     if !changes.is_empty()
         && let Err(error) = update(&work, &mut meta, "status", changes, &port).await
     {
         return End::failed(error);
     }
-    if strips {
+    if removes_finalizer {
         let changes = vec![FieldChange::RemoveFinalizer(FINALIZER)];
         if let Err(error) = update(&work, &mut meta, "", changes, &port).await {
             return End::failed(error);

@@ -200,8 +200,8 @@ impl Port {
     }
 
     /// Queries an external provisioner's check of a volume.
-    pub async fn ask_guard(&self, volume: ObjectId) -> Guard {
-        match self.send(Request::AskGuard { volume }).await {
+    pub async fn query_guard(&self, volume: ObjectId) -> Guard {
+        match self.send(Request::QueryGuard { volume }).await {
             Response::Guard(guard) => guard,
             _ => Guard::Unknown,
         }

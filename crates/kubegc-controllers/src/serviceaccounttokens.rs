@@ -55,7 +55,7 @@ fn account_of(record: &Record) -> Option<Key> {
     (is_token && !name.is_empty()).then(|| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)))
 }
 
-/// The ServiceAccount tokens controller, as far as it deletes.
+/// The part of the ServiceAccount tokens controller that deletes Secrets.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceAccountTokens {}

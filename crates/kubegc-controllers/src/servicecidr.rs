@@ -41,7 +41,7 @@ const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceA
 /// Time during which allocators may not have observed the deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(10);
 
-/// The ServiceCIDR controller, as far as it adds and removes finalizers.
+/// The part of the ServiceCIDR controller that adds and removes finalizers.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceCidrs {

@@ -18,7 +18,7 @@
 //! | [L7.9](crate::rules#l7-9) | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
 //! | [L7.10](crate::rules#l7-10) | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
 //! | [L7.11](crate::rules#l7-11) | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
-//! | [L7.12](crate::rules#l7-12) | up to about 1.30 references match by uid, are no controller references, and there are no Events |
+//! | [L7.12](crate::rules#l7-12) | up to about 1.30 references match by uid, are not controller references, and there are no Events |
 //!
 //! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod
 //! to become ready before they proceed to the next one. Beyond upstream: with [`Wire::Strict`] the
@@ -57,7 +57,7 @@ const CONTROLLER_REFERENCES: Behavior =
 
 const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 
-/// The StatefulSet controller, as far as it sets the owners of claims.
+/// The part of the StatefulSet controller that sets the owners of claims.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct StatefulSetClaims {
@@ -211,7 +211,7 @@ impl StatefulSetClaims {
         let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
             .into_iter()
             .collect();
-        // A range that is not known makes the claims unknown where it matters.
+        // If the range is not known, the claims that depend on it are unknown.
         by_ordinal.sort_by_key(|(ordinal, _)| {
             let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
             (

@@ -13,7 +13,7 @@
 //! - a pod that is being deleted: it is kept: deleting it again would change nothing.
 //!
 //! The API server gives most pods tolerations of 300 s for the taints `not-ready` and `unreachable` of the
-//! node lifecycle controller. Upstream counts from when it sees a taint, also after its own start; taking
+//! node lifecycle controller. Upstream counts from when it observes a taint, also after its own start; taking
 //! `timeAdded` is the same for a controller that ran throughout.
 //!
 //! Before 1.26 the condition is not set (feature gate `PodDisruptionConditions`), from 1.34 on it has

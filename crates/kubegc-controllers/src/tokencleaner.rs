@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_dates() {
+    fn other_texts_are_not_dates() {
         for text in [
             " ",
             "never",

@@ -93,7 +93,7 @@ static UNREAD: Index = Index::new(
     },
 );
 
-/// The attach/detach controller, as far as it deletes.
+/// The part of the attach/detach controller that deletes VolumeAttachments.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeAttachments {

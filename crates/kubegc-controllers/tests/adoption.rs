@@ -464,7 +464,7 @@ fn a_pod_that_loses_its_owner_brings_about_a_sync_of_those_that_select_it() {
     assert_eq!(
         keys(Some(&owned), Some(&terminating)),
         "",
-        "one less is no surplus"
+        "the removal of a pod causes no surplus"
     );
     assert_eq!(keys(Some(&owned), None), "");
 }

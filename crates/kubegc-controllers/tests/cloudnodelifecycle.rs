@@ -71,7 +71,7 @@ fn outcome(controller: &CloudNodeLifecycle, node: &Value, response: Option<(Clou
 }
 
 #[test]
-fn l8_1_to_l8_6_each_answer_has_one_outcome() {
+fn l8_1_to_l8_6_each_response_has_one_outcome() {
     use Cloud::{No, NotImplemented, Yes};
     let taints = || vec![taint("x", "NoExecute"), taint(SHUTDOWN, "NoSchedule")];
     let keep = |code: &str| vec![format!("keep node/n: {code}")];
@@ -300,10 +300,10 @@ fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
             records,
         },
     );
-    for pass in 0..3 {
-        let now = seconds(5 * pass);
+    for sync in 0..3 {
+        let now = seconds(5 * sync);
         let Output::QueryCloud(query) = manager.poll_output(now) else {
-            panic!("pass {pass}")
+            panic!("sync {sync}")
         };
         let (exists, is_shut_down) = (Cloud::Yes, Cloud::No);
         let response = CloudResponse {
@@ -321,7 +321,7 @@ fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
         let Output::Wait { until } = manager.poll_output(now) else {
             panic!("it is running")
         };
-        assert_eq!(until, Some(seconds(5 * (pass + 1))));
+        assert_eq!(until, Some(seconds(5 * (sync + 1))));
     }
     let (_, ready) = crate::common::record(node(Some("True"), vec![]));
     let record = Box::new(ready);
@@ -338,7 +338,7 @@ fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
     ));
 }
 
-fn answers() -> impl Strategy<Value = Cloud> {
+fn responses() -> impl Strategy<Value = Cloud> {
     select(vec![Cloud::Yes, Cloud::No, Cloud::NotImplemented, failed()])
 }
 
@@ -349,8 +349,8 @@ proptest! {
     fn only_the_response_no_deletes_and_writes_are_not_repeated(
         ready in select(vec![None, Some("True"), Some("False")]),
         taints in prop::collection::vec((select(vec!["x", SHUTDOWN]), select(vec!["NoSchedule", "NoExecute"])), 0..3),
-        exists in answers(),
-        is_shut_down in answers(),
+        exists in responses(),
+        is_shut_down in responses(),
     ) {
         let taints = taints.iter().map(|(key, effect)| taint(key, effect)).collect();
         let mut cache = cache(&latest(), &[node(ready, taints)]);

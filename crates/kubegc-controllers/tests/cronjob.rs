@@ -301,11 +301,11 @@ fn failing<'a>(
     names: &'a [&str],
     error: &'a StoreError,
 ) -> impl FnMut(&Request) -> Response + 'a {
-    let mut answer = from_cache(cache);
+    let mut respond = from_cache(cache);
     move |request| match (request, request.object()) {
         (Request::Event(_), _) => Response::Failed(StoreError::NotFound),
         (_, Some(object)) if names.contains(&&*object.name) => Response::Failed(error.clone()),
-        _ => answer(request),
+        _ => respond(request),
     }
 }
 

@@ -74,7 +74,7 @@ fn old_replica_sets_are_deleted_by_revision() {
     assert_cautious(&controller, &objects, secs(0));
     let mut known = cache(&controller, objects.clone());
     assert_eq!(run(&controller, &mut known, secs(0)).len(), 2);
-    // By creation, where the revision does not count or is no number.
+    // By creation, if the revision does not count or is not a number.
     assert_eq!(deleted(&DeploymentHistory::new(version(20)), &objects), "ab");
     let mut odd = sets();
     odd[1] = replica_set("a", "x", 1, 10);

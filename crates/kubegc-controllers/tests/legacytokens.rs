@@ -311,10 +311,10 @@ fn l11_7_writes_follow_a_read_of_the_tracking_and_are_not_retried() {
                 "failed, retried=false: unknown outcome: no",
             ),
         ] {
-            let mut answer = from_cache(&cache);
+            let mut respond = from_cache(&cache);
             let lines = play(&steps, |request| match request.is_write() {
                 true => Response::Failed(error.clone()),
-                false => answer(request),
+                false => respond(request),
             });
             assert_eq!(lines[2], end);
         }

@@ -12,7 +12,7 @@ type Object = (Resource, Record);
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// A node whose condition `Ready` has this status since 100 s; an empty one is no condition.
+/// A node whose condition `Ready` has this status since 100 s; an empty one means no condition.
 fn node(name: &str, ready: &str, taints: &[Taint]) -> Object {
     let condition = Condition {
         last_transition_time: Some(secs(100)),

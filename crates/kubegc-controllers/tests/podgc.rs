@@ -61,13 +61,13 @@ const OUT: &str = "node.kubernetes.io/out-of-service";
 
 /// Syncs one after another, with their quarantine.
 #[derive(Debug)]
-struct Passes {
+struct Syncs {
     controller: PodGc,
     cache: Cache,
     deadlines: Deadlines,
 }
 
-impl Passes {
+impl Syncs {
     fn new(controller: PodGc, objects: &[Value]) -> Self {
         let cache = cache(&controller, objects);
         let deadlines = Deadlines::new();
@@ -101,7 +101,7 @@ impl Passes {
     }
 
     /// The lines of a sync; live reads get this response.
-    fn pass(&mut self, now: Timestamp, node: &Response) -> Vec<String> {
+    fn sync(&mut self, now: Timestamp, node: &Response) -> Vec<String> {
         let decision = self.decide(now);
         self.deadlines = decision.deadlines.clone().unwrap_or_default();
         let requests = decision.actions.iter().flat_map(|action| &action.requests);
@@ -141,7 +141,7 @@ fn gone() -> Response {
 
 /// The pods that one sync deletes, by name, in order.
 fn deleted(controller: PodGc, objects: &[Value]) -> Vec<String> {
-    let decision = Passes::new(controller, objects).decide(second(0));
+    let decision = Syncs::new(controller, objects).decide(second(0));
     decision
         .actions
         .iter()
@@ -187,7 +187,7 @@ fn l1_3_to_l1_7_terminated_pods_above_the_threshold_are_deleted() {
     // Any other phase is terminated, but not final.
     let odd = [pod("odd", "Lost", "", 2), pod("done", "Succeeded", "", 1)];
     assert_eq!(
-        lines(&Passes::new(with_threshold(1), &odd).decide(second(0)), second(0)),
+        lines(&Syncs::new(with_threshold(1), &odd).decide(second(0)), second(0)),
         [
             patch("odd"),
             delete("odd"),
@@ -261,15 +261,15 @@ fn terminated_pods_are_unknown_if_they_depend_on_unread_pods() {
         ] {
             let mut objects = known.to_vec();
             objects.push(hidden.clone());
-            let mut passes = Passes::new(with_threshold(threshold), &objects);
+            let mut syncs = Syncs::new(with_threshold(threshold), &objects);
             if is_nameless {
                 let (resource, mut record) = record(hidden.clone());
                 record.meta.uid = "".into();
-                passes
+                syncs
                     .cache
                     .put(resource, &crate::common::key("shop/hidden"), Some(record));
             }
-            let decision = passes.decide(second(0));
+            let decision = syncs.decide(second(0));
             let names = |name: &Arc<str>| name.to_string();
             let found: Vec<String> = decision
                 .actions
@@ -311,16 +311,16 @@ fn l1_8_terminating_pods_on_nodes_out_of_service_are_deleted() {
             terminating(pod("web", "Running", "n", 1)),
             pod("stays", "Running", "n", 1),
         ];
-        let passes = Passes::new(latest(), &objects);
+        let syncs = Syncs::new(latest(), &objects);
         let mut expected = vec!["stays NotTerminated".to_owned()];
         match code {
             Some(code) => expected.push(format!("web {code}")),
             None => assert_eq!(
-                lines(&passes.decide(second(0)), second(0))[..2],
+                lines(&syncs.decide(second(0)), second(0))[..2],
                 [patch("web"), delete("web")]
             ),
         }
-        assert_eq!(passes.kept(second(0)), expected, "{ready} {taint}");
+        assert_eq!(syncs.kept(second(0)), expected, "{ready} {taint}");
         // Before 1.26 the taint has no meaning.
         assert_eq!(deleted(release("1.25"), &objects), [""; 0]);
     }
@@ -344,9 +344,9 @@ fn l1_8_terminating_pods_on_nodes_out_of_service_are_deleted() {
     ] {
         let mut hidden = node("n", "False", OUT);
         hidden[path[0]][path[1]] = "hidden".into();
-        let passes = Passes::new(latest(), &[hidden, terminating(pod("web", "Running", "n", 1))]);
+        let syncs = Syncs::new(latest(), &[hidden, terminating(pod("web", "Running", "n", 1))]);
         assert_eq!(
-            passes.kept(second(0)),
+            syncs.kept(second(0)),
             [format!("web: node/n: {fact} could not be read")]
         );
     }
@@ -355,20 +355,17 @@ fn l1_8_terminating_pods_on_nodes_out_of_service_are_deleted() {
 #[test]
 fn l1_10_to_l1_12_orphans_are_deleted_after_the_quarantine_and_a_live_read() {
     let orphan = pod("web", "Running", "gone", 1);
-    let mut passes = Passes::new(latest(), &[orphan.clone(), pod("db", "Succeeded", "gone", 1)]);
+    let mut syncs = Syncs::new(latest(), &[orphan.clone(), pod("db", "Succeeded", "gone", 1)]);
     for seconds in [0, 20, 39] {
-        assert_eq!(passes.pass(second(seconds), &gone()), [""; 0]);
-        assert_eq!(passes.until("gone"), Some(40), "the first end counts");
-        assert_eq!(passes.decide(second(seconds)).requeue_at, Some(second(40)));
-        assert_eq!(
-            passes.kept(second(seconds)),
-            ["db Quarantined", "web Quarantined"]
-        );
+        assert_eq!(syncs.sync(second(seconds), &gone()), [""; 0]);
+        assert_eq!(syncs.until("gone"), Some(40), "the first end counts");
+        assert_eq!(syncs.decide(second(seconds)).requeue_at, Some(second(40)));
+        assert_eq!(syncs.kept(second(seconds)), ["db Quarantined", "web Quarantined"]);
     }
-    let pass = passes.pass(second(40), &gone());
-    let patched = &pass[2];
+    let sync = syncs.sync(second(40), &gone());
+    let patched = &sync[2];
     assert_eq!(
-        pass,
+        sync,
         ["get node/gone", &delete("db"), patched, &delete("web"), "done"]
     );
     for part in [
@@ -380,54 +377,54 @@ fn l1_10_to_l1_12_orphans_are_deleted_after_the_quarantine_and_a_live_read() {
         assert!(patched.contains(part), "{patched}");
     }
     // The node is in quarantine again, whatever the read found.
-    assert_eq!(passes.until("gone"), Some(80));
+    assert_eq!(syncs.until("gone"), Some(80));
     for (at, response) in [
         (80, Response::Object(Box::new(record(node("gone", "True", "")).1))),
         (120, gone()),
     ] {
-        assert_eq!(passes.pass(second(at - 1), &gone()), [""; 0]);
+        assert_eq!(syncs.sync(second(at - 1), &gone()), [""; 0]);
         let is_gone = matches!(response, Response::Failed(_));
         assert_eq!(
-            passes.pass(second(at), &response).len(),
+            syncs.sync(second(at), &response).len(),
             if is_gone { 5 } else { 2 }
         );
-        assert_eq!(passes.until("gone"), Some(at + 40));
+        assert_eq!(syncs.until("gone"), Some(at + 40));
     }
     let refused = Response::Failed(StoreError::Unknown {
         message: "timeout".into(),
     });
     assert_eq!(
-        passes.pass(second(160), &refused),
+        syncs.sync(second(160), &refused),
         [
             "get node/gone",
             "failed, retried=false: node/gone: unknown outcome: timeout"
         ]
     );
-    assert_eq!(passes.until("gone"), Some(200));
+    assert_eq!(syncs.until("gone"), Some(200));
     // A node that exists again by then, or has no pods, leaves the quarantine without a read.
-    passes.put(node("gone", "True", ""));
-    assert_eq!(passes.until("gone"), Some(200));
-    assert_eq!(passes.pass(second(200), &gone()), [""; 0]);
-    assert_eq!(passes.until("gone"), None);
-    let mut passes = Passes::new(latest(), &[orphan]);
-    passes.pass(second(0), &gone());
-    passes.remove(Resource::Pods, "shop/web");
-    let decision = passes.decide(second(20));
+    syncs.put(node("gone", "True", ""));
+    assert_eq!(syncs.until("gone"), Some(200));
+    assert_eq!(syncs.sync(second(200), &gone()), [""; 0]);
+    assert_eq!(syncs.until("gone"), None);
+    let mut syncs = Syncs::new(latest(), &[orphan]);
+    syncs.sync(second(0), &gone());
+    syncs.remove(Resource::Pods, "shop/web");
+    let decision = syncs.decide(second(20));
     assert_eq!(
-        (decision.requeue_at, passes.until("gone")),
+        (decision.requeue_at, syncs.until("gone")),
         (Some(second(40)), Some(40))
     );
-    assert_eq!(passes.pass(second(41), &gone()), [""; 0]);
-    assert!(passes.deadlines.is_empty());
+    assert_eq!(syncs.sync(second(41), &gone()), [""; 0]);
+    assert!(syncs.deadlines.is_empty());
 }
 
 #[test]
 fn the_errors_of_one_orphan_do_not_stop_the_others() {
     let objects =
         ["a", "b", "c"].map(|name| pod(name, "Running", if name == "c" { "lost" } else { "gone" }, 1));
-    let mut passes = Passes::new(latest(), &objects);
-    passes.controller.quarantine = Duration::ZERO;
-    let steps = passes.decide(second(0)).steps.expect("orphans");
+    let mut syncs = Syncs::new(latest(), &objects);
+    syncs.controller.quarantine = Duration::ZERO;
+    let steps = syncs.decide(second(0)).steps.expect("orphans");
     let lines = play(&steps, |request| match request {
         Request::Get { .. } => gone(),
         Request::Write(write) if &*write.object.name == "a" => Response::Failed(StoreError::NotFound),
@@ -451,7 +448,7 @@ fn the_errors_of_one_orphan_do_not_stop_the_others() {
         ]
     );
     assert!(
-        passes
+        syncs
             .decide(second(0))
             .deadlines
             .is_some_and(|deadlines| deadlines.is_empty())
@@ -473,9 +470,9 @@ fn l1_16_a_condition_that_was_true_keeps_its_time() {
                 orphan["status"]["conditions"] =
                     json!([{"type": "DisruptionTarget", "status": status, "lastTransitionTime": since}]);
             }
-            let mut passes = Passes::new(release(text), &[orphan]);
-            passes.pass(second(0), &gone());
-            let patched = passes.pass(second(40), &gone()).remove(1);
+            let mut syncs = Syncs::new(release(text), &[orphan]);
+            syncs.sync(second(0), &gone());
+            let patched = syncs.sync(second(40), &gone()).remove(1);
             let time = format!("last_transition_time: Some({transition:?})");
             assert!(patched.contains(&time), "{before:?}: {patched}");
             assert!(
@@ -528,9 +525,9 @@ fn l1_14_to_l1_19_releases_differ_in_their_patches() {
             ],
         ),
     ] {
-        let mut passes = Passes::new(release(text), &objects);
-        passes.controller.quarantine = Duration::ZERO;
-        let mut lines = passes.pass(second(0), &gone());
+        let mut syncs = Syncs::new(release(text), &objects);
+        syncs.controller.quarantine = Duration::ZERO;
+        let mut lines = syncs.sync(second(0), &gone());
         lines.retain(|line| line != "get node/gone" && line != "done");
         assert_eq!(lines.len(), expected.len(), "{text}: {lines:?}");
         for (line, expected) in lines.iter().zip(&expected) {
@@ -542,30 +539,30 @@ fn l1_14_to_l1_19_releases_differ_in_their_patches() {
     }
     let mut plain = latest();
     plain.adds_condition = false;
-    let mut passes = Passes::new(plain, &objects[2..3]);
-    passes.controller.quarantine = Duration::ZERO;
-    assert_eq!(passes.pass(second(0), &gone())[1], patch("orphan"));
+    let mut syncs = Syncs::new(plain, &objects[2..3]);
+    syncs.controller.quarantine = Duration::ZERO;
+    assert_eq!(syncs.sync(second(0), &gone())[1], patch("orphan"));
 }
 
 #[test]
-fn a_pod_that_two_sub_passes_choose_is_acted_on_twice() {
+fn a_pod_that_two_rules_choose_is_deleted_twice() {
     let objects = [
         terminating(pod("loose", "Succeeded", "", 9)),
         pod("orphan", "Succeeded", "gone", 8),
         pod("young", "Succeeded", "", 1),
     ];
-    let mut passes = Passes::new(with_threshold(1), &objects);
-    passes.controller.quarantine = Duration::ZERO;
+    let mut syncs = Syncs::new(with_threshold(1), &objects);
+    syncs.controller.quarantine = Duration::ZERO;
     let [loose, orphan] = ["loose", "orphan"].map(delete);
     let expected = [&loose, &orphan, &loose, "get node/gone", &orphan, "done"];
-    assert_eq!(passes.pass(second(0), &gone()), expected);
-    assert_eq!(passes.kept(second(0)), ["young OthersFirst"]);
+    assert_eq!(syncs.sync(second(0), &gone()), expected);
+    assert_eq!(syncs.kept(second(0)), ["young OthersFirst"]);
 }
 
 #[test]
 fn the_patch_expects_the_version_and_the_deletion_after_it_does_not() {
     let of = |wire| {
-        let passes = Passes::new(
+        let syncs = Syncs::new(
             latest(),
             &[
                 terminating(pod("web", "Pending", "", 1)),
@@ -573,14 +570,14 @@ fn the_patch_expects_the_version_and_the_deletion_after_it_does_not() {
             ],
         );
         let cx = Context {
-            cache: &passes.cache,
+            cache: &syncs.cache,
             now: second(0),
             wire,
             deadlines: &Deadlines::new(),
             cloud: None,
             failures: 0,
         };
-        let decision = passes.controller.reconcile(&cx, &Key::cluster(""));
+        let decision = syncs.controller.reconcile(&cx, &Key::cluster(""));
         let requests: Vec<String> = decision
             .actions
             .iter()
@@ -627,10 +624,10 @@ fn nothing_is_decided_about_a_pod_whose_fields_were_not_read() {
             "status.conditions could not be read",
         ),
     ] {
-        let mut passes = Passes::new(latest(), &[pod]);
-        passes.controller.quarantine = Duration::ZERO;
-        assert_eq!(passes.kept(second(0)), [format!("p: pod/p -n shop: {fact}")]);
-        assert_eq!(passes.pass(second(0), &gone()), [""; 0]);
+        let mut syncs = Syncs::new(latest(), &[pod]);
+        syncs.controller.quarantine = Duration::ZERO;
+        assert_eq!(syncs.kept(second(0)), [format!("p: pod/p -n shop: {fact}")]);
+        assert_eq!(syncs.sync(second(0), &gone()), [""; 0]);
     }
     // Before 1.26 the phase of an orphan or an unscheduled pod does not matter.
     let loose = hide(terminating(pod("p", "", "", 1)), ["status", "phase"]);
@@ -638,22 +635,19 @@ fn nothing_is_decided_about_a_pod_whose_fields_were_not_read() {
 }
 
 #[test]
-fn l1_1_an_incomplete_list_ends_the_pass() {
+fn l1_1_an_incomplete_list_ends_the_sync() {
     let objects = [
         terminating(pod("a", "Pending", "", 1)),
         pod("b", "Running", "gone", 1),
     ];
     for (resource, text) in [(Resource::Pods, "pods"), (Resource::Nodes, "nodes")] {
-        let mut passes = Passes::new(latest(), &objects);
-        passes.pass(second(0), &gone());
-        passes.cache.set_listed(resource, Err(StoreError::Unlisted));
-        let decision = passes.decide(second(60));
+        let mut syncs = Syncs::new(latest(), &objects);
+        syncs.sync(second(0), &gone());
+        syncs.cache.set_listed(resource, Err(StoreError::Unlisted));
+        let decision = syncs.decide(second(60));
         assert!(decision.actions.is_empty() && decision.steps.is_none() && decision.deadlines.is_none());
         let why = format!("the list of {text} is not complete: not listed");
-        assert_eq!(
-            passes.kept(second(60)),
-            [format!("a: {why}"), format!("b: {why}")]
-        );
+        assert_eq!(syncs.kept(second(60)), [format!("a: {why}"), format!("b: {why}")]);
     }
 }
 
@@ -691,7 +685,7 @@ fn other_pods_do_not_matter_to_a_pod_on_a_known_node() {
 }
 
 #[test]
-fn only_changes_that_matter_cause_a_pass() {
+fn only_relevant_changes_cause_a_sync() {
     let node_n = node("n", "True", "");
     let out = node("n", "False", OUT);
     let running = || pod("p", "Running", "n", 1);
@@ -759,13 +753,13 @@ fn a_manager_needs_no_sync_for_pods_with_finalizers_only() {
     let mut running = held.clone();
     running["status"]["phase"] = "Running".into();
     for (object, requeue_at) in [(held, None), (running, Some(second(40)))] {
-        let passes = Passes::new(latest(), &[object]);
-        assert_eq!(passes.decide(second(0)).requeue_at, requeue_at);
+        let syncs = Syncs::new(latest(), &[object]);
+        assert_eq!(syncs.decide(second(0)).requeue_at, requeue_at);
     }
 }
 
 #[test]
-fn passes_of_a_manager_find_and_delete_an_orphan() {
+fn syncs_of_a_manager_find_and_delete_an_orphan() {
     let mut manager = Manager::new(vec![Arc::new(latest())], Wire::Strict, second(0));
     let records = |objects: &[Value]| Ok(objects.iter().cloned().map(|object| record(object).1).collect());
     let pods = records(&[pod("web", "Running", "gone", 1)]);
@@ -820,11 +814,11 @@ fn passes_of_a_manager_find_and_delete_an_orphan() {
 #[test]
 fn the_ends_of_time_cause_no_panic() {
     for nanos in [i64::MIN, -1, 0, i64::MAX - 1, i64::MAX] {
-        let mut passes = Passes::new(latest(), &[pod("web", "Running", "gone", 1)]);
-        passes.controller.quarantine = Duration::MAX;
+        let mut syncs = Syncs::new(latest(), &[pod("web", "Running", "gone", 1)]);
+        syncs.controller.quarantine = Duration::MAX;
         let now = Timestamp::from_nanos(nanos);
         // At the last instant every quarantine is over.
-        assert_eq!(passes.pass(now, &gone()).is_empty(), nanos != i64::MAX, "{nanos}");
+        assert_eq!(syncs.sync(now, &gone()).is_empty(), nanos != i64::MAX, "{nanos}");
     }
 }
 
@@ -859,22 +853,22 @@ fn any_settings() -> impl Strategy<Value = PodGc> {
     })
 }
 
-fn any_passes() -> impl Strategy<Value = Passes> {
+fn any_syncs() -> impl Strategy<Value = Syncs> {
     let waiting = vec((select(vec!["gone", "lost", "here"]), -50..50_i64), 0..3);
     (any_pods(), any_settings(), waiting).prop_map(|(pods, controller, waiting)| {
-        let mut passes = Passes::new(controller, &[node("here", "True", ""), node("out", "False", OUT)]);
-        passes.cache.replace(Resource::Pods, pods);
-        passes.deadlines = waiting
+        let mut syncs = Syncs::new(controller, &[node("here", "True", ""), node("out", "False", OUT)]);
+        syncs.cache.replace(Resource::Pods, pods);
+        syncs.deadlines = waiting
             .into_iter()
             .map(|(name, seconds)| (name.into(), second(seconds)))
             .collect();
-        passes
+        syncs
     })
 }
 
 /// Every request of a sync in which missing nodes do not exist.
-fn requests(passes: &Passes) -> Vec<String> {
-    let decision = passes.decide(second(0));
+fn requests(syncs: &Syncs) -> Vec<String> {
+    let decision = syncs.decide(second(0));
     let mut all: Vec<String> = decision
         .actions
         .iter()
@@ -909,44 +903,44 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn every_pod_is_deleted_or_has_a_reason(passes in any_passes()) {
-        let plan = BatchPlanner::new(passes.controller).plan_with(&passes.cache, second(0), |_| (Some(&passes.deadlines), None));
+    fn every_pod_is_deleted_or_has_a_reason(syncs in any_syncs()) {
+        let plan = BatchPlanner::new(syncs.controller).plan_with(&syncs.cache, second(0), |_| (Some(&syncs.deadlines), None));
         let deleted = plan.actions.iter().map(|action| &action.object);
         let mut all: Vec<_> = deleted.chain(plan.kept.iter().map(|kept| &kept.object)).collect();
         all.sort();
         all.dedup();
-        prop_assert_eq!(all.len(), passes.cache.records(Resource::Pods).count());
+        prop_assert_eq!(all.len(), syncs.cache.records(Resource::Pods).count());
         let is_acted = |object: &ObjectId| plan.actions.iter().any(|action| action.object == *object);
         prop_assert!(!plan.kept.iter().any(|kept| is_acted(&kept.object)));
     }
 
     #[test]
-    fn after_a_pass_nothing_is_left_to_do(mut passes in any_passes()) {
-        let all = requests(&passes);
-        passes.deadlines = passes.decide(second(0)).deadlines.unwrap_or_default();
+    fn a_second_sync_finds_nothing_to_do(mut syncs in any_syncs()) {
+        let all = requests(&syncs);
+        syncs.deadlines = syncs.decide(second(0)).deadlines.unwrap_or_default();
         for at in 0..12 {
             let name = format!("p{at}");
             if all.contains(&delete(&name)) {
-                passes.remove(Resource::Pods, &format!("shop/{name}"));
+                syncs.remove(Resource::Pods, &format!("shop/{name}"));
             }
         }
-        prop_assert_eq!(requests(&passes), [""; 0]);
+        prop_assert_eq!(requests(&syncs), [""; 0]);
     }
 
     #[test]
     fn an_unread_fact_causes_no_deletion(
-        mut passes in any_passes(),
+        mut syncs in any_syncs(),
         hidden in vec((0..12_usize, 0..7_u8), 1..4),
     ) {
-        let all = requests(&passes);
-        let mut pods: Vec<Record> = passes.cache.records(Resource::Pods).cloned().collect();
+        let all = requests(&syncs);
+        let mut pods: Vec<Record> = syncs.cache.records(Resource::Pods).cloned().collect();
         for (at, field) in hidden {
             if let Some(record) = pods.get_mut(at) {
                 hide(record, field);
             }
         }
-        passes.cache.replace(Resource::Pods, pods);
-        for request in requests(&passes) {
+        syncs.cache.replace(Resource::Pods, pods);
+        for request in requests(&syncs) {
             prop_assert!(all.contains(&request), "{}", request);
         }
     }

@@ -49,7 +49,7 @@ fn cache_of(records: Vec<Record>) -> Cache {
 }
 
 /// The decision about `shop/report`.
-fn verdict_at(job: Record, now: Timestamp) -> Vec<String> {
+fn decision_at(job: Record, now: Timestamp) -> Vec<String> {
     let lines = lines(
         &reconcile(&latest(), &cache_of(vec![job]), "shop/report", now),
         now,
@@ -60,45 +60,54 @@ fn verdict_at(job: Record, now: Timestamp) -> Vec<String> {
         .collect()
 }
 
-fn verdict(job: Record) -> Vec<String> {
-    verdict_at(job, seconds(NOW))
+fn decision(job: Record) -> Vec<String> {
+    decision_at(job, seconds(NOW))
 }
 
 const DELETED: [&str; 1] = ["delete propagation=Foreground uid=uid-report"];
 
 #[test]
 fn l2_3_and_l2_4_a_job_expires_when_no_time_remains() {
-    assert_eq!(verdict(completed(100, 100)), DELETED);
-    assert_eq!(verdict(completed(0, 0)), DELETED);
-    assert_eq!(verdict(completed(101, 100)), ["keep: TtlNotExpired", "requeue 1"]);
+    assert_eq!(decision(completed(100, 100)), DELETED);
+    assert_eq!(decision(completed(0, 0)), DELETED);
+    assert_eq!(
+        decision(completed(101, 100)),
+        ["keep: TtlNotExpired", "requeue 1"]
+    );
     for (nanos, is_deleted) in [(-1, false), (0, true), (1, true)] {
         let now = Timestamp::from_nanos(seconds(NOW + 10).as_nanos() + nanos);
         assert_eq!(
-            verdict_at(completed(10, 0), now) == DELETED,
+            decision_at(completed(10, 0), now) == DELETED,
             is_deleted,
             "{nanos} ns"
         );
     }
-    // L2.5: a finish in the future only delays.
-    assert_eq!(verdict(completed(10, -30)), ["keep: TtlNotExpired", "requeue 40"]);
-    // A negative TTL, which the API server refuses, counts as it is.
-    assert_eq!(verdict(completed(-10, -10)), DELETED);
-    assert_eq!(verdict(completed(-10, -11)), ["keep: TtlNotExpired", "requeue 1"]);
+    // L2.5: a finish time in the future only delays.
+    assert_eq!(
+        decision(completed(10, -30)),
+        ["keep: TtlNotExpired", "requeue 40"]
+    );
+    // A negative TTL, which the API server refuses, is used unchanged.
+    assert_eq!(decision(completed(-10, -10)), DELETED);
+    assert_eq!(
+        decision(completed(-10, -11)),
+        ["keep: TtlNotExpired", "requeue 1"]
+    );
     let ends = |ttl: i32, nanos: i64| {
         let mut complete = condition("Complete", "True", 0);
         complete.last_transition_time = Some(Timestamp::from_nanos(nanos));
         job(ttl, &[complete])
     };
     let end = Timestamp::from_nanos(i64::MAX);
-    assert_eq!(verdict_at(ends(i32::MAX, i64::MAX), end), ["keep: NeverExpires"]);
-    assert_eq!(verdict_at(ends(0, i64::MAX), end), DELETED);
+    assert_eq!(decision_at(ends(i32::MAX, i64::MAX), end), ["keep: NeverExpires"]);
+    assert_eq!(decision_at(ends(0, i64::MAX), end), DELETED);
     for ttl in [i32::MIN, i32::MAX] {
-        assert_eq!(verdict(ends(ttl, i64::MIN)), DELETED);
+        assert_eq!(decision(ends(ttl, i64::MIN)), DELETED);
     }
 }
 
 #[test]
-fn l2_1_and_l2_2_the_first_true_end_condition_has_the_time() {
+fn l2_1_and_l2_2_the_time_is_that_of_the_first_true_end_condition() {
     let old = NOW - 900;
     for (conditions, expected) in [
         (
@@ -117,30 +126,30 @@ fn l2_1_and_l2_2_the_first_true_end_condition_has_the_time() {
         ),
     ] {
         let expected = ["keep: TtlNotExpired", expected];
-        assert_eq!(verdict(job(10, &conditions)), expected);
+        assert_eq!(decision(job(10, &conditions)), expected);
     }
     for kind in ["SuccessCriteriaMet", "FailureTarget", "Suspended", "complete"] {
         assert_eq!(
-            verdict(job(10, &[condition(kind, "True", old)])),
+            decision(job(10, &[condition(kind, "True", old)])),
             ["keep: NotFinished"]
         );
     }
     for status in ["False", "Unknown", "", "true"] {
         assert_eq!(
-            verdict(job(10, &[condition("Complete", status, old)])),
+            decision(job(10, &[condition("Complete", status, old)])),
             ["keep: NotFinished"]
         );
     }
-    assert_eq!(verdict(job(10, &[])), ["keep: NotFinished"]);
+    assert_eq!(decision(job(10, &[])), ["keep: NotFinished"]);
     let complete = condition("Complete", "True", old);
     assert_eq!(
-        verdict(job(None, std::slice::from_ref(&complete))),
+        decision(job(None, std::slice::from_ref(&complete))),
         ["keep: NoTtl"]
     );
     let mut terminating = completed(10, 500);
     terminating.meta.deletion_timestamp = Some(seconds(NOW - 5));
-    assert_eq!(verdict(terminating), ["keep: Terminating"]);
-    // Without a time nothing is deleted, whatever later conditions say.
+    assert_eq!(decision(terminating), ["keep: Terminating"]);
+    // Without a time the Job is not deleted, even if a later condition has one.
     let timeless = job(
         0,
         &[
@@ -164,7 +173,7 @@ fn unknown_facts_decide_nothing_unless_the_known_ones_suffice() {
         if let Body::Job(job) = record.body_mut() {
             edit(job);
         }
-        verdict(record)
+        decision(record)
     };
     let conditions: fn(&mut Job) = |job| job.conditions = Field::Unread;
     let ttl: fn(&mut Job) = |job| job.ttl_seconds_after_finished = Field::Unread;
@@ -176,11 +185,11 @@ fn unknown_facts_decide_nothing_unless_the_known_ones_suffice() {
     assert_eq!(edited(job(None, &[]), conditions), ["keep: NoTtl"]);
     assert_eq!(edited(job(10, &[]), ttl), ["keep: NotFinished"]);
     let metadata_only = Record::metadata_only(completed(10, 50).meta);
-    assert_eq!(verdict(metadata_only), ["unknown:: only its metadata was read"]);
+    assert_eq!(decision(metadata_only), ["unknown:: only its metadata was read"]);
     let mut without_uid = completed(10, 50);
     without_uid.meta.uid = "".into();
     let metadata = ["unknown:: its metadata could not be read in full"];
-    assert_eq!(verdict(without_uid), metadata);
+    assert_eq!(decision(without_uid), metadata);
     // Two states of one name.
     let twice = cache_of(vec![completed(10, 50), completed(10, 60)]);
     let decision = reconcile(&latest(), &twice, "shop/report", seconds(NOW));
@@ -188,7 +197,7 @@ fn unknown_facts_decide_nothing_unless_the_known_ones_suffice() {
 }
 
 #[test]
-fn l2_6_to_l2_8_the_job_is_read_and_judged_anew_before_it_is_deleted() {
+fn l2_6_to_l2_8_the_job_is_read_and_checked_again_before_it_is_deleted() {
     let delete = "delete job.batch/report -n shop propagation=Foreground uid=uid-report";
     let cache = cache_of(vec![completed(10, 50)]);
     let decision = reconcile(&latest(), &cache, "shop/report", seconds(NOW));
@@ -255,7 +264,7 @@ fn l2_10_the_controller_runs_since_1_21() {
 }
 
 #[test]
-fn jobs_are_read_from_json() {
+fn decisions_about_jobs_that_are_read_from_json() {
     let controller = latest();
     let job = |name: &str, finished: Value| {
         let complete = json!({"type": "Complete", "status": "True", "lastTransitionTime": finished});
@@ -282,7 +291,7 @@ fn jobs_are_read_from_json() {
     );
 }
 
-fn world() -> impl Strategy<Value = Vec<Record>> {
+fn jobs() -> impl Strategy<Value = Vec<Record>> {
     let one = (option::of(0..40_i32), 0..40_i64, 0..4_u8, 0..12_u8);
     vec(one, 0..8).prop_map(|jobs| {
         let record = |(at, (ttl, ago, kind, missing)): (usize, (_, i64, u8, u8))| {
@@ -306,15 +315,15 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn laws(jobs in world(), later in 0..40_i64, unread in any::<prop::sample::Index>()) {
+    fn a_plan_does_not_depend_on_order_and_is_stable_until_its_next_time(jobs in jobs(), later in 0..40_i64, unread in any::<prop::sample::Index>()) {
         let planner = BatchPlanner::new(latest());
         let now = seconds(NOW + later);
         let plan = planner.plan(&cache_of(jobs.clone()), now);
         prop_assert_eq!(plan.actions.len() + plan.kept.len(), jobs.len());
 
-        let mut turned = jobs.clone();
-        turned.reverse();
-        prop_assert_eq!(planner.plan(&cache_of(turned), now), plan.clone());
+        let mut reversed = jobs.clone();
+        reversed.reverse();
+        prop_assert_eq!(planner.plan(&cache_of(reversed), now), plan.clone());
 
         let is_deleted = |job: &Record| plan.actions.iter().any(|action| action.object.name == job.meta.name);
         let after = jobs.iter().filter(|job| !is_deleted(job)).cloned().collect();
@@ -329,7 +338,7 @@ proptest! {
             prop_assert_eq!(deletions(seconds(NOW + 1_000)), plan.actions.len());
         }
 
-        // An object that is deleted without a fact is deleted with it, too.
+        // An object that is deleted although a fact is unread is deleted with the fact, too.
         if !jobs.is_empty() {
             let mut less = jobs.clone();
             let at = unread.index(less.len());

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{ResourceVersion, Uid, error::FieldError};
 
-/// The propagation policy of a deletion: its effect on the dependents.
+/// The propagation policy of a deletion: whether and when the dependents are deleted.
 #[expect(
     clippy::exhaustive_enums,
     reason = "the API knows these three; executors must handle each"
@@ -12,7 +12,7 @@ use crate::{ResourceVersion, Uid, error::FieldError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PropagationPolicy {
-    /// The dependents are released: their references to the object are removed first.
+    /// The dependents are orphaned: their references to the object are removed first.
     Orphan,
     /// The object is deleted first, its dependents afterwards.
     Background,
@@ -85,7 +85,7 @@ impl Preconditions {
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteOptions {
-    /// The propagation; `None` leaves it to the object and its kind.
+    /// The propagation; `None` for that of the object's finalizers, or the default of its kind.
     pub propagation: Option<Propagation>,
     /// The preconditions on the stored object.
     pub preconditions: Preconditions,
@@ -148,7 +148,7 @@ impl DeleteOptionsSpec {
     /// other than `All`.
     ///
     /// # Upstream
-    /// `ValidateDeleteOptions` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
+    /// [`ValidateDeleteOptions`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go).
     ///
     /// # Examples
     /// ```

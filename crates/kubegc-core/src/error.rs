@@ -80,11 +80,11 @@ impl FieldError {
     }
 }
 
-/// The error of a call to an [`ObjectStore`](crate::ObjectStore), in the classes that affect a collector's
+/// The error of a request to an [`ObjectStore`](crate::ObjectStore), in the classes that affect a collector's
 /// next step.
 ///
-/// An important distinction: [`Unknown`](Self::Unknown) is *not* a refusal. The write may have been applied,
-/// so the only legal continuation is a fresh read.
+/// [`Unknown`](Self::Unknown) is *not* a refusal. The write may have been applied, so the object must be read
+/// again.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
@@ -132,7 +132,7 @@ pub enum StoreError {
         message: String,
     },
     /// The list does not cover this object: whether it exists is unknown.
-    #[error("not listed: nothing is known of this object")]
+    #[error("not listed: whether the object exists is unknown")]
     Unlisted,
     /// The store no longer has this version (410), or has not reached it yet: the watch requires a relist.
     #[error("resource version not available")]

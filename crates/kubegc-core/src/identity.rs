@@ -236,8 +236,9 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// alternative owner identities: kind, apiVersion, namespace, name, uid, compared byte by byte.
 ///
 /// # Upstream
-/// `objectReference` in `pkg/controller/garbagecollector/graph.go`; order `referenceLessThan` in
-/// `graph_builder.go`.
+/// [`objectReference`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/garbagecollector/graph.go);
+/// [`referenceLessThan`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/garbagecollector/graph_builder.go)
+/// for the order.
 ///
 /// # Examples
 /// ```
@@ -267,7 +268,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// Builds an identity from its texts.
+    /// Builds an identity.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Self {
         Self {
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_canonical_uuids_are_packed_and_every_text_survives() {
+    fn only_canonical_uuids_are_packed_and_no_text_changes() {
         for (text, packed) in [
             ("0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", true),
             ("0B5F9A3E-58A1-4B0E-9F0A-7C2D4E6F8A9B", false),
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_that_of_the_text() {
+    fn uids_are_ordered_as_text() {
         let mut uids: Vec<Uid> = ["u1", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "", "fff", "0b5f"]
             .map(Uid::from)
             .into();

@@ -40,10 +40,10 @@ pub struct OwnerReference {
     pub name: Arc<str>,
     /// Uid of the owner.
     pub uid: Uid,
-    /// Whether the owner is the managing controller; `None` where the field is absent.
+    /// Whether the owner is the managing controller; `None` if the field is absent.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub controller: Option<bool>,
-    /// Whether the dependent blocks a foreground deletion of the owner; `None` where the field is absent.
+    /// Whether the dependent blocks a foreground deletion of the owner; `None` if the field is absent.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub block_owner_deletion: Option<bool>,
 }
@@ -131,7 +131,7 @@ impl From<&str> for ResourceVersion {
     }
 }
 
-/// The metadata of one object, as far as collection depends on it.
+/// The metadata of one object that matters to garbage collection.
 ///
 /// Labels are retained because intents select by them; annotations and managed fields are not.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
@@ -148,9 +148,9 @@ pub struct ObjectMeta {
     pub name: Arc<str>,
     /// Uid.
     pub uid: Uid,
-    /// Version of this state of the object; empty where unknown.
+    /// Version of this state of the object; empty if unknown.
     pub resource_version: ResourceVersion,
-    /// Generation of the desired state; 0 where the kind has none.
+    /// Generation of the desired state; 0 if the kind has none.
     pub generation: i64,
     /// The creation time, if known.
     pub creation_timestamp: Option<Timestamp>,

@@ -115,7 +115,7 @@ impl Quantity {
         Self::new(amount.into(), 0, QuantityFormat::BinarySi)
     }
 
-    /// Reads a quantity; `None` where the text is not one. An amount is rounded away from zero to billionths,
+    /// Reads a quantity; `None` if the text is not one. An amount is rounded away from zero to billionths,
     /// and one of the binary format is at most 2^63 - 1.
     ///
     /// # Complexity
@@ -142,8 +142,8 @@ impl Quantity {
         Some(Self::new(mantissa, scale, format))
     }
 
-    /// The form of a text that the API server stores: the text itself where the parser keeps it, else the
-    /// canonical form. `None` where the text is not a quantity.
+    /// The form of a text that the API server stores: the text itself if the parser keeps it, otherwise the
+    /// canonical form. `None` if the text is not a quantity.
     #[must_use]
     pub fn shown(text: &str) -> Option<String> {
         let parsed = Self::parse(text)?;
@@ -155,7 +155,7 @@ impl Quantity {
     }
 
     /// The integer and the power of ten that upstream's parser reads, and whether it keeps the text. `None`
-    /// where the text is not a quantity, or not one of 64 bits.
+    /// if the text is not a quantity, or not one of 64 bits.
     ///
     /// # Examples
     /// ```
@@ -249,7 +249,7 @@ impl Quantity {
         Self::new(mantissa * self.mantissa.signum(), scale, self.format)
     }
 
-    /// The sum, in the format of the first; the first itself where the sum has too many digits.
+    /// The sum, in the format of the first; the first itself if the sum has too many digits.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let scale = self.scale.min(other.scale);
@@ -304,7 +304,7 @@ impl Quantity {
     }
 }
 
-/// Mantissa and scale of an unsigned decimal number, rounded up to billionths; `None` where it has too many
+/// Mantissa and scale of an unsigned decimal number, rounded up to billionths; `None` if it has too many
 /// digits.
 fn decimal(parts: &Parts<'_>, exponent: i32) -> Option<(i128, i32)> {
     let digits = [parts.whole, parts.fraction].concat();

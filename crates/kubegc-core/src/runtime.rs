@@ -53,10 +53,9 @@ impl RuntimeError {
 
 /// A container runtime, with the operations that a collector on a node needs.
 ///
-/// # Guarantees
-/// Requirements on implementations: a listing is complete or an error, never a part. Removing a missing thing
-/// succeeds. A runtime does not protect anything: on request it removes a running container, and an image in
-/// use.
+/// # Requirements
+/// A list is complete, or the call fails. Removing something that does not exist succeeds. A runtime protects
+/// nothing: on request it removes a running container, and an image in use.
 #[async_trait]
 pub trait Runtime: Send + Sync {
     /// All containers, in every state.
@@ -68,13 +67,13 @@ pub trait Runtime: Send + Sync {
     /// All images.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError>;
 
-    /// The first file system for images.
+    /// The first image file system that the runtime reports.
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError>;
 
     /// The status of one container. `None`: the runtime's response was empty.
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError>;
 
-    /// The id of the image with a reference; `None` where there is no such image.
+    /// The id of the image with a reference; `None` if there is no such image.
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
         let _ = reference;
         Err(RuntimeError::NotSupported {
@@ -94,7 +93,7 @@ pub trait Runtime: Send + Sync {
     /// Removes a sandbox and its containers.
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
 
-    /// Removes an image with all its tags. `runtime_handler` is empty where the listing has none.
+    /// Removes an image with all its tags. `runtime_handler` is empty if the list has none.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError>;
 }
 

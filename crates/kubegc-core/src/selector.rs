@@ -22,7 +22,7 @@ pub struct LabelRequirement {
     pub key: Arc<str>,
     /// Whether the object must have the label with one of the values. Otherwise it must not.
     pub is_wanted: bool,
-    /// The values; `None` where any value is accepted (`Exists`, `DoesNotExist`).
+    /// The values; `None` if any value is accepted (`Exists`, `DoesNotExist`).
     pub values: Option<Vec<Arc<str>>>,
 }
 
@@ -33,7 +33,7 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// A label and its value that every matching object has; `None` where there is no such label.
+    /// A label and its value that every matching object has; `None` if there is no such label.
     #[must_use]
     pub fn required_label(&self) -> Option<(&Arc<str>, &Arc<str>)> {
         self.match_labels.iter().next()
@@ -48,11 +48,11 @@ impl LabelSelector {
     /// Whether labels match. They are looked up by key.
     pub fn matches_labels<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let holds = |requirement: &LabelRequirement| {
-            let is_there = label(&requirement.key).is_some_and(|value| {
+            let is_present = label(&requirement.key).is_some_and(|value| {
                 let values = requirement.values.as_ref();
-                values.is_none_or(|values| values.iter().any(|one| **one == *value))
+                values.is_none_or(|values| values.iter().any(|known| **known == *value))
             });
-            is_there == requirement.is_wanted
+            is_present == requirement.is_wanted
         };
         let has = |(key, value): (&Arc<str>, &Arc<str>)| label(key) == Some(&**value);
         self.match_labels.iter().all(has) && self.match_expressions.iter().all(holds)
@@ -60,8 +60,8 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` where
-    /// there is no such operator.
+    /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` if there
+    /// is no such operator.
     #[must_use]
     pub fn new(key: Arc<str>, operator: &str, values: Vec<Arc<str>>) -> Option<Self> {
         let (is_wanted, values) = match operator {
@@ -95,7 +95,7 @@ impl fmt::Display for LabelSelector {
     ///
     /// # Upstream
     /// [`FormatLabelSelector`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go),
-    /// but empty where it has no requirements.
+    /// but empty if it has no requirements.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.match_labels.iter();
         let labels = labels.map(|(key, value)| (key, format!("{key}={value}")));
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_match_and_are_written() {
+    fn selectors_match_labels_and_print_like_kubectl() {
         let requirement = |key: &str, operator: &str, values: &[&str]| {
             let values = values.iter().map(|value| Arc::from(*value)).collect();
             LabelRequirement::new(key.into(), operator, values).expect("an operator")

@@ -1,7 +1,7 @@
 //! The API server's operations that a collector needs, as one small trait.
 //!
 //! The simulator implements it in memory, and the kube adapter over HTTP; embedders can implement it over any
-//! store. Implementations report failures in the classes of [`StoreError`]: only those affect a collector.
+//! store. Implementations report failures as [`StoreError`]s.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -51,7 +51,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(nanos(earlier)))
     }
 
-    /// The timestamp plus a duration; `None` where it is out of range.
+    /// The timestamp plus a duration; `None` if it is out of range.
     ///
     /// For deadlines: a saturated deadline would expire at the end of the range, but it must never expire.
     #[must_use]
@@ -60,7 +60,7 @@ impl Timestamp {
         self.0.checked_add(later).map(Self)
     }
 
-    /// The time passed since `earlier`; zero where `earlier` is not earlier.
+    /// The time passed since `earlier`; zero if `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -80,7 +80,7 @@ impl Timestamp {
             .expect("64-bit nanoseconds are within the years of jiff")
     }
 
-    /// The start of a day in UTC; `None` where it is outside the years of 64-bit nanoseconds.
+    /// The start of a day in UTC; `None` if it is outside the years of 64-bit nanoseconds.
     #[must_use]
     pub fn start_of(date: Date) -> Option<Self> {
         let start = Offset::UTC
@@ -94,9 +94,12 @@ impl Timestamp {
     /// # Errors
     /// The text is not such a date, or outside the years of 64-bit nanoseconds (1678 to 2262).
     pub fn parse(text: &str) -> Result<Self, FieldError> {
-        let bad = || FieldError::invalid("", text, "not an RFC 3339 date between the years 1678 and 2262");
-        let parsed: jiff::Timestamp = text.parse().map_err(|_| bad())?;
-        i64::try_from(parsed.as_nanosecond()).map(Self).map_err(|_| bad())
+        let invalid =
+            || FieldError::invalid("", text, "not an RFC 3339 date between the years 1678 and 2262");
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
+        i64::try_from(parsed.as_nanosecond())
+            .map(Self)
+            .map_err(|_| invalid())
     }
 }
 
@@ -146,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_survive_a_round_trip_and_bad_ones_are_named() {
+    fn timestamps_round_trip_and_invalid_ones_are_refused() {
         let date = Timestamp::parse("2026-03-01T12:00:05Z").unwrap_or_default();
         assert_eq!(date.to_string(), "2026-03-01T12:00:05Z");
         assert_eq!(Timestamp::parse("2026-03-01T13:00:05+01:00"), Ok(date));
-        for bad in ["", "yesterday", "2026-03-01", "9999-01-01T00:00:00Z"] {
-            assert!(Timestamp::parse(bad).is_err(), "{bad}");
+        for invalid in ["", "yesterday", "2026-03-01", "9999-01-01T00:00:00Z"] {
+            assert!(Timestamp::parse(invalid).is_err(), "{invalid}");
         }
     }
 
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn days_have_the_form_of_labels() {
+    fn dates_are_read_only_in_the_form_of_labels() {
         for text in ["0000-01-01", "1970-01-01", "2028-02-29", "9999-12-31"] {
             assert_eq!(
                 parse_date(text).map(|date| date.to_string()).as_deref(),
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_beyond_the_end_of_time_are_none() {
+    fn deadlines_out_of_range_are_none() {
         let end = Timestamp::from_nanos(i64::MAX);
         assert_eq!(end.checked_add(Duration::ZERO), Some(end));
         assert_eq!(end.checked_add(Duration::from_nanos(1)), None);

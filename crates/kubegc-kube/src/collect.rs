@@ -1,5 +1,5 @@
-//! Runs the garbage collector against an API server: combines store, clock, driver, events and leader
-//! election. `kubegc_objects` decides what is garbage.
+//! Runs the garbage collector of `kubegc_objects` against an API server: combines store, clock, driver,
+//! events and leader election.
 
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
@@ -29,17 +29,17 @@ use crate::{
 
 /// Default maximum number of requests in flight. Upstream has 40 workers that make one request at a time, and
 /// a client that allows 20 requests a second (its default `--kube-api-qps`). kube's client has no rate limit,
-/// so this bound replaces it. With requests of some 10 ms it still allows far more than upstream does.
+/// so this limit replaces it. At 10 ms a request it still allows far more than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
-/// Default time for which a dry run waits for lists before it fails: twice as long as collectors since 1.32
-/// wait.
-const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
+/// Default time for which a dry run waits for lists before it fails: twice as long as upstream waits since
+/// 1.32.
+const DRY_RUN_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A garbage collector for a live API server, in the place of the one in kube-controller-manager.
+/// A garbage collector for a live API server. It replaces the one in kube-controller-manager.
 ///
 /// # Guarantees
 /// Writes carry all preconditions of the decisions behind them, unless the settings change that. Two
-/// collectors at the same time do each other's work twice, without harm.
+/// collectors that run at the same time send some requests twice, without harm.
 ///
 /// # Examples
 /// ```no_run
@@ -59,7 +59,7 @@ pub struct GarbageCollector {
     calls_in_flight_max: Option<NonZeroU32>,
     ignored_resources: Vec<(String, String)>,
     dry_run: bool,
-    dry_run_patience: Duration,
+    dry_run_wait_timeout: Duration,
     events: bool,
     election: Option<Election>,
 }
@@ -72,20 +72,20 @@ pub struct Summary {
     pub terms: u32,
     /// Requests for objects.
     pub calls: u64,
-    /// Writes that were carried out.
+    /// Successful writes.
     pub writes: u64,
-    /// Writes that failed, each try counted.
+    /// Failed writes, retries included.
     pub writes_failed: u64,
-    /// Warnings given.
+    /// Warnings.
     pub warnings: u64,
     /// Resources that could not be listed at the end, as `resource.group`, sorted.
     pub unsynced: Vec<String>,
-    /// The report of a dry run; `None` if it was no dry run.
+    /// The report of a dry run; `None` without a dry run.
     pub dry_run: Option<DryRunReport>,
 }
 
 impl GarbageCollector {
-    /// A collector for an API server, behaving as upstream's of the server's version.
+    /// A collector that emulates the version of the API server.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -94,28 +94,28 @@ impl GarbageCollector {
             calls_in_flight_max: NonZeroU32::new(CALLS_IN_FLIGHT_MAX),
             ignored_resources: Vec::new(),
             dry_run: false,
-            dry_run_patience: DRY_RUN_PATIENCE,
+            dry_run_wait_timeout: DRY_RUN_WAIT_TIMEOUT,
             events: true,
             election: None,
         }
     }
 
-    /// Behaves as this version instead of requesting the API server's own. For servers that
-    /// report a version of their own.
+    /// Emulates this version instead of that of the API server, for servers that report a version of their
+    /// own.
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// Runs with these settings. Their bound of requests in flight applies if it is set; so do their ignored
-    /// resources.
+    /// Runs with these settings. Their limit of requests in flight takes precedence over
+    /// [`calls_in_flight_max`](Self::calls_in_flight_max).
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
         self
     }
 
     /// Maximum number of requests in flight. Default: 20. A higher number is faster and increases the load of
-    /// the API server. `None` leaves the bound to the settings' workers, 40 by default.
+    /// the API server. With `None` the number of workers in the settings is the limit, 40 by default.
     pub fn calls_in_flight_max(mut self, max: Option<NonZeroU32>) -> Self {
         self.calls_in_flight_max = max;
         self
@@ -129,8 +129,8 @@ impl GarbageCollector {
         self
     }
 
-    /// Whether to change nothing and report what would be done, to the end of every cascade. Default: no. A
-    /// dry run needs no leadership, publishes no events, and ends by itself.
+    /// Whether to change nothing and report the writes up to the end of every cascade. Default: no. A dry run
+    /// needs no leadership, publishes no events, and ends by itself.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
@@ -138,8 +138,8 @@ impl GarbageCollector {
 
     /// Time for which a dry run waits for an unavailable API server, and for resources that cannot be listed.
     /// Default: 60 s.
-    pub fn dry_run_patience(mut self, patience: Duration) -> Self {
-        self.dry_run_patience = patience;
+    pub fn dry_run_wait_timeout(mut self, timeout: Duration) -> Self {
+        self.dry_run_wait_timeout = timeout;
         self
     }
 
@@ -159,13 +159,13 @@ impl GarbageCollector {
     /// Collects until `stop` is ready, then waits for the requests in flight and releases the lease.
     ///
     /// It waits for an unavailable API server: requests for its version and for the lease are repeated after
-    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged. A dry run waits as long as its
-    /// [patience](Self::dry_run_patience).
+    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged. A dry run waits until its
+    /// [timeout](Self::dry_run_wait_timeout).
     ///
     /// # Errors
-    /// The API server has a version that kubegc does not know, the election cannot be held as it is
-    /// configured, or a dry run has waited too long for the API server. Failures of single objects and kinds
-    /// are no errors: they are retried, logged and counted.
+    /// The API server has a version that kubegc does not know, the configuration of the election is invalid,
+    /// or a dry run has waited too long for the API server. Failures of single objects and kinds are retried,
+    /// logged and counted instead.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
         let election = election.filter(|_| !self.dry_run);
@@ -197,9 +197,9 @@ impl GarbageCollector {
         let clock = TokioClock::new();
         if self.dry_run {
             summary.terms = 1;
-            let (patience, store) = (self.dry_run_patience, store.dry());
+            let (wait_timeout, store) = (self.dry_run_wait_timeout, store.dry());
             let log_report = |report: &Report| log(&mut summary, report, "would be written");
-            let report = dry_run::run(store, &clock, settings, patience, stop, log_report).await?;
+            let report = dry_run::run(store, &clock, settings, wait_timeout, stop, log_report).await?;
             summary.unsynced.clone_from(&report.unsynced);
             summary.dry_run = Some(report);
             return Ok(summary);
@@ -221,7 +221,7 @@ impl GarbageCollector {
     }
 
     async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
-        let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_patience);
+        let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_wait_timeout);
         let version = retry::version(&self.client, self.version, give_up).await?;
         let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
         settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
@@ -334,14 +334,14 @@ fn log(summary: &mut Summary, report: &Report, done: &'static str) {
         }
         Report::DiscoveryFailed(error) => {
             names::sync_error();
-            tracing::warn!(%error, "the served kinds cannot be read");
+            tracing::warn!(%error, "discovery failed");
         }
         _ => {}
     }
 }
 
-/// Failures in a row of which one is logged as a warning after the first: one in five minutes, at the longest
-/// wait between them.
+/// After the first consecutive failure, one of this many is logged as a warning: one in five minutes with the
+/// longest delay between them.
 const FAILURES_PER_WARNING: u32 = 10;
 
 pub(crate) const fn is_logged(failures: u32) -> bool {

@@ -63,11 +63,11 @@ impl Event {
         }
     }
 
-    /// The Event as an API server takes it.
+    /// The Event as JSON.
     ///
     /// # Upstream
-    /// `makeEvent` in `k8s.io/client-go/tools/record/event.go`: the name is that of the object and the time
-    /// in hexadecimal nanoseconds.
+    /// [`makeEvent`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/tools/record/event.go):
+    /// the name is that of the object and the time in hexadecimal nanoseconds.
     fn document(&self, now: Timestamp) -> Value {
         let object = &self.object;
         let date = now.truncate_to_secs().to_string();
@@ -158,8 +158,8 @@ async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), Stor
 /// Limits the published events of each object: a burst, then one at intervals.
 ///
 /// # Upstream
-/// The spam filter of client-go's event correlator. Its aggregation and its counting of equal events are not
-/// copied: each event here is one object.
+/// [`EventSourceObjectSpamFilter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/tools/record/events_cache.go).
+/// Events are not aggregated, and equal events are not counted: each is one object.
 #[derive(Debug, Default)]
 struct Limit(BTreeMap<Uid, (u32, Timestamp)>);
 

@@ -25,9 +25,9 @@ const READ_WITHIN: Duration = Duration::from_secs(5);
 /// A Lease that selects one of several instances as the leader.
 ///
 /// The lease is renewed `grace_seconds` before it ends. An instance that fails to renew it for that long
-/// gives up leadership until it reads that the lease is its own again. So two instances collect at a time
-/// only if the clocks of their machines differ, or if a first renewal neither fails nor ends: give the client
-/// timeouts shorter than the lease. Even then the only effect is that preconditions of writes fail.
+/// gives up leadership until it reads that it holds the lease again. Two instances collect at the same time
+/// only if the clocks of their machines differ, or if a renewal never ends: use a client with timeouts
+/// shorter than the lease. Even then the only effect is that preconditions of writes fail.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
@@ -68,15 +68,15 @@ impl LeaderElection {
         }
     }
 
-    /// Whether the election can be held as it is configured.
+    /// Checks the configuration.
     fn check(&self) -> Result<(), Error> {
         let bad = |message: &str| {
             let message = message.to_owned();
             Err(Error::Lease { message })
         };
-        // The crate asserts these.
+        // kube-lease-manager panics otherwise.
         if self.grace_seconds == 0 || self.grace_seconds >= self.duration_seconds {
-            return bad("its grace must be above zero and below its duration");
+            return bad("the grace period must be greater than zero and less than the duration");
         }
         if self.identity.is_empty() {
             return bad("the identity is empty");
@@ -90,7 +90,7 @@ impl LeaderElection {
             .with_namespace(&self.namespace)
             .with_identity(&self.identity)
             .with_field_manager(format!("kubegc-{}", self.identity))
-            // The longer one first: each is checked against the other.
+            // The longer duration first: the builder checks duration and grace against each other.
             .with_duration(
                 self.duration_seconds
                     .max(kube_lease_manager::DEFAULT_LEASE_DURATION_SECONDS),
@@ -116,8 +116,8 @@ impl Lease {
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<Option<Self>, Error> {
         election.check()?;
-        // As in upstream's leader election, a refused request for the Lease is repeated: the server may not
-        // know its roles yet.
+        // As in upstream's leader election, a refused request for the Lease is repeated: the roles may not
+        // exist yet.
         let reading = retry::with_backoff(
             "reading the Lease",
             None,
@@ -147,7 +147,7 @@ impl Lease {
             Either::Right((never, _)) => match never {},
         };
         if let Err(error) = self.lease.release().await {
-            tracing::warn!(%error, "the lease could not be released; it ends by itself");
+            tracing::warn!(%error, "the lease could not be released; it will expire");
         }
         result
     }
@@ -168,8 +168,8 @@ async fn elect<F: Future<Output = bool>>(
             if failing_since.is_none() {
                 break changed.await;
             }
-            // The lease manager reports neither that a renewal works again nor that one blocks, so the Lease
-            // is read.
+            // The lease manager does not report that renewals work again or that one blocks, so the Lease is
+            // read.
             match timeout(RETRY_AFTER, &mut changed).await {
                 Ok(step) => break step,
                 Err(_) if held && ours().await => {
@@ -187,7 +187,7 @@ async fn elect<F: Future<Output = bool>>(
                 leads.send_replace(held);
             }
             Err(error) => {
-                tracing::warn!(%error, "the lease cannot be kept");
+                tracing::warn!(%error, "the lease cannot be renewed");
                 failing_since.get_or_insert_with(Instant::now);
                 give_up(failing_since, grace, leads);
                 sleep(RETRY_AFTER).await;
@@ -196,14 +196,14 @@ async fn elect<F: Future<Output = bool>>(
     }
 }
 
-/// Gives leadership up if the lease could not be kept for the whole grace time.
+/// Gives up leadership if the lease could not be renewed for the whole grace period.
 fn give_up(failing_since: Option<Instant>, grace: Duration, leads: &watch::Sender<bool>) {
     if failing_since.is_some_and(|since| since.elapsed() >= grace) {
         leads.send_replace(false);
     }
 }
 
-/// Whether the current lease belongs to this instance and has not ended by the clock that renewed it.
+/// Whether this instance holds the current lease and it has not expired.
 async fn is_ours(client: &Client, election: &LeaderElection) -> bool {
     let leases: Api<LeaseObject> = Api::namespaced(client.clone(), &election.namespace);
     let Ok(Ok(lease)) = timeout(READ_WITHIN, leases.get(&election.name)).await else {

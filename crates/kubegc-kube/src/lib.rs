@@ -18,10 +18,10 @@
 //!
 //! Responses are mapped to [`kubegc_core::StoreError`]:
 //!
-//! | response | class | was the write carried out? |
+//! | response | class | was the write performed? |
 //! |---|---|---|
 //! | 404 with a `Status` that names the object; any 404 at a collection | `NotFound` | no |
-//! | any other 404 at an object: a proxy's, or of a version that is no longer served. It proves no absence | `Refused` | no |
+//! | any other 404 at an object: a proxy's, or of a version that is no longer served. It does not prove absence | `Refused` | no |
 //! | 409 (conflicts, failed preconditions, names that exist) | `Conflict` | no |
 //! | 410, or an `ERROR` event with that code or the reason `Expired`; 504 with the cause `ResourceVersionTooLarge` | `Expired` | no |
 //! | 415 | `UnsupportedMediaType` | no |
@@ -31,7 +31,7 @@
 //! | no response: the connection broke, or 60 s passed | `Unknown` | perhaps |
 //! | a success that cannot be read | `Unknown` | perhaps |
 //! | not sent: an object of a namespaced kind without a namespace, or the reverse | `NotFound` | no |
-//! | not sent: a name that is no part of a path, such as the empty one | `Refused` | no |
+//! | not sent: a name that cannot be part of a path, such as the empty one | `Refused` | no |
 //!
 //! # Features
 //!
@@ -80,7 +80,7 @@
 //! | writes | PUT for most updates, PATCH for some | reads the object, then PATCH with uid and resourceVersion; PUT only to `finalize` of namespaces |
 //! | preconditions | as each controller has them | all, unless [`Wire::AsUpstream`](kubegc_controllers::Wire::AsUpstream) is chosen |
 //! | workers | per controller, such as 5 or 10 | 5 tasks at a time for all controllers together ([`workers`](ControllerManager::workers)) |
-//! | lists | from the watch cache, in pages only where needed | consistent, in pages of 500 |
+//! | lists | from the watch cache, in pages only if needed | consistent, in pages of 500 |
 //! | a resource that cannot be listed | controllers that read it wait | the same fact is unknown, and only what depends on it is not done |
 //! | identity | one ServiceAccount per controller (`--use-service-account-credentials`) | that of the client |
 //! | lost leadership | the process exits | tasks in flight are finished, others do not begin; everything is listed again when it is regained |

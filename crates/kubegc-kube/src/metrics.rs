@@ -1,29 +1,27 @@
-//! Metrics: upstream's under upstream's names, as far as they are known here, and a few of our own.
+//! Metrics: those of upstream that can be measured here, under upstream's names, and some of kubegc.
 //!
-//! The recorder that the program installs for the `metrics` crate receives them; without one they are
-//! dropped.
+//! They are sent to the recorder that the program installs for the `metrics` crate.
 //!
 //! | metric | labels | as upstream's |
 //! |---|---|---|
 //! | `garbagecollector_controller_resources_sync_error_total` | | in part: failed discoveries; upstream also counts failures inside the collector |
 //! | `rest_client_requests_total` | `code` (`<error>` without a response), `method` | yes, without `host`, which a client does not expose |
-//! | `kubegc_collector_calls_total` | `request`, `reason`, `outcome` | ours: the collector's own calls by their purpose |
-//! | `kubegc_collector_attempts_total` | `conclusion` | ours: how the attempts of both worker queues ended |
-//! | `kubegc_collector_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
-//! | `kubegc_collector_warnings_total` | `result` | ours: warning Events `published`, `dropped` by the limit, or `failed` |
-//! | `kubegc_collector_leading` | | ours: 1 while this instance collects |
+//! | `kubegc_collector_calls_total` | `request`, `reason`, `outcome` | no: the collector's own calls by their purpose |
+//! | `kubegc_collector_attempts_total` | `conclusion` | no: how the attempts of both worker queues ended |
+//! | `kubegc_collector_watch_errors_total` | `group`, `resource` | no: lists and watches that failed |
+//! | `kubegc_collector_warnings_total` | `result` | no: warning Events `published`, `dropped` by the limit, or `failed` |
+//! | `kubegc_collector_leading` | | no: 1 while this instance collects |
 //! | `running_managed_controllers` | `name`, `manager` (`kubegc`) | yes: 1 while the controller runs here |
 //! | `workqueue_work_duration_seconds` | `name` | in part: of each task of a key; `name` is the controller's |
 //! | `workqueue_retries_total` | `name` | yes, but `name` is the controller's, which often differs from its queue's |
 //! | `pod_gc_collector_force_delete_pods_total`, `pod_gc_collector_force_delete_pod_errors_total` | `namespace`, `reason` | in part: a pod whose status cannot be written is not counted |
 //! | `taint_eviction_controller_pod_deletions_total` | | yes |
-//! | `kubegc_controllers_requests_total` | `controller`, `request`, `outcome` | ours: the controllers' writes |
-//! | `kubegc_controllers_watch_errors_total` | `group`, `resource` | ours: lists and watches that failed |
-//! | `kubegc_controllers_events_total` | `result` | ours: Events `published`, `dropped` by the limit, or `failed` |
+//! | `kubegc_controllers_requests_total` | `controller`, `request`, `outcome` | no: the controllers' writes |
+//! | `kubegc_controllers_watch_errors_total` | `group`, `resource` | no: lists and watches that failed |
+//! | `kubegc_controllers_events_total` | `result` | no: Events `published`, `dropped` by the limit, or `failed` |
 //!
 //! Left out, since the collector does not expose them: `workqueue_depth`, `workqueue_adds_total`,
-//! `workqueue_retries_total` and the other
-//! figures of the work queues.
+//! `workqueue_retries_total` and the other metrics of the work queues.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The minimal RBAC rules for each use.
+//! The minimal RBAC rules for each function.
 //!
 //! | role | for |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! [`for_controllers`] renders the roles of a [`ControllerManager`](crate::ControllerManager), which depend
 //! on its controllers.
 //!
-//! API servers let every authenticated user read `/version` and discovery (`system:discovery`); the rules
-//! name it for those that do not.
+//! By default every authenticated user can read `/version` and discovery (`system:discovery`); the rules
+//! contain these permissions for clusters in which that was changed.
 //!
 //! ```yaml
 #![doc = include_str!("../rbac.yaml")]
@@ -25,12 +25,12 @@ use kubegc_controllers::{Controller, driver::permissions};
 /// The rules as YAML, to be applied as they are.
 pub const YAML: &str = include_str!("../rbac.yaml");
 
-/// The least rules for a [`ControllerManager`](crate::ControllerManager) with these controllers, as YAML: the
-/// ClusterRole `kubegc-controllers`, the ClusterRole `kubegc-events` for their Events, and the Role
+/// The minimal rules for a [`ControllerManager`](crate::ControllerManager) with these controllers, as YAML:
+/// the ClusterRole `kubegc-controllers`, the ClusterRole `kubegc-events` for their Events, and the Role
 /// `kubegc-controllers-leader-election` for a Lease of this namespace and name.
 ///
 /// A dry run needs the same rules, because the API server authorizes a dry run as it authorizes the write
-/// itself. Without Events or leader election the last documents are not needed.
+/// itself. Without Events or leader election the corresponding documents are not needed.
 ///
 /// # Examples
 /// ```

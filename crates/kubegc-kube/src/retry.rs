@@ -38,8 +38,7 @@ pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
     }
 }
 
-/// The version to behave as: the one that is given, or that of the API server, which is waited for until
-/// `give_up`.
+/// The version to emulate: the given one, or that of the API server, which is waited for until `give_up`.
 pub(crate) async fn version(
     client: &Client,
     given: Option<KubernetesVersion>,
@@ -52,7 +51,7 @@ pub(crate) async fn version(
     with_backoff("GET /version", give_up, is_temporary, || crate::version(client)).await
 }
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

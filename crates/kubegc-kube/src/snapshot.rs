@@ -15,9 +15,10 @@ use crate::{Error, KubeStore};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// The version as which the cluster is read; `None` requests it from the API server.
+    /// The Kubernetes version of the cluster; `None` requests it from the API server.
     pub version: Option<KubernetesVersion>,
-    /// Lists under way at a time. Default: 8. More is faster; each holds one kind's pages in memory.
+    /// Maximum number of concurrent lists. Default: 8. A higher number is faster; each list holds the pages
+    /// of one kind in memory.
     pub lists_at_a_time: NonZeroUsize,
     /// Resources, as group and name, that are not listed, in addition to those that the garbage collector of
     /// the version ignores (events). Default: none.
@@ -34,8 +35,8 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// Kinds whose details predictions need, and which are therefore read with all fields: the end of pods, the
-/// finalizers of a namespace, the kind of a definition.
+/// Kinds that are read with all fields, because predictions need more than their metadata: the grace period
+/// of pods, the finalizers of namespaces, the kinds of CustomResourceDefinitions.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
         (&*resource.group, &*resource.resource),
@@ -43,16 +44,17 @@ fn is_read_whole(resource: &ApiResource) -> bool {
     )
 }
 
-/// The content of the cluster: the metadata of every kind that can be listed, and the kinds themselves.
+/// Takes a snapshot: the kinds of the cluster, and the metadata of the objects of every kind that can be
+/// listed.
 ///
 /// # Guarantees
-/// A kind is complete only if all pages of its list were read. Kinds that are forbidden, fail, have no
-/// list, or are left out are incomplete with the reason; kinds that are not served are not in the catalog,
-/// which is incomplete as well. Nothing is changed.
+/// A kind is complete only if all pages of its list were read. Kinds that are forbidden, fail, cannot be
+/// listed, or are left out are incomplete with the reason; kinds that are not served are not in the catalog,
+/// which is incomplete as well. The cluster is not changed.
 ///
 /// # Assumptions
-/// Each list is of one moment, and the moments differ. An object that is created or deleted meanwhile may be
-/// in one list and not in another.
+/// Each list is consistent, but the lists are made at different times. An object that is created or deleted
+/// meanwhile may be in one list and not in another.
 ///
 /// # Errors
 /// The version or the served kinds cannot be read.
@@ -112,7 +114,7 @@ fn with_failed(mut discovered: Discovered, version: KubernetesVersion) -> Discov
     let builtin = Catalog::builtin(version);
     for (_, resource) in builtin.iter() {
         if discovered.failed.contains_key(&resource.api_version()) {
-            // A second one with the name cannot be there: the version listed nothing.
+            // The names are unique, because no resource of the version was discovered.
             let _added = discovered.catalog.add(resource.clone());
         }
     }
@@ -124,7 +126,7 @@ fn reason(error: &StoreError) -> String {
         StoreError::Refused {
             code: 403, message, ..
         } => format!("forbidden: {message}"),
-        StoreError::NotFound => "it is not served any more".to_owned(),
+        StoreError::NotFound => "it is no longer served".to_owned(),
         error => error.to_string(),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use crate::LeaderElection as Election;
 pub(crate) type Election = std::convert::Infallible;
 
 /// Performs `work` with leadership by the Lease of an election; without one it leads from the beginning.
-/// Gives the default if `stop` is ready before the Lease was read.
+/// Returns the default if `stop` is ready before the Lease was read.
 #[cfg_attr(
     not(feature = "leader-election"),
     expect(unused_variables, reason = "the client reads the Lease")

@@ -1,4 +1,4 @@
-//! Controllers on a simulated cluster, through a client.
+//! Controllers that run against a simulated cluster through a client.
 
 use std::{
     collections::BTreeSet,
@@ -179,13 +179,13 @@ impl Running {
     }
 }
 
-/// `Kind/name` of the objects that the tests are about.
-fn left(cluster: &Cluster) -> BTreeSet<String> {
+/// `Kind/name` of the remaining objects of the test.
+fn remaining(cluster: &Cluster) -> BTreeSet<String> {
     let named = |kind: &str, names: Vec<String>| -> Vec<String> {
         names.into_iter().map(|name| format!("{kind}/{name}")).collect()
     };
     let claims = cluster.find_all::<PersistentVolumeClaim>();
-    // No garbage collector follows a deletion in the foreground here, and no kubelet ends pods.
+    // No garbage collector completes a foreground deletion here, and no kubelet ends pods.
     let mut jobs = cluster.find_all::<Job>();
     jobs.retain(|job| job.metadata.deletion_timestamp.is_none());
     let mut pods = cluster.find_all::<Pod>();
@@ -232,7 +232,7 @@ const EVERYTHING: [&str; 11] = [
     "Pod/running",
 ];
 
-const AT_THE_END: [&str; 4] = [
+const REMAINING_AT_THE_END: [&str; 4] = [
     "Claim/used",
     "ConfigMap/settings",
     "Namespace/shop",
@@ -242,14 +242,14 @@ const AT_THE_END: [&str; 4] = [
 #[tokio::test(start_paused = true)]
 async fn selected_controllers_run_with_a_custom_one() {
     let cluster = cluster().await;
-    assert_eq!(left(&cluster), set(&EVERYTHING));
+    assert_eq!(remaining(&cluster), set(&EVERYTHING));
     let (logs, _guard) = Logs::capture();
     let running = Running::start(manager(&cluster));
     sleep(Duration::from_secs(20)).await;
     // The Job expires after 30 s, and podgc waits 40 s.
-    assert!(left(&cluster).is_superset(&set(&["Job/report", "Pod/lost"])));
+    assert!(remaining(&cluster).is_superset(&set(&["Job/report", "Pod/lost"])));
     sleep(Duration::from_secs(100)).await;
-    assert_eq!(left(&cluster), set(&AT_THE_END));
+    assert_eq!(remaining(&cluster), set(&REMAINING_AT_THE_END));
     let summary = running.end().await;
     assert_eq!(summary.terms, 1);
     // Only the controllers' own writes cause conflicts, and no conflict causes a warning.
@@ -288,7 +288,7 @@ async fn selected_controllers_run_with_a_custom_one() {
 /// Whether a rule of a manifest allows a request.
 fn is_allowed(entry: &Entry, rules: &[PolicyRule]) -> bool {
     let has = |list: &Option<Vec<String>>, wanted: &str| {
-        list.iter().flatten().any(|one| one == "*" || one == wanted)
+        list.iter().flatten().any(|known| known == "*" || known == wanted)
     };
     let resource = match &*entry.subresource {
         "" => entry.resource.to_string(),
@@ -332,7 +332,7 @@ async fn the_generated_rules_allow_every_request_and_nothing_unused() {
     let running = Running::start(manager(&cluster));
     sleep(Duration::from_secs(120)).await;
     running.end().await;
-    assert_eq!(left(&cluster), set(&AT_THE_END));
+    assert_eq!(remaining(&cluster), set(&REMAINING_AT_THE_END));
     let mut controllers = select_controllers(KubernetesVersion::LATEST, &NAMES).expect("known");
     controllers.push(Arc::new(Scratch));
     let rules = rules(&rbac::for_controllers(
@@ -344,7 +344,7 @@ async fn the_generated_rules_allow_every_request_and_nothing_unused() {
     let refused = audit.filter(|entry| !is_allowed(entry, &rules));
     assert!(!audit.is_empty() && refused.is_empty(), "{refused}");
     for rule in &rules {
-        // Only the other test elects a leader.
+        // Another test covers leader election.
         if rule
             .api_groups
             .iter()
@@ -401,20 +401,20 @@ async fn a_forbidden_resource_stops_only_the_controllers_that_need_it() {
     let (logs, _guard) = Logs::capture();
     let running = Running::start(manager(&cluster));
     sleep(Duration::from_secs(120)).await;
-    let mut expected = set(&AT_THE_END);
+    let mut expected = set(&REMAINING_AT_THE_END);
     // Without nodes it is unknown whether a node is missing, and which taints it has.
     expected.extend(set(&["Pod/evicted", "Pod/lost"]));
-    assert_eq!(left(&cluster), expected);
+    assert_eq!(remaining(&cluster), expected);
     let warnings = logs.count("WARN nodes cannot be listed or watched: ");
     assert_eq!(warnings, 1, "{:#?}", logs.lines());
     cluster.faults().clear();
     sleep(Duration::from_secs(120)).await;
-    assert_eq!(left(&cluster), set(&AT_THE_END));
+    assert_eq!(remaining(&cluster), set(&REMAINING_AT_THE_END));
     assert!(running.end().await.unknown.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_protects_and_limits() {
+async fn a_guard_can_protect_objects_and_limit_deletions() {
     let cluster = Cluster::builder()
         .without_collector()
         .yaml(
@@ -470,27 +470,27 @@ async fn a_term_ends_with_leadership_and_another_begins() {
     let run = manager(&cluster).run_while_leading(leading, sleep(Duration::from_secs(100)));
     let task = tokio::spawn(run);
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(left(&cluster), set(&EVERYTHING));
+    assert_eq!(remaining(&cluster), set(&EVERYTHING));
     leads.send_replace(true);
     sleep(Duration::from_secs(5)).await;
-    assert!(!left(&cluster).contains("Claim/free"));
+    assert!(!remaining(&cluster).contains("Claim/free"));
     leads.send_replace(false);
     sleep(Duration::from_secs(30)).await;
     assert!(
-        left(&cluster).contains("Job/report"),
+        remaining(&cluster).contains("Job/report"),
         "it expired while there was no leader"
     );
     leads.send_replace(true);
     sleep(Duration::from_secs(5)).await;
-    assert!(!left(&cluster).contains("Job/report"));
+    assert!(!remaining(&cluster).contains("Job/report"));
     let summary = task.await.expect("no panic").expect("a summary");
     assert_eq!(summary.terms, 2);
 }
 
-/// In real time, because the Lease is renewed by the clock of the machine.
+/// In real time, because kube-lease-manager uses the clock of the machine.
 #[cfg(feature = "leader-election")]
 #[tokio::test]
-async fn of_two_replicas_one_leads_and_the_other_takes_over() {
+async fn one_of_two_replicas_leads_and_the_other_takes_over() {
     let cluster = cluster().await;
     let replica = |name: &str| {
         let mut election = kubegc_kube::LeaderElection::for_controllers(name);
@@ -514,7 +514,7 @@ async fn of_two_replicas_one_leads_and_the_other_takes_over() {
     let second = replica("second");
     sleep(Duration::from_millis(500)).await;
     assert!(!works("second"), "{}", cluster.audit().by("second"));
-    assert!(!left(&cluster).contains("ConfigMap/scratch"));
+    assert!(!remaining(&cluster).contains("ConfigMap/scratch"));
     assert_eq!(first.end().await.terms, 1);
     wait_for("second").await;
     assert_eq!(second.end().await.terms, 1);

@@ -194,7 +194,7 @@ fn check(discovered: &Discovered, form: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_10_aggregated_discovery_takes_two_requests() {
+async fn g10_aggregated_discovery_takes_two_requests() {
     let script = Script::new(|request| Some(respond(200, &aggregated(request.line == "GET /api"))));
     check(&discover(&script).await.expect("discovered"), "aggregated");
     let mut lines = script.lines();
@@ -209,7 +209,7 @@ async fn g_10_aggregated_discovery_takes_two_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_10_servers_without_it_get_one_request_for_each_group_version() {
+async fn g10_servers_without_it_get_one_request_for_each_group_version() {
     let script = Script::new(classic);
     check(&discover(&script).await.expect("discovered"), "classic");
     let refusing = Script::new(|request| match request.accept.as_str() {

@@ -33,7 +33,7 @@ async fn requests_for_an_unavailable_lease_are_repeated_until_the_stop() {
     for script in [Script::new(|_| None), Script::new(|_| Some(status(403)))] {
         let collector = GarbageCollector::new(script.client()).leader_election(LeaderElection::new("me"));
         let summary = collector.run(tokio::time::sleep(Duration::from_secs(40))).await;
-        assert_eq!(summary.expect("a stop is no error").terms, 0);
+        assert_eq!(summary.expect("a stop is not an error").terms, 0);
         // After 0, 1, 3, 7, 15 and 31 s.
         assert_eq!(script.requests().len(), 6, "{:?}", script.lines());
     }

@@ -1,4 +1,4 @@
-//! The adapter against scripted responses: its requests to the API server, and the meaning of responses.
+//! The adapter against scripted responses and simulated clusters.
 
 mod common;
 mod controllers;

@@ -1,4 +1,4 @@
-//! The rules are YAML that an API server accepts, and allow the requests of the code.
+//! The RBAC rules are valid YAML and contain the verbs of each function.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
@@ -17,7 +17,7 @@ fn documents() -> Vec<(String, Vec<PolicyRule>)> {
 }
 
 #[test]
-fn each_role_has_the_verbs_of_its_use_and_no_others() {
+fn each_role_has_only_the_verbs_of_its_function() {
     let verbs: Vec<(String, Vec<String>)> = documents()
         .into_iter()
         .map(|(name, rules)| {
@@ -42,7 +42,7 @@ fn each_role_has_the_verbs_of_its_use_and_no_others() {
 }
 
 #[test]
-fn roles_for_kinds_may_read_discovery_and_the_version() {
+fn roles_for_collection_and_snapshots_can_read_discovery_and_the_version() {
     for (name, rules) in documents().into_iter().take(3) {
         let urls: Vec<String> = rules
             .into_iter()
@@ -57,7 +57,7 @@ fn roles_for_kinds_may_read_discovery_and_the_version() {
 
 #[cfg(feature = "leader-election")]
 #[test]
-fn the_lease_that_is_granted_is_the_one_that_is_used() {
+fn the_role_for_leader_election_names_the_default_lease() {
     let election = kubegc_kube::LeaderElection::new("me");
     let (_, rules) = documents().pop().expect("the last one");
     let named: Vec<String> = rules

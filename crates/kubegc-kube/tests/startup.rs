@@ -34,7 +34,7 @@ async fn a_start_waits_for_an_api_server_that_is_down() {
     });
     let (logs, _guard) = Logs::capture();
     let run = GarbageCollector::new(script.client()).run(sleep(Duration::from_secs(20)));
-    let summary = run.await.expect("a stop is no error");
+    let summary = run.await.expect("a stop is not an error");
     assert_eq!(summary.terms, 1);
     let lines = script.lines();
     assert_eq!(lines[..5], ["GET /version"; 5], "{lines:?}");
@@ -49,16 +49,16 @@ async fn a_start_waits_for_an_api_server_that_is_down() {
 async fn a_stop_ends_the_wait_for_an_api_server() {
     let began = Instant::now();
     let run = GarbageCollector::new(Script::new(|_| None).client()).run(sleep(Duration::from_secs(5)));
-    assert_eq!(run.await.expect("a stop is no error").terms, 0);
+    assert_eq!(run.await.expect("a stop is not an error").terms, 0);
     assert_eq!(began.elapsed(), Duration::from_secs(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_waits_for_an_api_server_as_long_as_its_patience() {
+async fn a_dry_run_waits_for_an_api_server_until_its_timeout() {
     let began = Instant::now();
     let run = GarbageCollector::new(Script::new(|_| None).client())
         .dry_run(true)
-        .dry_run_patience(Duration::from_secs(10))
+        .dry_run_wait_timeout(Duration::from_secs(10))
         .run(std::future::pending());
     let error = run.await.expect_err("there is no server");
     assert!(matches!(error, Error::Version { .. }), "{error}");

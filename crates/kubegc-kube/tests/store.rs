@@ -20,10 +20,10 @@ fn list(version: &str, names: &[&str], continues: &str) -> Value {
     json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
 }
 
-/// A 404 of a proxy, or of a server that no longer serves the version, does not prove absence: dependents of
-/// the object would be deleted for it.
+/// A 404 of a proxy, or of a server that no longer serves the version, does not prove absence: otherwise the
+/// dependents of the object would be deleted.
 #[tokio::test(start_paused = true)]
-async fn a_404_that_does_not_name_the_object_proves_nothing() {
+async fn a_404_that_does_not_name_the_object_does_not_prove_its_absence() {
     let of_another =
         json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "other"}});
     for response in [
@@ -43,9 +43,8 @@ async fn a_404_that_does_not_name_the_object_proves_nothing() {
     }
 }
 
-/// A response about another object is no proof of anything.
 #[tokio::test(start_paused = true)]
-async fn a_response_about_another_object_does_not_count() {
+async fn a_response_with_another_object_is_an_unknown_outcome() {
     for metadata in [
         json!({"name": "other", "namespace": "shop", "uid": "u"}),
         json!({"name": "web", "namespace": "elsewhere", "uid": "u"}),
@@ -62,7 +61,7 @@ async fn a_response_about_another_object_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_has_its_class() {
+async fn failures_are_classified_by_status_code() {
     let message = |code: u16| format!("code {code}");
     let refused = |code, seconds: Option<u64>| StoreError::Refused {
         code,
@@ -132,7 +131,7 @@ async fn lost_and_invalid_responses_make_the_outcome_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_against_the_scope_of_the_kind_are_not_found_without_a_call() {
+async fn addresses_with_the_wrong_scope_are_not_found_without_a_request() {
     let script = Script::of(vec![respond(200, &meta("a", "u", "1"))]);
     let store = script.store();
     let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
@@ -203,7 +202,7 @@ async fn lists_are_read_to_their_last_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_next_page_is_too_old_begins_anew() {
+async fn a_list_whose_next_page_is_expired_starts_again() {
     let pages = |times: usize| {
         let mut responses = Vec::new();
         for _ in 0..times {
@@ -227,7 +226,7 @@ async fn a_list_whose_next_page_is_too_old_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_for_a_watch_comes_from_the_watch_cache_as_upstreams_reflector_lists() {
+async fn a_list_for_a_watch_is_served_from_the_watch_cache_as_upstreams_reflector_requests() {
     let script = Script::of(vec![
         respond(200, &list("9", &["a"], "more")),
         respond(200, &list("9", &["b"], "")),
@@ -250,7 +249,7 @@ async fn a_list_for_a_watch_comes_from_the_watch_cache_as_upstreams_reflector_li
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_for_a_watch_is_consistent_where_the_server_does_not_have_the_version() {
+async fn a_list_for_a_watch_is_consistent_if_the_server_does_not_have_the_version() {
     let too_large = json!({"kind": "Status", "code": 504, "reason": "Timeout",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}});
     for response in [status(410), respond(504, &too_large)] {
@@ -302,7 +301,7 @@ async fn a_watch_delivers_changes_bookmarks_and_its_end() {
         });
     }
     assert_eq!(seen, ["applied 5", "applied 6", "bookmark 8", "deleted 9"]);
-    assert_eq!(watch.next().await, None, "an end is an end");
+    assert_eq!(watch.next().await, None, "the watch stays ended");
     let request = script.requests().remove(0);
     let expected = "&allowWatchBookmarks=true&resourceVersion=4";
     assert!(
@@ -319,7 +318,7 @@ async fn a_watch_delivers_changes_bookmarks_and_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_within_a_watch_has_its_class_and_ends_it() {
+async fn an_error_event_is_classified_and_ends_the_watch() {
     let unknown = |message: &str| StoreError::Unknown {
         message: message.to_owned(),
     };
@@ -360,7 +359,7 @@ async fn a_refusal_within_a_watch_has_its_class_and_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_truncated_line_is_no_change() {
+async fn a_truncated_line_is_not_delivered() {
     let mut cut = watch_lines(&[json!({"type": "ADDED", "object": meta("a", "u", "5")})]);
     cut.body
         .push_str(r#"{"type":"DELETED","object":{"metadata":{"na"#);
@@ -405,7 +404,7 @@ async fn subresources_are_replaced_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_have_their_content_type_and_our_field_manager() {
+async fn patches_have_their_content_type_and_the_field_manager_kubegc() {
     for (format, media_type) in [
         (PatchType::Merge, "application/merge-patch+json"),
         (PatchType::Strategic, "application/strategic-merge-patch+json"),
@@ -493,10 +492,10 @@ async fn deletes_send_upstreams_fields_and_report_whether_the_object_remains() {
         &options(Some(Propagation::OrphanDependents(true))),
     )
     .await
-    .expect("gone");
+    .expect("deleted");
     dry.delete_collection(&pods, "shop", &DeleteOptions::default())
         .await
-        .expect("gone");
+        .expect("deleted");
     let requests = script.requests();
     let body: Value = serde_json::from_str(&requests[0].body).expect("JSON");
     assert_eq!(
@@ -549,7 +548,7 @@ async fn whole_objects_have_apiversion_and_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_version_is_that_of_the_server() {
+async fn the_version_of_the_server_is_read_if_it_is_supported() {
     for (version, expected) in [
         ("v1.20.2", Some("1.20.2")),
         ("v1.33.1+k3s1", Some("1.33.1")),

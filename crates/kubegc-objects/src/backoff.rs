@@ -3,8 +3,8 @@
 //!
 //! # Upstream
 //! [`DefaultControllerRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go)
-//! of client-go's workqueue: 5 ms doubling to 1000 s an item, and 10 a second
-//! with a burst of 100 for the queue.
+//! of client-go's workqueue: 5 ms doubling to 1000 s for an item, and 10 a second with a burst of 100 for the
+//! queue.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::graph::NodeId;
 
 const BASE: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
-/// From this count on the doubled delay exceeds the maximum.
+/// With this many failures the doubled delay exceeds the maximum.
 const DOUBLINGS_MAX: u32 = 18;
 const BUCKET_BURST: i64 = 100;
 const TOKEN_EVERY: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ const TOKEN_EVERY: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limiter {
     failures: HashMap<NodeId, u32, FixedState>,
-    /// When the bucket is full again, reservations included. A later time means fewer tokens.
+    /// When the bucket is full again, reservations included.
     full_at: Option<Timestamp>,
 }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn w2_the_bucket_gives_a_hundred_at_once_and_ten_a_second_then() {
+    fn w2_the_bucket_has_a_burst_of_a_hundred_and_refills_ten_a_second() {
         let mut limiter = Limiter::default();
         let delays: Vec<_> = (0..102)
             .map(|node| limiter.when(NodeId(node), Timestamp::EPOCH))

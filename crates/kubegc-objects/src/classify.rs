@@ -93,7 +93,7 @@ impl fmt::Display for OwnerState {
                 f,
                 "does not exist: its name belongs to another object (uid {live})"
             ),
-            Self::RememberedAbsent => f.write_str("was not found before"),
+            Self::RememberedAbsent => f.write_str("does not exist, by an earlier lookup"),
         }
     }
 }
@@ -136,18 +136,18 @@ pub enum Verdict {
 
 /// Returns the verdict for an item whose owners are all resolved.
 ///
-/// `has_dependents` is the knowledge of the *graph*, not of the cluster: that is upstream's heuristic.
+/// As upstream, `has_dependents` is read from the graph, not from the cluster.
 #[must_use]
 pub fn decide(live: &ObjectMeta, owners: &[Resolved], has_dependents: bool) -> Verdict {
-    let of = |class| owners.iter().filter(move |owner| owner.class() == class);
-    let has = |class| of(class).next().is_some();
+    let with_class = |class| owners.iter().filter(move |owner| owner.class() == class);
+    let has = |class| with_class(class).next().is_some();
     if owners.is_empty() {
         Verdict::NoOwners
     } else if has(Class::Solid) {
         if !has(Class::Dangling) && !has(Class::Waiting) {
             return Verdict::Keep;
         }
-        let absent = of(Class::Dangling).chain(of(Class::Waiting));
+        let absent = with_class(Class::Dangling).chain(with_class(Class::Waiting));
         Verdict::Release(absent.map(|owner| owner.reference.uid.clone()).collect())
     } else if has(Class::Waiting) && has_dependents {
         Verdict::DeleteBeforeOwner

@@ -1,4 +1,4 @@
-//! Effects: the only way in which the graph and attempts reach queues, cache and event sink.
+//! Effects: how the graph and attempts reach queues, cache and event recorder.
 
 use std::fmt;
 

@@ -33,8 +33,7 @@ pub use reason::Reason;
 pub use request::{Operation, Request, Response};
 pub use settings::Settings;
 
-/// Parts of the collector, each on its own: for replays of recordings, fuzz targets and benches. They change
-/// without notice.
+/// Single parts of the collector, for replays of recordings, fuzz targets and benches. Unstable.
 #[cfg(feature = "replay")]
 pub mod replay {
     pub use crate::{

@@ -175,7 +175,7 @@ pub enum AttemptError {
         owner: ObjectRef,
     },
     /// Some dependents could not be orphaned ([O-3](crate::rules#o-3)).
-    #[error("{failed} of {dependents} dependents of {owner} could not be released; the first: {first}")]
+    #[error("{failed} of {dependents} dependents of {owner} could not be orphaned; the first error: {first}")]
     Orphaning {
         /// The owner.
         owner: ObjectRef,

@@ -7,7 +7,7 @@ use kubegc_core::{ApiResource, KubernetesVersion};
 use crate::absent_owners::AbsentOwners;
 pub use crate::semantics::Semantics;
 
-/// How far a collector is safer than upstream.
+/// Whether a collector is safer than upstream.
 #[expect(clippy::exhaustive_enums, reason = "upstream's behavior, or the safe one")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hardening {
@@ -20,8 +20,8 @@ pub enum Hardening {
     ///   guessed, so that it can miss the owners of a cluster-scoped item, and delete the item
     ///   ([A-9](crate::rules#a-9)).
     /// - An object that took the name of another one while no watch was open counts as new, and the other one
-    ///   as deleted. Upstream sees an update: dependents of the other object stay, and a deletion of the new
-    ///   one can wait forever ([E-4](crate::rules#e-4)).
+    ///   as deleted. Upstream processes an update: dependents of the other object stay, and a deletion of the
+    ///   new one can wait forever ([E-4](crate::rules#e-4)).
     #[default]
     Strict,
 }
@@ -51,7 +51,7 @@ pub struct Settings {
     pub attempt_to_orphan_workers: u32,
     /// Limit of concurrent requests; `None` for no limit. Upstream has a rate limit in its client instead.
     pub calls_in_flight_max: Option<NonZeroU32>,
-    /// How far the collector is safer than upstream.
+    /// Whether the collector is safer than upstream.
     pub hardening: Hardening,
     /// Capacity of the cache of absent owners ([G-36](crate::rules#g-36)). Upstream: 500. A smaller cache
     /// costs lookups, a larger one memory.

@@ -1,4 +1,4 @@
-//! Effects of events on the graph in releases that differ. Test numbers are those of the list of scenarios.
+//! Effects of events on the graph, by release.
 
 use kubegc_core::{ObjectRef, OwnerReference};
 use kubegc_objects::{
@@ -77,7 +77,7 @@ impl Case {
 }
 
 #[test]
-fn t3_a_dependent_in_another_namespace_than_its_observed_owner() {
+fn a_dependent_in_another_namespace_than_its_observed_owner() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
     let suspect: &[&str] = &["warn secret/item -n blue", "secret/item -n blue"];
@@ -94,7 +94,7 @@ fn t3_a_dependent_in_another_namespace_than_its_observed_owner() {
 }
 
 #[test]
-fn t4_a_guessed_owner_is_observed_in_another_namespace() {
+fn a_guessed_owner_is_observed_in_another_namespace() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "blue", "item").owned_by(&owner);
     let suspect: &[&str] = &["warn secret/item -n blue", "secret/item -n blue"];
@@ -116,7 +116,7 @@ fn t4_a_guessed_owner_is_observed_in_another_namespace() {
 }
 
 #[test]
-fn t5_another_api_version_is_verified_without_a_warning() {
+fn another_api_version_is_verified_without_a_warning() {
     let owner = Object::new(TENANT, "", "owner");
     let mut reference = owner.reference();
     reference.api_version = "example.com/v1beta1".into();
@@ -133,7 +133,7 @@ fn t5_another_api_version_is_verified_without_a_warning() {
 }
 
 #[test]
-fn t6_one_event_warns_once() {
+fn one_event_warns_once() {
     let owners = ["a", "b"].map(|name| Object::new(CONFIG_MAP, "red", name));
     let item = Object::new(SECRET, "blue", "item")
         .owned_by(&owners[0])
@@ -147,7 +147,7 @@ fn t6_one_event_warns_once() {
 }
 
 #[test]
-fn t7_a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
+fn a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
     let gone = Object::new(CONFIG_MAP, "red", "gone");
     let bad = Object::new(NODE, "", "bad").owned_by(&gone);
     let good = Object::new(SECRET, "red", "good").owned_by(&gone);
@@ -164,7 +164,7 @@ fn t7_a_cluster_scoped_bad_dependent_hides_a_good_one_until_1_20_3() {
 }
 
 #[test]
-fn t8_a_second_reference_with_one_uid_is_added_again_on_every_update() {
+fn a_second_reference_with_one_uid_is_added_again_on_every_update() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     // The name does not match: a dependent that is added with it is suspect.
     let wrong = OwnerReference {
@@ -190,7 +190,7 @@ fn t8_a_second_reference_with_one_uid_is_added_again_on_every_update() {
 }
 
 #[test]
-fn t9_editing_a_reference_in_place_enqueues_nothing() {
+fn editing_a_reference_in_place_enqueues_nothing() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     let mut edited = item.clone();
@@ -204,7 +204,7 @@ fn t9_editing_a_reference_in_place_enqueues_nothing() {
 }
 
 #[test]
-fn t14_a_finalizer_that_appears_after_the_timestamp() {
+fn a_finalizer_that_appears_after_the_timestamp() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     let both: &[&str] = &["secret/item -n red", "configmap/owner -n red"];
@@ -234,7 +234,7 @@ fn t14_a_finalizer_that_appears_after_the_timestamp() {
 }
 
 #[test]
-fn t23_the_oldest_of_501_absent_owners_is_evicted_and_a_hit_counts_as_use() {
+fn the_oldest_of_501_absent_owners_is_evicted_and_a_hit_counts_as_use() {
     let owner = |at: usize| Object::new(CONFIG_MAP, "red", &format!("o{at}"));
     let identity =
         |at: usize| ObjectRef::new("v1", "ConfigMap", "red", &format!("o{at}"), &format!("u-o{at}"));
@@ -254,7 +254,7 @@ fn t23_the_oldest_of_501_absent_owners_is_evicted_and_a_hit_counts_as_use() {
 }
 
 #[test]
-fn t69_a_dump_from_a_leaf_shows_its_whole_component() {
+fn a_dump_from_a_leaf_shows_its_whole_component() {
     let root = Object::new(CONFIG_MAP, "red", "root");
     let leaves = ["a", "b"].map(|name| Object::new(SECRET, "red", name).owned_by(&root));
     let other = Object::new(SECRET, "red", "c").owned_by(&Object::new(CONFIG_MAP, "red", "other"));
@@ -273,7 +273,7 @@ fn t69_a_dump_from_a_leaf_shows_its_whole_component() {
 }
 
 #[test]
-fn t69_an_object_that_owns_itself_fails_the_old_dump_only() {
+fn an_object_that_owns_itself_fails_the_old_dump_only() {
     let bare = Object::new(CONFIG_MAP, "red", "own");
     let own = bare.clone().owned_by(&bare);
     for (release, prints) in [("1.20.2", false), ("1.25", false), ("1.26", true), ("1.36", true)] {

@@ -11,13 +11,15 @@ use crate::common::{
     VERSIONS,
     cluster::{Cluster, ill_formed, version},
     config,
-    schedule::{LIES, Schedule},
+    schedule::{FAULTS_AND_FALSE_404, Schedule},
     world::World,
 };
 
 fn any_schedule(seed: u64, cluster: &Cluster) -> Schedule {
-    let mut schedule = Schedule::new(seed).with_faults(&LIES, 10).impatient();
-    (schedule.relists_left, schedule.acts) = (2, cluster.acts.clone());
+    let mut schedule = Schedule::new(seed)
+        .with_faults(&FAULTS_AND_FALSE_404, 10)
+        .give_up_early();
+    (schedule.relists_left, schedule.client_writes) = (2, cluster.client_writes.clone());
     schedule
 }
 

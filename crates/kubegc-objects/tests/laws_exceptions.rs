@@ -133,7 +133,7 @@ fn r2_an_unmappable_owner_is_retried_forever() {
 
 /// Law 10 fails: a deletion whose start was missed is never driven.
 #[test]
-fn b19_a_coalesced_first_update_never_starts_the_wait_for_dependents() {
+fn a_coalesced_first_update_never_starts_the_wait_for_dependents() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").blocking(&owner);
     let foreground = DeletionState {
@@ -213,7 +213,9 @@ fn p10_a_double_reference_loses_both() {
 #[test]
 fn f4_a_reused_name_loses_its_finalizer_upstream() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let mut successor = Object::new(CONFIG_MAP, "red", "owner").held("orphan").held(HOLD);
+    let mut successor = Object::new(CONFIG_MAP, "red", "owner")
+        .with_finalizer("orphan")
+        .with_finalizer(HOLD);
     successor.meta.uid = "u-successor".into();
     for release in VERSIONS {
         for (hardening, loses) in [(Hardening::AsUpstream, true), (Hardening::Strict, false)] {
@@ -253,7 +255,7 @@ fn f4_a_reused_name_loses_its_finalizer_upstream() {
 /// Laws 7 and 10 fail: any 404 counts as absence, also that of a server that temporarily does not serve the
 /// kind.
 #[test]
-fn b24_a_404_for_an_existing_owner_deletes_the_dependent() {
+fn a_404_for_an_existing_owner_deletes_the_dependent() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let gone = Object::new(CONFIG_MAP, "red", "gone");
     for release in VERSIONS {
@@ -275,7 +277,7 @@ fn b24_a_404_for_an_existing_owner_deletes_the_dependent() {
 
 /// Law 7 fails: a dependent that is observed too late to be orphaned is deleted.
 #[test]
-fn b20_a_dependent_observed_after_the_orphaning_is_deleted() {
+fn a_dependent_observed_after_the_orphaning_is_deleted() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     for release in VERSIONS {
         let [early, late] = ["early", "late"].map(|name| Object::new(SECRET, "red", name).owned_by(&owner));
@@ -302,7 +304,7 @@ fn b20_a_dependent_observed_after_the_orphaning_is_deleted() {
 /// that did not block it and is not verified yet.
 #[test]
 fn r4_a_nonblocking_dependent_of_a_foreground_owner_with_a_finalizer_depends_on_timing() {
-    let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
+    let owner = Object::new(CONFIG_MAP, "red", "owner").with_finalizer(HOLD);
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     let mut ends = std::collections::BTreeSet::new();
     for seed in 0..400 {
@@ -328,7 +330,7 @@ fn g35_contradicting_references_of_a_kept_object_are_looked_up_alternately_forev
     let item = Object::new(SECRET, "red", "item")
         .owned_by(&owner)
         .with(twin)
-        .held(HOLD);
+        .with_finalizer(HOLD);
     for release in ["1.20.2", "1.28", "1.36"] {
         let mut world = world(release, &[&item]);
         delete(&mut world.server, &item, Some(Background));
@@ -347,7 +349,7 @@ fn g35_contradicting_references_of_a_kept_object_are_looked_up_alternately_forev
 fn no_operations() -> Cluster {
     Cluster {
         objects: Vec::new(),
-        acts: Vec::new(),
+        client_writes: Vec::new(),
     }
 }
 
@@ -358,7 +360,7 @@ fn r7_an_orphaning_object_inside_a_cascade_makes_the_outcome_depend_on_timing() 
     let root = Object::new(CONFIG_MAP, "red", "root");
     let middle = Object::new(CONFIG_MAP, "red", "middle")
         .owned_by(&root)
-        .held("orphan");
+        .with_finalizer("orphan");
     let item = Object::new(SECRET, "red", "item")
         .owned_by(&root)
         .owned_by(&middle);

@@ -7,11 +7,11 @@
 use proptest::{prelude::*, strategy::ValueTree};
 
 use crate::common::{
-    cluster::{Act, Cluster, Features, well_formed},
+    cluster::{ClientWrite, Cluster, Features, well_formed},
     config, latest,
     oracle::{Remains, fixpoint},
     remains,
-    schedule::{FAULTS, Rest, Schedule},
+    schedule::{FAULTS, RunEnd, Schedule},
     world::World,
 };
 
@@ -20,7 +20,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     use kubegc_core::PropagationPolicy::{Background, Foreground};
     let free = well_formed(Features::ALL).prop_map(|mut cluster| {
         // Cycles, several owners and finalizers together: background deletion only.
-        let [Act::Delete(_, policy)] = cluster.acts.as_mut_slice() else {
+        let [ClientWrite::Delete(_, policy)] = cluster.client_writes.as_mut_slice() else {
             return cluster;
         };
         if *policy == Some(Foreground) {
@@ -32,15 +32,15 @@ fn cluster() -> impl Strategy<Value = Cluster> {
         cycles: false,
         finalizers: false,
         several_owners: true,
-        loose: true,
+        non_blocking: true,
     };
-    let held = Features {
+    let with_finalizers = Features {
         cycles: false,
         finalizers: true,
         several_owners: false,
-        loose: false,
+        non_blocking: false,
     };
-    prop_oneof![free, well_formed(foreground), well_formed(held)]
+    prop_oneof![free, well_formed(foreground), well_formed(with_finalizers)]
 }
 
 /// The cluster after its deletion, with a collector that started before or starts now.
@@ -49,8 +49,8 @@ fn world(cluster: &Cluster, began_before: bool) -> World {
     if began_before {
         world.settle();
     }
-    for act in &cluster.acts {
-        cluster.act(&mut world.server, act);
+    for write in &cluster.client_writes {
+        cluster.perform(&mut world.server, write);
     }
     world
 }
@@ -67,8 +67,8 @@ proptest! {
     #[test]
     fn law_7_timing_does_not_change_the_outcome(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
-        let rest = Schedule::new(seed).run(&mut world, &cluster);
-        prop_assert_eq!(rest, Rest::Quiet);
+        let end = Schedule::new(seed).run(&mut world, &cluster);
+        prop_assert_eq!(end, RunEnd::Quiet);
         prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
     }
 
@@ -77,7 +77,7 @@ proptest! {
         let mut world = world(&cluster, began_before);
         let mut schedule = Schedule::new(seed);
         (schedule.restarts_left, schedule.relists_left) = (3, 2);
-        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet);
+        prop_assert_eq!(schedule.run(&mut world, &cluster), RunEnd::Quiet);
         prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
     }
 
@@ -85,7 +85,7 @@ proptest! {
     fn law_10_faults_that_stop_leave_nothing_behind(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
         let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 30);
-        prop_assert_eq!(schedule.run(&mut world, &cluster), Rest::Quiet, "calls continue forever");
+        prop_assert_eq!(schedule.run(&mut world, &cluster), RunEnd::Quiet, "calls continue forever");
         let end = remains(&cluster, &world);
         prop_assert_eq!(&end, &calm(&cluster));
         // No remaining object is garbage.
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn background_deletion_ends_as_the_oracle_predicts(cluster in well_formed(Features::ALL), seed: u64, began_before: bool) {
         let mut cluster = cluster;
-        let Act::Delete(target, policy) = &mut cluster.acts[0] else { return Ok(()) };
+        let ClientWrite::Delete(target, policy) = &mut cluster.client_writes[0] else { return Ok(()) };
         *policy = Some(kubegc_core::PropagationPolicy::Background);
         let expected = fixpoint(&cluster.objects, *target);
         let mut world = world(&cluster, began_before);
@@ -128,7 +128,7 @@ proptest! {
 #[test]
 fn the_generator_draws_cascades_of_every_kind() {
     let mut runner = proptest::test_runner::TestRunner::new(config(1));
-    let (mut deep, mut held, mut kept_by_another) = (0, 0, 0);
+    let (mut deep, mut waiting, mut kept_by_another) = (0, 0, 0);
     for _ in 0..300 {
         let cluster = cluster()
             .new_tree(&mut runner)
@@ -136,15 +136,15 @@ fn the_generator_draws_cascades_of_every_kind() {
             .current();
         let end = calm(&cluster);
         deep += usize::from(end.len() + 3 <= cluster.objects.len());
-        held += usize::from(
+        waiting += usize::from(
             end.values()
                 .any(|remnant| *remnant == crate::common::oracle::Remnant::Held),
         );
         kept_by_another += usize::from(world_writes(&cluster, "SomeOwnersAbsent"));
     }
     assert!(
-        deep > 10 && held > 10 && kept_by_another > 5,
-        "{deep} cascades, {held} held, {kept_by_another} released"
+        deep > 10 && waiting > 10 && kept_by_another > 5,
+        "{deep} cascades, {waiting} waiting, {kept_by_another} kept by another owner"
     );
 }
 

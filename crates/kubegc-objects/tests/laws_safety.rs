@@ -11,7 +11,7 @@ use crate::common::{
         well_formed,
     },
     config,
-    schedule::{LIES, Schedule},
+    schedule::{FAULTS_AND_FALSE_404, Schedule},
     world::{Seen, World},
 };
 
@@ -28,9 +28,9 @@ proptest! {
         (settings.attempt_to_delete_workers, settings.attempt_to_orphan_workers) = (workers, workers);
         settings.calls_in_flight_max = one_call.then_some(std::num::NonZeroU32::MIN);
         let mut world = World::with(settings, cluster.server(version));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20).impatient();
+        let mut schedule = Schedule::new(seed).with_faults(&FAULTS_AND_FALSE_404, 20).give_up_early();
         (schedule.restarts_left, schedule.relists_left) = (1, 2);
-        schedule.acts.clone_from(&cluster.acts);
+        schedule.client_writes.clone_from(&cluster.client_writes);
         schedule.run(&mut world, &cluster);
         checkers::starts_in_time(&world);
         checkers::deletes_follow_reads(&world);
@@ -45,8 +45,8 @@ proptest! {
         settings.discovery_period = None;
         prop_assert_eq!(settings.hardening, Hardening::Strict);
         let mut world = World::with(settings, cluster.server(version));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 10).impatient();
-        schedule.acts.clone_from(&cluster.acts);
+        let mut schedule = Schedule::new(seed).with_faults(&FAULTS_AND_FALSE_404, 10).give_up_early();
+        schedule.client_writes.clone_from(&cluster.client_writes);
         schedule.run(&mut world, &cluster);
         for (request, _) in world.writes(0) {
             if let kubegc_objects::Operation::Delete { wire, .. } = &request.operation {
@@ -58,8 +58,8 @@ proptest! {
 }
 
 #[test]
-fn the_checkers_see_deletes_retries_and_orphans() {
-    let (mut deletes, mut conflicts, mut released) = (0, 0, 0);
+fn generated_runs_contain_deletes_conflicts_and_orphaned_dependents() {
+    let (mut deletes, mut conflicts, mut orphaned) = (0, 0, 0);
     let mut runner = proptest::test_runner::TestRunner::new(config(1));
     for seed in 0..150 {
         let cluster = ill_formed()
@@ -67,24 +67,26 @@ fn the_checkers_see_deletes_retries_and_orphans() {
             .expect("nothing is rejected")
             .current();
         let mut world = World::new(version("1.36"), cluster.server(version("1.36")));
-        let mut schedule = Schedule::new(seed).with_faults(&LIES, 20).impatient();
-        schedule.acts.clone_from(&cluster.acts);
+        let mut schedule = Schedule::new(seed)
+            .with_faults(&FAULTS_AND_FALSE_404, 20)
+            .give_up_early();
+        schedule.client_writes.clone_from(&cluster.client_writes);
         schedule.run(&mut world, &cluster);
         deletes += checkers::deletes_follow_reads(&world);
         for (request, _) in world.calls(0) {
             conflicts += usize::from(request.reason.name() == "RecheckAfterConflict");
-            released += usize::from(request.reason.name() == "OwnerOrphans");
+            orphaned += usize::from(request.reason.name() == "OwnerOrphans");
         }
     }
     assert!(
-        deletes > 20 && conflicts > 0 && released > 0,
-        "{deletes} deletes, {conflicts} rechecks, {released} releases"
+        deletes > 20 && conflicts > 0 && orphaned > 0,
+        "{deletes} deletes, {conflicts} conflicts, {orphaned} orphaned"
     );
 }
 
 /// G-16 and G-20: a kind that never lists blocks everything up to 1.31, and for thirty seconds from 1.32.
 #[test]
-fn law_2_a_kind_that_never_syncs() {
+fn law_2_a_kind_that_never_syncs_prevents_the_start_up_to_1_31() {
     for (release, starts) in [
         ("1.13", false),
         ("1.28", false),
@@ -99,9 +101,9 @@ fn law_2_a_kind_that_never_syncs() {
         let mut world = World::new(version(release), server);
         while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) {}
         let working: Vec<_> = world
-            .lanes
+            .watches
             .iter()
-            .filter(|(_, lane)| lane.kind != broken)
+            .filter(|(_, watch)| watch.kind != broken)
             .map(|(&id, _)| id)
             .collect();
         for monitor in working {
@@ -148,14 +150,14 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
             .register(catalog(&[TENANT])[id_of_only(&catalog(&[TENANT]))].clone())
             .expect("a new kind");
         world.discover();
-        let begun = world.trace.len();
+        let since = world.trace.len();
         while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) || !world.open_calls.is_empty() {
             while !world.open_calls.is_empty() {
                 world.commit(0);
                 world.respond(0);
             }
         }
-        let begun = world.trace[begun..].iter().filter(|(_, seen)| {
+        let begun = world.trace[since..].iter().filter(|(_, seen)| {
             matches!(seen, Seen::Pulled(call) if call.request.reason == kubegc_objects::Reason::VerifyItem)
         });
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A graph that takes a list at once is the graph that takes its objects one by one.
+//! A list gives the same graph as its objects one by one.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -23,7 +23,7 @@ const NAMES: [&str; 3] = [
     "a-name-that-is-longer-than-a-cache-line-of-sixty-four-bytes-is-long",
 ];
 
-/// UUIDs and other texts.
+/// UUIDs and other uids.
 fn uid(at: u8) -> Uid {
     if at.is_multiple_of(3) {
         Uid::new(&format!("text-{at}"))
@@ -61,7 +61,7 @@ fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
     })
 }
 
-/// All that the graph knows about its nodes.
+/// Descriptions of all nodes of a graph.
 fn nodes(graph: &Graph) -> Vec<String> {
     let describe = |node: NodeId| {
         let flags = (
@@ -107,7 +107,7 @@ proptest! {
         prop_assert_eq!(&effects, &expected);
         prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
 
-        // Both continue alike, also when objects leave and the list comes again.
+        // Later deletions and updates, and the same list again, also give the same graph.
         for graph in [&mut one_by_one, &mut at_once] {
             let mut effects = Vec::new();
             for (at, is_deleted) in &changes {

@@ -1,5 +1,5 @@
 //! Object collection against a simulated API server: the laws of the collector, their documented exceptions,
-//! an independent oracle, and the rules case by case.
+//! an independent oracle, and the rules case by case. The `laws_*` modules state the laws with their numbers.
 
 mod common;
 mod driver;

@@ -66,7 +66,7 @@ fn graph(count: usize, namespaces: u8, mut choice: usize, sets: &[Vec<u8>], numb
         }
         // One object in eleven has a finalizer, in rotation.
         if (number as usize + at * 3).is_multiple_of(11) {
-            object.held(HOLD)
+            object.with_finalizer(HOLD)
         } else {
             object
         }

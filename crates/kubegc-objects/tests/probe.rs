@@ -25,10 +25,10 @@ fn the_seven_objects_end_as_in_a_real_cluster() {
     wrong.kind = "Secret".into();
     let objects = [
         new("two-owners").owned_by(&a).owned_by(&b),
-        new("child-with-finalizer").blocking(&a).held(HOLD),
+        new("child-with-finalizer").blocking(&a).with_finalizer(HOLD),
         new("wrong-kind-ref").with(wrong),
         new("dangling").owned_by(&new("never-was")),
-        new("owner-with-finalizer").held(HOLD),
+        new("owner-with-finalizer").with_finalizer(HOLD),
         a,
         b,
     ];

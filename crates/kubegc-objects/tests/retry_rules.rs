@@ -1,4 +1,4 @@
-//! Changes between a read and a delete, and retries. Test numbers are those of the list of scenarios.
+//! Changes between a read and a delete, and retries.
 
 use std::time::Duration;
 
@@ -39,28 +39,33 @@ fn is_delete(request: &Request) -> bool {
 /// The writes to one object, as short texts.
 fn writes(world: &World, object: &Object) -> Vec<String> {
     let text = |(request, response): (&Request, &Response)| {
-        let what = match &request.operation {
+        let operation = match &request.operation {
             Operation::Get => "get",
             Operation::Delete { wire, .. } if wire.resource_version.is_some() => "delete with version",
             Operation::Delete { .. } => "delete",
             Operation::Patch { .. } => "patch",
             Operation::Put { .. } => "put",
         };
-        let how = match response {
+        let result = match response {
             Response::Applied(_) => "applied",
             Response::Conflict => "conflict",
             Response::NotFound => "not found",
             Response::UnsupportedMediaType => "unsupported media type",
             other => panic!("{other:?}"),
         };
-        format!("{what}: {how}")
+        format!("{operation}: {result}")
     };
-    let own = |(request, _): &(&Request, &Response)| request.target.uid == object.meta.uid;
-    world.writes(0).into_iter().filter(own).map(text).collect()
+    let is_to_object = |(request, _): &(&Request, &Response)| request.target.uid == object.meta.uid;
+    world
+        .writes(0)
+        .into_iter()
+        .filter(is_to_object)
+        .map(text)
+        .collect()
 }
 
 #[test]
-fn t36_references_edited_between_read_and_delete_save_the_object_from_1_34_on() {
+fn references_edited_between_read_and_delete_save_the_object_from_1_34_on() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     for (release, saved) in [
@@ -87,7 +92,7 @@ fn t36_references_edited_between_read_and_delete_save_the_object_from_1_34_on() 
 }
 
 #[test]
-fn t37_labels_edited_between_read_and_delete_do_not_save_it() {
+fn labels_edited_between_read_and_delete_do_not_save_the_object() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     let twice: &[&str] = &["delete with version: conflict", "delete: applied"];
     for (release, expected) in [
@@ -107,14 +112,14 @@ fn t37_labels_edited_between_read_and_delete_do_not_save_it() {
 }
 
 #[test]
-fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
+fn a_delete_after_an_unblock_meets_a_conflict_from_1_34_on() {
     let mut cycle = ["a", "b", "c"].map(|name| Object::new(CONFIG_MAP, "red", name));
-    let bare = cycle.clone();
+    let without_owners = cycle.clone();
     for at in 0..3 {
-        cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&bare[at]);
+        cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&without_owners[at]);
     }
     let once: &[&str] = &["patch: applied", "delete: applied"];
-    // By the second try the unblocked owner is removed, so nothing is left to unblock.
+    // At the retry the unblocked owner no longer exists, so there is nothing to unblock.
     let twice: &[&str] = &[
         "patch: applied",
         "delete with version: conflict",
@@ -129,7 +134,7 @@ fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
             cycle.iter().all(|object| object.live(&world.server).is_none()),
             "{release}"
         );
-        // The last of the three has the dependent that waits.
+        // The last of the three owns the object that is deleted in the foreground.
         let got = writes(&world, &cycle[2]);
         assert!(
             got.starts_with(&expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
@@ -142,9 +147,9 @@ fn t38_an_effective_unblock_costs_one_more_round_from_1_34_on() {
 /// foreground.
 fn strict_cycle(release: &str, kind: Kind) -> (World, [Object; 3]) {
     let mut cycle = ["a", "b", "c"].map(|name| Object::new(kind, "red", name));
-    let bare = cycle.clone();
+    let without_owners = cycle.clone();
     for at in 0..3 {
-        cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&bare[at]);
+        cycle[(at + 1) % 3] = cycle[(at + 1) % 3].clone().blocking(&without_owners[at]);
     }
     let mut server = server(version(release), &KINDS);
     cycle.iter().for_each(|object| object.insert(&mut server));
@@ -172,8 +177,8 @@ fn a_strict_delete_after_an_unblock_expects_the_version_in_the_response_to_the_p
                 .into_iter()
                 .filter(|(_, response)| **response == Response::Conflict);
             assert_eq!(conflicts.count(), 0, "{release} {kind:?}");
-            // The last of the three has the dependent that waits. Custom resources reject the first format of
-            // the patch.
+            // The last of the three owns the object that is deleted in the foreground. Custom resources
+            // reject the first format of the patch.
             let refused = |text: &String| text != "patch: unsupported media type";
             let writes: Vec<String> = writes(&world, &cycle[2]).into_iter().filter(refused).collect();
             let expected = ["patch: applied", "delete with version: applied"];
@@ -198,13 +203,13 @@ fn a_strict_delete_after_an_unblock_fails_if_the_owners_changed() {
         assert_eq!(
             writes,
             ["patch: applied", "patch: applied"],
-            "{release}: unblocked, then released"
+            "{release}: the reference is unblocked, then removed"
         );
     }
 }
 
 #[test]
-fn t39_a_delete_that_finds_nothing() {
+fn not_found_for_a_delete_is_retried_up_to_1_35() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     for (release, retried) in [
         ("1.20.2", true),
@@ -240,7 +245,7 @@ fn t39_a_delete_that_finds_nothing() {
 }
 
 #[test]
-fn t39_a_conflict_and_then_nothing() {
+fn not_found_after_a_conflict_is_not_retried() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     for (release, expected) in [
         ("1.34", Conclusion::Deleted),
@@ -264,8 +269,8 @@ fn t39_a_conflict_and_then_nothing() {
     }
 }
 
-/// The next try of the only item that failed.
-fn next_try(world: &mut World) -> Duration {
+/// The delay before the retry of the only item that failed.
+fn retry_delay(world: &mut World) -> Duration {
     match world.poll() {
         Output::Wait(wait) => wait.until.expect("it is retried").since(world.now),
         other => panic!("{other:?}"),
@@ -273,7 +278,7 @@ fn next_try(world: &mut World) -> Duration {
 }
 
 #[test]
-fn t43_success_resets_the_delay_from_1_23_on() {
+fn success_resets_the_delay_from_1_23_on() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").blocking(&owner);
     let verifies_owner =
@@ -298,7 +303,7 @@ fn t43_success_resets_the_delay_from_1_23_on() {
             assert!(world.run_to(verifies_owner));
             fail(&mut world, 0, Fault::Unknown);
             world.respond(0);
-            let delay = next_try(&mut world);
+            let delay = retry_delay(&mut world);
             assert_eq!(delay, Duration::from_millis(5 << failures), "{release}");
             world.tick(world.now.saturating_add(delay));
         }
@@ -309,7 +314,11 @@ fn t43_success_resets_the_delay_from_1_23_on() {
         assert!(world.run_to(verifies_owner));
         fail(&mut world, 0, Fault::Unknown);
         world.respond(0);
-        assert_eq!(next_try(&mut world), Duration::from_millis(expected), "{release}");
+        assert_eq!(
+            retry_delay(&mut world),
+            Duration::from_millis(expected),
+            "{release}"
+        );
     }
 }
 
@@ -335,7 +344,7 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
             world.respond(0);
         }
         assert_eq!(
-            next_try(&mut world),
+            retry_delay(&mut world),
             Duration::from_millis(5),
             "{release}: the earliest"
         );
@@ -350,9 +359,9 @@ fn w2_a_node_waits_for_one_retry_at_a_time() {
 }
 
 #[test]
-fn t44_a_finalizer_is_tried_four_times() {
+fn the_removal_of_a_finalizer_is_tried_four_times() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let released = |request: &Request| request.reason == Reason::DependentsReleased;
+    let removes_finalizer = |request: &Request| request.reason == Reason::DependentsReleased;
     for release in ["1.13", "1.20.2", "1.36"] {
         for conflicts in [3, 4] {
             let mut world = world(release, &[&owner]);
@@ -360,16 +369,16 @@ fn t44_a_finalizer_is_tried_four_times() {
             delete(&mut world.server, &owner, Some(PropagationPolicy::Orphan));
             let mut waits = Vec::new();
             for _ in 0..conflicts {
-                assert!(world.run_to(released));
-                let asked_at = world.now;
+                assert!(world.run_to(removes_finalizer));
+                let sent_at = world.now;
                 fail(&mut world, 0, Fault::Conflict);
                 world.respond(0);
-                waits.push(next_try(&mut world).as_millis());
-                assert_eq!(asked_at, world.now);
+                waits.push(retry_delay(&mut world).as_millis());
+                assert_eq!(sent_at, world.now);
             }
             assert_eq!(waits[..3], [10, 50, 250], "{release}");
             if conflicts == 4 {
-                assert_eq!(waits[3], 5, "everything is retried after the queue's own delay");
+                assert_eq!(waits[3], 5, "the item is requeued with the delay of the queue");
                 let last = world
                     .conclusions("u-owner")
                     .last()

@@ -1,5 +1,4 @@
-//! Whole scenarios in releases that differ, and restarts of a collector. Test numbers are those of the list
-//! of scenarios.
+//! Scenarios whose outcome depends on the release, and restarts of a collector.
 
 use std::sync::Arc;
 
@@ -27,21 +26,21 @@ fn list_first(world: &mut World, first: Kind) {
 }
 
 #[test]
-fn t7_a_good_dependent_of_a_missing_owner_is_collected_from_1_20_3_on() {
+fn an_invalid_dependent_does_not_protect_a_valid_one_from_1_20_3_on() {
     let gone = Object::new(CONFIG_MAP, "red", "gone");
-    let bad = Object::new(NODE, "", "bad").owned_by(&gone);
-    let good = Object::new(SECRET, "red", "good").owned_by(&gone);
+    let invalid = Object::new(NODE, "", "invalid").owned_by(&gone);
+    let valid = Object::new(SECRET, "red", "valid").owned_by(&gone);
     for (release, collected) in [
         ("1.20.2", false),
         ("1.20.3", true),
         ("1.28", true),
         ("1.36", true),
     ] {
-        let mut world = world(release, &[&bad, &good]);
+        let mut world = world(release, &[&invalid, &valid]);
         list_first(&mut world, NODE);
         world.settle();
-        assert!(bad.live(&world.server).is_some(), "{release}");
-        assert_eq!(good.live(&world.server).is_none(), collected, "{release}");
+        assert!(invalid.live(&world.server).is_some(), "{release}");
+        assert_eq!(valid.live(&world.server).is_none(), collected, "{release}");
     }
 }
 
@@ -57,7 +56,7 @@ fn the_deletion_of_an_unknown_object_changes_nothing() {
     world.watched(monitor, WatchEvent::Delete(Arc::new(owner.meta.clone())));
     assert_eq!(world.collector.fingerprint(), before);
     world.watched(monitor, WatchEvent::Apply(Arc::new(owner.meta.clone())));
-    assert_ne!(world.collector.fingerprint(), before, "a known object counts");
+    assert_ne!(world.collector.fingerprint(), before, "a listed object does");
 }
 
 fn world_with(hardening: Hardening, objects: &[&Object]) -> World {
@@ -99,12 +98,12 @@ fn e4_an_object_that_was_replaced_between_two_lists_is_deleted_only_if_strict() 
         for is_watched in [true, false] {
             let mut world = world_with(hardening, &[&owner, &dependent]);
             delete(&mut world.server, &owner, Some(Background));
-            let mut again = owner.clone();
-            again.meta.uid = "u-again".into();
-            again.insert(&mut world.server);
+            let mut replacement = owner.clone();
+            replacement.meta.uid = "u-again".into();
+            replacement.insert(&mut world.server);
             let monitor = world.monitor_of(id(&world.server, CONFIG_MAP));
             if is_watched {
-                world.watched(monitor, WatchEvent::Apply(Arc::new(again.meta.clone())));
+                world.watched(monitor, WatchEvent::Apply(Arc::new(replacement.meta.clone())));
             }
             world.list(monitor);
             world.settle();
@@ -117,11 +116,11 @@ fn e4_an_object_that_was_replaced_between_two_lists_is_deleted_only_if_strict() 
 /// Kubernetes #65200: up to 1.19 the list order decides whether the dependents in the owner's own namespace
 /// are deleted.
 #[test]
-fn t65_the_cross_namespace_incident() {
+fn dependents_in_two_namespaces_are_deleted_as_in_the_release() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let stranger = Object::new(SECRET, "blue", "stranger").owned_by(&owner);
+    let foreign = Object::new(SECRET, "blue", "foreign").owned_by(&owner);
     let own = Object::new(SECRET, "red", "own").owned_by(&owner);
-    for (release, first, stranger_stays, own_stays, warnings) in [
+    for (release, first, foreign_stays, own_stays, warnings) in [
         ("1.13", SECRET, false, false, 0),
         ("1.13", CONFIG_MAP, true, true, 0),
         ("1.19", SECRET, false, false, 0),
@@ -130,14 +129,14 @@ fn t65_the_cross_namespace_incident() {
         ("1.36", SECRET, false, true, 1),
         ("1.36", CONFIG_MAP, false, true, 1),
     ] {
-        let mut world = world(release, &[&owner, &stranger, &own]);
+        let mut world = world(release, &[&owner, &foreign, &own]);
         list_first(&mut world, first);
         world.settle();
         let stays = (
-            stranger.live(&world.server).is_some(),
+            foreign.live(&world.server).is_some(),
             own.live(&world.server).is_some(),
         );
-        assert_eq!(stays, (stranger_stays, own_stays), "{release}, {first:?} first");
+        assert_eq!(stays, (foreign_stays, own_stays), "{release}, {first:?} first");
         assert!(owner.live(&world.server).is_some());
         let texts: Vec<String> = world.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), warnings, "{release}");
@@ -151,7 +150,7 @@ fn t65_the_cross_namespace_incident() {
 }
 
 #[test]
-fn t68_a_restarted_collector_continues_a_foreground_deletion() {
+fn a_restarted_collector_continues_a_foreground_deletion() {
     let root = Object::new(CONFIG_MAP, "red", "root");
     let middle = Object::new(WIDGET, "red", "middle").blocking(&root);
     let leaf = Object::new(SECRET, "red", "leaf").blocking(&middle);
@@ -182,9 +181,11 @@ fn t68_a_restarted_collector_continues_a_foreground_deletion() {
 
 /// a foreground owner waits for its blocking dependents only, and everything is deleted in the end.
 #[test]
-fn t41_a_dependent_that_does_not_block_may_outlive_its_owner() {
+fn a_dependent_that_does_not_block_may_outlive_its_owner() {
     let root = Object::new(CONFIG_MAP, "red", "root");
-    let item = Object::new(SECRET, "red", "item").owned_by(&root).held(HOLD);
+    let item = Object::new(SECRET, "red", "item")
+        .owned_by(&root)
+        .with_finalizer(HOLD);
     let mut world = world("1.36", &[&root, &item]);
     world.settle();
     delete(&mut world.server, &root, Some(Foreground));
@@ -194,15 +195,17 @@ fn t41_a_dependent_that_does_not_block_may_outlive_its_owner() {
 }
 
 #[test]
-fn t40_a_blocking_dependent_with_a_finalizer_blocks_its_owner_without_a_poll() {
+fn a_blocking_dependent_with_a_finalizer_blocks_its_owner_without_a_poll() {
     let root = Object::new(CONFIG_MAP, "red", "root");
-    let item = Object::new(SECRET, "red", "item").blocking(&root).held(HOLD);
+    let item = Object::new(SECRET, "red", "item")
+        .blocking(&root)
+        .with_finalizer(HOLD);
     let mut world = world("1.36", &[&root, &item]);
     world.settle();
     delete(&mut world.server, &root, Some(Foreground));
     assert_eq!(world.settle().until, None, "no retry is scheduled");
     assert!(root.live(&world.server).is_some_and(|meta| meta.is_deleting()));
-    let mut meta = item.live(&world.server).expect("held");
+    let mut meta = item.live(&world.server).expect("its finalizer keeps it");
     meta.finalizers.clear();
     let kind = id(&world.server, SECRET);
     world.server.update(kind, "red", "item", meta.into());
@@ -212,8 +215,8 @@ fn t40_a_blocking_dependent_with_a_finalizer_blocks_its_owner_without_a_poll() {
 
 /// an owner with another finalizer that is deleted in the background still counts for its dependents.
 #[test]
-fn t30_an_owner_held_by_another_finalizer_is_solid() {
-    let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
+fn an_owner_waiting_for_another_finalizer_is_solid() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner").with_finalizer(HOLD);
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
     for release in VERSIONS {
         let mut world = world(release, &[&owner, &item]);

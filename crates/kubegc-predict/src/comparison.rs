@@ -57,15 +57,15 @@ pub struct Comparison<'a> {
 pub struct Difference<'a> {
     /// The object.
     pub object: &'a ObjectRef,
-    /// Its fate in the first forecast; `None` if nothing reaches it.
+    /// Its fate in the first forecast; `None` if it is not affected.
     pub left: Option<&'a Fate>,
-    /// Its fate in the second forecast; `None` if nothing reaches it.
+    /// Its fate in the second forecast; `None` if it is not affected.
     pub right: Option<&'a Fate>,
 }
 
 impl Forecast {
-    /// The objects whose fates differ in another forecast. It is no difference that an object is kept in one
-    /// forecast and not reached in the other; nor are the conditions that a terminating object waits for.
+    /// The objects whose fates differ in another forecast. An object that is kept in one forecast and not
+    /// affected in the other does not differ, nor does a terminating object that waits for other conditions.
     ///
     /// # Complexity
     /// O(n log n) for n fates in both.
@@ -88,8 +88,8 @@ impl Forecast {
             });
             found.right = Some(&fate.fate);
         }
-        let differences = fates.into_values().filter(|one| {
-            let [left, right] = one.words();
+        let differences = fates.into_values().filter(|difference| {
+            let [left, right] = difference.words();
             left != right
         });
         Comparison {

@@ -152,7 +152,7 @@ pub enum ReferenceProblem {
     OwnerMissing,
     /// The owner is not in the dump, which does not have all objects of its kind.
     OwnerUnknown {
-        /// The resource to dump, as kubectl takes it.
+        /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
     /// More than one reference of the object is a controller reference.

@@ -74,7 +74,7 @@ pub(crate) fn everything(
 /// progress.
 fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
     let facts = &cluster.edges.facts;
-    let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::ODD != 0;
+    let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::PENDING_CHANGES != 0;
     (0..facts.len() as u32).filter(is_pending)
 }
 

@@ -52,7 +52,7 @@ pub enum Fact {
         /// The owner.
         owner: Resolved,
     },
-    /// Nothing reaches the object.
+    /// The object is not affected.
     NotReached {
         /// The object.
         object: ObjectRef,

@@ -1,4 +1,4 @@
-//! The possible outcomes of a race: many schedules of several deletes, and the fates that they lead to.
+//! The possible outcomes of a race: the fates of objects in many schedules of several deletes.
 //!
 //! The garbage collector has twenty workers, and watches are late. A forecast shows one schedule. Here the
 //! schedule varies: which request of the collector the API server performs next, which watch delivers its
@@ -6,9 +6,9 @@
 //! ([`ControlPlane`](kubegc_control_plane::ControlPlane) with its controllers and kubelets); other
 //! controllers act, and time passes, if none of these steps is possible.
 //!
-//! Up to a bound, every schedule is tried, but for those that differ only in the order of steps that commute
-//! (`independence.rs`). States that were met before are not explored again. Beyond the bound, or instead,
-//! schedules are drawn from seeds.
+//! Up to a limit, every schedule is tried, except those that differ only in the order of steps that commute
+//! (`independence.rs`). States that were reached before are not explored again. Further schedules are chosen
+//! at random from seeds.
 
 mod independence;
 
@@ -44,17 +44,17 @@ use crate::{
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Schedules drawn from seeds 0, 1, 2 and so on.
+    /// Number of schedules that are chosen at random, from the seeds 0, 1, 2 and so on.
     pub seeds: u64,
-    /// States met by trying every order; 0 tries none. If they are enough, the result is exhaustive. With
-    /// the reduction, a state is a point at which more than one step must be tried.
+    /// Maximum number of states when every order is tried; 0 tries none. If they are enough, the result is
+    /// exhaustive. With the reduction, a state is a point at which more than one step must be tried.
     pub states_max: usize,
-    /// Choices in one schedule.
+    /// Maximum number of choices in one schedule.
     pub choices_max: usize,
     /// Whether steps that commute are tried in one order only. Default: they are. The fates are the same, and
-    /// far fewer states are met.
+    /// far fewer states are reached.
     pub reduces: bool,
-    /// Threads that simulate. The result is the same with any number.
+    /// Number of threads. The result does not depend on it.
     pub threads: NonZeroUsize,
 }
 
@@ -99,7 +99,7 @@ impl Default for Bounds {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Exploration {
-    /// Every object that could be affected, with each fate that was met and one way to it.
+    /// Every object that could be affected, with each fate that was found and a schedule that leads to it.
     pub fates: Vec<PossibleFates>,
     /// Number of schedules that ended.
     pub schedules: u64,
@@ -117,22 +117,22 @@ pub struct Exploration {
 pub struct PossibleFates {
     /// The object.
     pub object: ObjectRef,
-    /// Each fate, in the order in which they were met, with the writes of a schedule that leads there.
-    pub fates: Vec<(Fate, Way)>,
+    /// Each fate, in the order in which they were found, with a schedule that leads to it.
+    pub fates: Vec<(Fate, Schedule)>,
 }
 
 /// One schedule.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
-pub struct Way {
-    /// The seed that it was drawn from; `None` if it was found by trying every order.
+pub struct Schedule {
+    /// The seed of a random schedule; `None` if it was found by trying every order.
     pub seed: Option<u64>,
     /// Its writes.
     pub timeline: Vec<Step>,
 }
 
 impl Exploration {
-    /// Whether the object has one fate only, as far as was tried.
+    /// Whether every order was tried and the object has the same fate in all of them.
     #[must_use]
     pub fn is_certain(&self, object: &ObjectRef) -> bool {
         self.fates
@@ -146,10 +146,10 @@ impl Cluster {
     /// Tries many orders of the effects of several deletes. The client sends them one after another, without
     /// waiting for anything.
     ///
-    /// Owners that are not in the dump are taken to exist.
+    /// Owners that are not in the dump are assumed to exist.
     ///
     /// # Errors
-    /// An intent cannot be understood.
+    /// An intent names an unknown or ambiguous kind, or an object that is not in the dump.
     ///
     /// # Complexity
     /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
@@ -158,10 +158,10 @@ impl Cluster {
         let run = self.run(deletes, None, None, self.controllers.clone());
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        let world = run.begin(&scope, Unlisted::Present);
+        let simulation = run.begin(&scope, Unlisted::Present);
         let prepared = Prepared { cluster: self, scope };
         let start = Race {
-            world,
+            simulation,
             in_flight: Vec::new(),
             client: &run.deletes,
             done: 0,
@@ -201,7 +201,7 @@ struct Prepared<'c> {
 /// A simulation whose next step is a choice.
 #[derive(Clone)]
 struct Race<'a> {
-    world: Simulation,
+    simulation: Simulation,
     in_flight: Vec<Call>,
     client: &'a [ClientDelete<'a>],
     done: usize,
@@ -210,37 +210,43 @@ struct Race<'a> {
     objects: Option<Arc<Option<Objects>>>,
 }
 
-/// A step that can happen next.
+/// A possible next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
-    /// The client makes its next delete.
+    /// The client sends its next delete.
     Client,
     /// A request is performed and gets its response.
     Call(usize),
     /// A watch of the collector delivers the next change of a kind.
-    Show(KindId),
+    Deliver(KindId),
 }
 
 impl Race<'_> {
-    /// Assigns queued keys to idle workers, then returns the steps that can happen. If none can, the time
-    /// advances; the result is empty once nothing is pending.
+    /// Assigns queued keys to idle workers, then returns the possible steps. If there are none, the time
+    /// advances; the result is empty when nothing is pending.
     fn choices(&mut self) -> Vec<Choice> {
         loop {
             let retry_at = self.poll();
-            self.world.plane.observe(&mut self.world.server);
+            self.simulation.plane.observe(&mut self.simulation.server);
             let mut choices = Vec::new();
             if self.done < self.client.len() {
                 choices.push(Choice::Client);
             }
             choices.extend((0..self.in_flight.len()).map(Choice::Call));
-            choices.extend(self.world.plane.pending_kinds().into_iter().map(Choice::Show));
+            choices.extend(
+                self.simulation
+                    .plane
+                    .pending_kinds()
+                    .into_iter()
+                    .map(Choice::Deliver),
+            );
             if !choices.is_empty() {
                 return choices;
             }
             self.objects = None;
-            if !self.world.plane.act(&mut self.world.server) {
-                let idle = self.world.plane.idle(retry_at);
-                if !self.world.advance(idle, None) {
+            if !self.simulation.plane.act(&mut self.simulation.server) {
+                let idle = self.simulation.plane.idle(retry_at);
+                if !self.simulation.advance(idle, None) {
                     return choices;
                 }
             }
@@ -249,7 +255,7 @@ impl Race<'_> {
 
     fn poll(&mut self) -> Option<Timestamp> {
         loop {
-            match self.world.plane.poll_collector(&self.world.server) {
+            match self.simulation.plane.poll_collector(&self.simulation.server) {
                 Some(Output::Call(call)) => self.in_flight.push(call),
                 Some(Output::Wait(wait)) => return wait.until.filter(|_| wait.why != WaitReason::Events),
                 _ => {}
@@ -257,24 +263,27 @@ impl Race<'_> {
         }
     }
 
-    fn take(&mut self, choice: Choice) {
+    fn perform(&mut self, choice: Choice) {
         match choice {
             Choice::Client => {
                 let delete = &self.client[self.done];
                 self.done += 1;
-                // A refusal is a possible response.
-                let _response = delete.send(&mut self.world);
+                // The delete may be refused.
+                let _response = delete.send(&mut self.simulation);
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
-                let response = self.world.plane.perform(&mut self.world.server, &call.request);
-                self.world.plane.observe(&mut self.world.server);
-                self.world.plane.handle(Input::Response {
+                let response = self
+                    .simulation
+                    .plane
+                    .perform(&mut self.simulation.server, &call.request);
+                self.simulation.plane.observe(&mut self.simulation.server);
+                self.simulation.plane.handle(Input::Response {
                     call: call.id,
                     response,
                 });
             }
-            Choice::Show(kind) => self.world.plane.show_next(kind),
+            Choice::Deliver(kind) => self.simulation.plane.deliver_next(kind),
         }
     }
 
@@ -298,18 +307,18 @@ impl Race<'_> {
             if choices.is_empty() {
                 return;
             }
-            self.take(choices[rng.below(choices.len() as u64) as usize]);
+            self.perform(choices[rng.below(choices.len() as u64) as usize]);
         }
-        self.world.gave_up = true;
+        self.simulation.gave_up = true;
     }
 
     /// A digest of all state that affects the further steps; with the reduction, of all state that affects
     /// the fates.
     fn fingerprint(&self) -> u128 {
-        let server = &self.world.server;
+        let server = &self.simulation.server;
         let objects = self.objects.as_deref().and_then(Option::as_ref);
         let idle = objects.and_then(|objects| independence::Idle::of(self, objects));
-        let collector = self.world.plane.collector().fingerprint_with(Lens {
+        let collector = self.simulation.plane.collector().fingerprint_with(Lens {
             seen: &|resource, meta, mut hasher| {
                 let kind =
                     server
@@ -333,7 +342,7 @@ impl Race<'_> {
                 }
             }
         }
-        for (kind, event_type, object) in self.world.plane.pending() {
+        for (kind, event_type, object) in self.simulation.plane.pending() {
             (kind, event_type).hash(&mut hasher);
             digest(&object.meta, &mut hasher);
         }
@@ -348,14 +357,14 @@ impl Race<'_> {
         let mut hasher = FixedState::default().build_hasher();
         let request = &call.request;
         request.target.hash(&mut hasher);
-        let resource = &self.world.plane.collector().catalog()[request.kind];
-        let kind =
-            self.world
-                .server
-                .catalog()
-                .by_resource(&resource.group, &resource.version, &resource.resource);
+        let resource = &self.simulation.plane.collector().catalog()[request.kind];
+        let kind = self.simulation.server.catalog().by_resource(
+            &resource.group,
+            &resource.version,
+            &resource.resource,
+        );
         let current = kind.and_then(|kind| {
-            self.world
+            self.simulation
                 .server
                 .object(kind, &request.target.namespace, &request.target.name)
         });
@@ -380,7 +389,7 @@ impl Race<'_> {
     }
 }
 
-/// A body without the resourceVersion that it was built from; the precondition of its request has that.
+/// A patch without its resourceVersion, which is also the precondition of the request.
 fn without_version(body: &[u8], version: Option<&str>) -> String {
     let text = String::from_utf8_lossy(body);
     match version {
@@ -410,8 +419,8 @@ fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
         .hash(hasher);
 }
 
-/// Simulations that are independent of each other's results. It does not depend on the number of threads, so
-/// that the result does not either.
+/// Number of simulations that run at the same time. It does not depend on the number of threads, so that the
+/// result does not either.
 const BATCH: usize = 64;
 
 /// Applies a function to every item, on several threads. The results are in the order of the items.
@@ -450,7 +459,7 @@ impl<'a> Reached<'a> {
     fn by(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> Self {
         let mut race = parent.clone();
         if let Some(step) = step {
-            race.take(step);
+            race.perform(step);
         }
         let mut choices = race.choices();
         if bounds.reduces {
@@ -458,7 +467,7 @@ impl<'a> Reached<'a> {
             // A step that commutes with all others leads to no state of its own.
             for _ in 0..bounds.choices_max {
                 let [choice] = *choices else { break };
-                race.take(choice);
+                race.perform(choice);
                 choices = race.choices();
                 choices = race.persistent(choices);
             }
@@ -471,8 +480,8 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// Tries every order until the bound: always the latest states first, a batch of them at once. Returns how
-/// many states were met and whether that was all.
+/// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
+/// whether every order was tried.
 fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut Found) -> (usize, bool) {
     if bounds.states_max == 0 {
         return (0, false);
@@ -482,7 +491,7 @@ fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut
     while !open.is_empty() {
         let batch: Vec<(Arc<Race<'_>>, Option<Choice>)> =
             open.drain(open.len().saturating_sub(BATCH)..).rev().collect();
-        // A state that was met before is dropped by the thread that built it.
+        // A state that was reached before is dropped by the thread that built it.
         let reached = map_on_threads(bounds.threads, batch, |(parent, step)| {
             let reached = Reached::by(&parent, step, bounds);
             (!met.contains(&reached.fingerprint)).then_some(reached)
@@ -522,7 +531,7 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     fn of(prepared: &Prepared<'_>, race: Race<'a>, seed: Option<u64>) -> Self {
-        let fates = forecast::fates(prepared.cluster, &prepared.scope, &race.world);
+        let fates = forecast::fates(prepared.cluster, &prepared.scope, &race.simulation);
         Self {
             fates: fates.into_iter().collect(),
             race,
@@ -542,7 +551,7 @@ impl Found {
         self.schedules += 1;
         for (position, object, fate) in ending.fates {
             let fate = match fate {
-                // The client that deleted it depends on timing and does not distinguish fates.
+                // The actor that deleted it depends on timing and does not distinguish fates.
                 Fate::Deleted { .. } => Fate::Deleted {
                     by: Actor::GarbageCollector,
                 },
@@ -555,9 +564,9 @@ impl Found {
             if !possible.fates.iter().any(|(known, _)| *known == fate) {
                 possible.fates.push((
                     fate,
-                    Way {
+                    Schedule {
                         seed: ending.seed,
-                        timeline: ending.race.world.plane.steps().to_vec(),
+                        timeline: ending.race.simulation.plane.steps().to_vec(),
                     },
                 ));
             }
@@ -571,12 +580,12 @@ impl fmt::Display for Exploration {
             let certain = possible.fates.len() == 1;
             let certainty = match (certain, self.exhaustive) {
                 (true, true) => "certain",
-                (true, false) => "always, as far as was tried",
+                (true, false) => "always, in the schedules tried",
                 (false, _) => "depends on timing",
             };
             writeln!(f, "{}: {certainty}", possible.object.short())?;
-            for (fate, way) in &possible.fates {
-                let seed = way.seed.map_or_else(
+            for (fate, schedule) in &possible.fates {
+                let seed = schedule.seed.map_or_else(
                     || "found by trying every order".to_owned(),
                     |seed| format!("seed {seed}"),
                 );

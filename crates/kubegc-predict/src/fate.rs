@@ -51,7 +51,7 @@ impl Fate {
     }
 }
 
-/// Something that is not in the dump and decides a fate.
+/// Data that is missing from the dump and that a fate depends on.
 ///
 /// # Examples
 /// The owner of a Secret is missing from the dump, and its kind was not dumped completely.
@@ -79,10 +79,11 @@ pub enum Missing {
     Owner {
         /// The owner, as the reference names it. The namespace is the one of the lookup.
         owner: ObjectRef,
-        /// The resource to dump, as kubectl takes it.
+        /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
-    /// A kind that neither the built-in kinds, the definitions in the dump nor discovery output explain.
+    /// A kind that is not a built-in one and that neither a CustomResourceDefinition nor discovery output in
+    /// the dump defines.
     Kind {
         /// The owner, as the reference names it, or the object itself.
         owner: ObjectRef,
@@ -104,7 +105,7 @@ pub enum Missing {
     Content {
         /// The namespace or definition.
         object: ObjectRef,
-        /// The resources that are not complete in the dump, as kubectl takes them.
+        /// The resources that are not complete in the dump, as kubectl accepts them.
         resources: Vec<String>,
     },
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
@@ -150,11 +151,9 @@ impl fmt::Display for Missing {
                     owner.api_version, owner.kind
                 )
             }
-            Self::Flawed { object } => write!(
-                f,
-                "what {} looks like: a part of it could not be read",
-                object.short()
-            ),
+            Self::Flawed { object } => {
+                write!(f, "some fields of {}, which could not be read", object.short())
+            }
             Self::Controller { object, reason } => {
                 write!(f, "whether {} is cleaned up: {reason}", object.short())
             }
@@ -180,22 +179,22 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Something worth knowing that is no fate.
+/// A result of a forecast that is not a fate, such as a problem.
 ///
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads that there are no findings.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Finding {
-    /// An object is deleted and its controller is kept and creates another one. Its name may differ. No
-    /// finding says so of an object that its controller no longer needs.
+    /// An object is deleted and its controller is kept and creates another one. Its name may differ. There is
+    /// no finding for an object that its controller no longer needs.
     CreatedAgain {
         /// The deleted object.
         object: ObjectRef,
         /// The controller.
         controller: ObjectRef,
-        /// Whether the dump shows that it does. Otherwise it may: its kind is not one of Kubernetes, or data
-        /// is missing.
+        /// Whether it certainly does. Otherwise it may, because its kind is not one of Kubernetes or data is
+        /// missing.
         is_certain: bool,
     },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
@@ -209,7 +208,8 @@ pub enum Finding {
         /// The object.
         object: ObjectRef,
     },
-    /// A reference names a kind that is not served: the collector retries without end and deletes nothing.
+    /// A reference names a kind that is not served: the collector retries forever and does not delete the
+    /// object.
     OwnerKindNotServed {
         /// The object.
         object: ObjectRef,
@@ -232,14 +232,13 @@ pub enum Finding {
         /// The objects of the requests.
         objects: Vec<ObjectRef>,
     },
-    /// A controller looked up a node at the cloud provider, and the node is missing from the dump: the
-    /// response changes nothing.
+    /// The cloud provider was queried about a node that is missing from the dump: the response has no effect.
     NodeNotDumped {
         /// The name of the node.
         node: Arc<str>,
     },
-    /// Stateful sets were not dumped completely, and claims are named like those of sets that are not there:
-    /// where such a set is being deleted, or a pod of it, they may go with it, and their volumes with them.
+    /// StatefulSets were not dumped completely, and claims are named like those of sets that are missing. If
+    /// such a set or its pod is being deleted, the claims and their volumes may be deleted with it.
     UnseenSets {
         /// Number of claims.
         claims: usize,
@@ -249,7 +248,7 @@ pub enum Finding {
     KindMissing {
         /// The kind.
         kind: String,
-        /// The resource, as kubectl takes it.
+        /// The resource, as kubectl accepts it.
         resource: String,
         /// Whether it is namespaced.
         is_namespaced: bool,
@@ -263,7 +262,7 @@ pub enum Finding {
         /// Labels and namespaces that objects of these kinds have, the most similar ones.
         similar: Vec<String>,
     },
-    /// The simulation reached its bound before it ended.
+    /// The simulation reached its limit before it ended.
     DidNotSettle,
 }
 
@@ -312,14 +311,14 @@ impl fmt::Display for Finding {
             } => {
                 write!(
                     f,
-                    "the server refuses to delete {}: {code} {message}",
+                    "the API server refuses to delete {}: {code} {message}",
                     object.short()
                 )
             }
             Self::RequestsFail { message, objects } => {
                 let shown = objects.len().min(KINDS_SHOWN);
                 let names: Vec<String> = objects[..shown].iter().map(ObjectRef::short).collect();
-                write!(f, "the server refuses requests about {}", names.join(", "))?;
+                write!(f, "the API server refuses requests for {}", names.join(", "))?;
                 if objects.len() > shown {
                     write!(f, " and {} more", objects.len() - shown)?;
                 }
@@ -327,7 +326,7 @@ impl fmt::Display for Finding {
             }
             Self::NodeNotDumped { node } => write!(
                 f,
-                "the cloud provider was queried about node {node}, which is not in the dump: its response changes nothing"
+                "the cloud provider was queried about node {node}, which is missing from the dump: its response has no effect"
             ),
             Self::UnseenSets { claims } => write!(
                 f,
@@ -362,7 +361,7 @@ impl fmt::Display for Finding {
                     false => write!(f, "; did you mean {}?", similar.join(" or ")),
                 }
             }
-            Self::DidNotSettle => f.write_str("the simulation did not come to rest within its bound"),
+            Self::DidNotSettle => f.write_str("the simulation reached its limit before it ended"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The forecast of each object: the state of the dump compared with the end of the simulations.
+//! A forecast: the objects of the dump compared with their states at the end of the simulations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,10 +19,10 @@ use kubegc_snapshot::{ObjectView, Snapshot};
 use crate::{
     Assumptions, Cluster,
     cluster::{Owner, Scope},
-    doubt::{self, Reaction, Sources},
     fate::{Fate, Finding},
     recreation,
     run::{Run, Simulated},
+    undetermined::{self, Reaction, Sources},
     wait::waits_for,
 };
 
@@ -61,14 +61,14 @@ use crate::{
 pub struct Forecast {
     /// The time at which it begins.
     pub began: Timestamp,
-    /// The length of the period, its end included; `None`: until nothing changes any more.
+    /// The length of the period, its end included; `None` if it lasts until nothing changes any more.
     pub horizon: Option<Duration>,
     /// The objects of the intents, in order.
     pub targets: Vec<ObjectRef>,
     /// The fates of all objects that could be affected, in the order of the dump. Any other object is kept.
     pub fates: Vec<ObjectFate>,
-    /// The writes, in order. If missing data allows several runs, those of the run in which all owners
-    /// that are missing from the dump exist.
+    /// The writes, in order. If data is missing, they are those of the run in which all owners that are
+    /// missing from the dump exist.
     pub timeline: Vec<Step>,
     /// The warnings that the garbage collector publishes.
     pub warnings: Vec<InvalidNamespace>,
@@ -146,7 +146,7 @@ pub struct Removal<'a> {
 }
 
 impl Forecast {
-    /// The fate of one object, by name and uid; `None` if nothing reaches it.
+    /// The fate of one object, by name and uid; `None` if it is not affected.
     ///
     /// # Complexity
     /// O(log f) for f fates.
@@ -156,7 +156,7 @@ impl Forecast {
             .filter(|fate| fate.object.uid == object.uid)
     }
 
-    /// The fate of the object of this key, whatever its uid.
+    /// The fate of the object of this key, with any uid.
     fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
         let found = self
             .fates
@@ -207,7 +207,7 @@ impl Forecast {
     }
 }
 
-/// Group, kind, namespace and name: no two objects of a dump share them.
+/// Group, kind, namespace and name, which are unique in a dump.
 pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
     [object.group(), &object.kind, &object.namespace, &object.name]
 }
@@ -216,25 +216,25 @@ pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
 pub(crate) fn fates<'a>(
     cluster: &'a Cluster,
     scope: &'a Scope,
-    world: &'a Simulation,
+    simulation: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
     scope.affected().filter_map(move |position| {
         let object = cluster.snapshot.view(position as usize)?;
         let object_ref = object.object_ref();
-        let fate = match end(world, object) {
-            Some(end) => fate_of_kept(cluster, world, position, object, &end),
-            None => deleted(world.plane.trace().removal(&object_ref)),
+        let fate = match end(simulation, object) {
+            Some(end) => fate_of_kept(cluster, simulation, position, object, &end),
+            None => deleted(simulation.plane.trace().removal(&object_ref)),
         };
         Some((position, object_ref, fate))
     })
 }
 
 /// The fates and the metadata of the objects that exist at the end of a simulation, by position.
-fn kept(cluster: &Cluster, scope: &Scope, world: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
+fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
     let kept = scope.affected().filter_map(|position| {
         let object = cluster.snapshot.view(position as usize)?;
-        let end = end(world, object)?;
-        let fate = fate_of_kept(cluster, world, position, object, &end);
+        let end = end(simulation, object)?;
+        let fate = fate_of_kept(cluster, simulation, position, object, &end);
         Some((position, (fate, end)))
     });
     kept.collect()
@@ -250,13 +250,13 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
         refused: mut findings,
     } = simulated;
     let reactions = reactions(run, &scope, &primary, &alternatives, &missing);
-    let mut undetermined = doubt::spread(cluster, &scope, &reactions, missing);
+    let mut undetermined = undetermined::spread(cluster, &scope, &reactions, missing);
     drop((reactions, alternatives));
     let mut kept = kept(cluster, &scope, &primary);
     let began = primary.plane.began();
     let next_at = primary.plane.manager().next_at();
     findings.extend(primary.gave_up.then_some(Finding::DidNotSettle));
-    // Of a large cascade, the server and the caches of the controllers are as large as the fates.
+    // In a large cascade, the server and the caches of the controllers need as much memory as the fates.
     drop(primary.server);
     let (trace, warnings) = primary.plane.into_trace();
     let mut fates = Vec::with_capacity(scope.affected().count());
@@ -323,8 +323,7 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
         })
 }
 
-/// The states of the objects of which something is missing in the ends of the simulations; empty if nothing
-/// is missing.
+/// How the ends of the simulations differ for each object; empty if no data is missing.
 fn reactions(
     run: &Run<'_>,
     scope: &Scope,
@@ -342,8 +341,8 @@ fn reactions(
     }
     let cluster = run.cluster;
     let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
-    let concerned = missing.values().flatten().copied();
-    let by_count = chosen_by_count(cluster, scope, concerned, primary.plane.steps());
+    let undetermined = missing.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
     for position in scope.affected() {
         let Some(object) = cluster.snapshot.view(position as usize) else {
             continue;
@@ -355,7 +354,7 @@ fn reactions(
             .collect();
         let differs = others
             .iter()
-            .any(|other| !alike(end.as_deref(), other.as_deref()));
+            .any(|other| !is_same_end(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
         let reaction = Reaction {
@@ -372,15 +371,15 @@ fn reactions(
     reactions
 }
 
-fn end(world: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
-    let stored = world
+fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
+    let stored = simulation
         .server
         .object(object.kind_id()?, object.namespace(), object.name())?;
     (stored.meta.uid == *object.uid()).then(|| stored.meta.clone())
 }
 
 /// Whether two ends are the same apart from resource versions and times.
-fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
+fn is_same_end(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
             a.is_deleting() == b.is_deleting()
@@ -392,20 +391,20 @@ fn alike(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
     }
 }
 
-/// Objects that a controller deletes because there are too many of their kind, although missing data may
-/// delete others of that kind first.
+/// Objects that a controller deletes because there are too many of their kind, although others of the kind
+/// may be deleted first because of missing data.
 ///
-/// The runs in which all unknown owners exist, and none, do not settle these: if some do not exist, their
-/// dependents are deleted and no longer counted, and the object may be kept.
+/// They are undetermined even if the run with all unknown owners and the run without them end alike: if some
+/// owners do not exist, their dependents are deleted and no longer counted, and the object may be kept.
 fn chosen_by_count<'a>(
     cluster: &'a Cluster,
     scope: &Scope,
-    in_doubt: impl Iterator<Item = u32>,
+    undetermined: impl Iterator<Item = u32>,
     steps: &[Step],
 ) -> HashSet<&'a Uid, FixedState> {
     let mut unknown = BTreeSet::new();
     let mut pending: Vec<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
-    pending.extend(in_doubt);
+    pending.extend(undetermined);
     while let Some(position) = pending.pop() {
         if unknown.insert(position) {
             pending.extend(cluster.edges.dependents(position));
@@ -426,10 +425,10 @@ fn chosen_by_count<'a>(
         _ => false,
     });
     let chosen: HashSet<&Uid, FixedState> = chosen.map(|step| &step.object.uid).collect();
-    let in_doubt = views().filter(|object| {
+    let undetermined = views().filter(|object| {
         chosen.contains(object.uid()) && alike.get(&**object.kind()).is_some_and(|count| *count > 1)
     });
-    in_doubt.map(|object| object.uid()).collect()
+    undetermined.map(|object| object.uid()).collect()
 }
 
 /// The fate of an object that a write removed.
@@ -514,7 +513,7 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
 /// The findings about references and controllers of objects in scope.
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Where dependents of deleted objects may be: those of a cluster-scoped object in any namespace.
+    // The namespaces of deleted objects: their dependents may be in them. The empty one means all.
     let mut namespaces = BTreeSet::new();
     for fate in fates {
         let (position, object) = (fate.position, &fate.object);

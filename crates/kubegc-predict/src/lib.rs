@@ -25,7 +25,6 @@ mod closure;
 mod cluster;
 pub mod comparison;
 pub mod doctor;
-mod doubt;
 mod error;
 mod everything;
 pub mod explain;
@@ -39,6 +38,7 @@ mod recreation;
 mod report;
 mod run;
 mod selection;
+mod undetermined;
 mod unknown;
 mod wait;
 

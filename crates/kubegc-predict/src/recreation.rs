@@ -119,7 +119,7 @@ impl<'a> Recreations<'a> {
                     false => Recreation::Possible,
                 })
             }
-            // Its schedule decides when it creates a Job, whether earlier ones exist or not.
+            // It creates Jobs by its schedule, whether earlier Jobs exist or not.
             Body::CronJob(_) => of_all(Recreation::Never),
             Body::Job(job) if matches!(job.finished(), Some(Some(_))) => of_all(Recreation::Never),
             Body::Job(job) if job.is_suspended.known() == Some(&true) => of_all(Recreation::Never),
@@ -127,7 +127,7 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// A ReplicaSet replaces as many pods as it has too few. Terminating and finished pods do not count.
+    /// A ReplicaSet creates as many pods as are missing. Terminating and finished pods do not count.
     ///
     /// # Upstream
     /// [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go).
@@ -166,7 +166,7 @@ impl<'a> Recreations<'a> {
     }
 
     /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
-    /// not known, `None` for an object that is not a pod of it.
+    /// unknown, `None` if the dependent is not a pod of it.
     fn is_active_pod(&self, position: u32, owner: &ObjectMeta) -> Option<Option<bool>> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;
@@ -192,8 +192,8 @@ impl<'a> Recreations<'a> {
         })
     }
 
-    /// A DaemonSet has a pod on each node that the pod fits. A pod was running there, so only the node can
-    /// have changed.
+    /// A DaemonSet has a pod on each suitable node. The deleted pod was running on its node, which is
+    /// therefore suitable unless it has changed.
     fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
         let record = self.cluster.snapshot.record_at(pod as usize);
         let node = record
@@ -223,7 +223,7 @@ impl<'a> Recreations<'a> {
     }
 
     /// A Deployment creates the ReplicaSet of its template when the earlier one is removed, unless it is
-    /// paused, and no other.
+    /// paused. It creates no other ReplicaSet.
     ///
     /// # Upstream
     /// [`getNewReplicaSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go).
@@ -239,10 +239,10 @@ impl<'a> Recreations<'a> {
         let record = self.cluster.snapshot.record_at(position as usize);
         let set = record.as_ref().and_then(Record::replica_set);
         let template = set.and_then(|set| set.template_digest.known());
-        let is_gone = matches!(fate.fate, Fate::Deleted { .. });
+        let is_removed = matches!(fate.fate, Fate::Deleted { .. });
         match (deployment.template_digest.known(), template) {
             (Some(wanted), Some(template)) if wanted != template => Recreation::Never,
-            (Some(_), Some(_)) if is_gone && deployment.is_paused.known().is_some() => Recreation::Certain,
+            (Some(_), Some(_)) if is_removed && deployment.is_paused.known().is_some() => Recreation::Certain,
             _ => Recreation::Possible,
         }
     }

@@ -340,7 +340,7 @@ pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp)
     add_cloud_responses(manager, now, &cluster.assumptions);
 }
 
-/// The objects of a scope, as far as their server does not have them.
+/// The objects of a scope that the server does not have.
 struct Loaded {
     /// The records that controllers list.
     records: BTreeMap<Resource, Vec<Record>>,
@@ -445,8 +445,8 @@ fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlist
     }
 }
 
-/// The kind of an owner that is not in the dump. One that nothing explains is taken to be cluster-scoped, so
-/// that it can be found from anywhere.
+/// The kind of an owner that is not in the dump. One that nothing explains is assumed to be cluster-scoped,
+/// so that it can be found from anywhere.
 fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);

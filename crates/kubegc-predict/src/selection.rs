@@ -55,7 +55,7 @@ use crate::{Cluster, Finding, Intent, KindName, ObjectName, PredictError, Target
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The arguments that are no flags.
+    /// The arguments that are not flags.
     pub arguments: Vec<String>,
     /// `--namespace`.
     pub namespace: Option<Arc<str>>,
@@ -181,7 +181,7 @@ impl Selection {
             .map(|&kind| (kind, self.namespaces_of(cluster, &catalog[kind], name)))
             .filter(|(_, namespaces)| !namespaces.is_empty())
             .collect();
-        // The core group wins, as kubectl has it.
+        // As in kubectl, the core group takes precedence.
         if let Some(core) = found.iter().position(|(kind, _)| catalog[*kind].group.is_empty()) {
             found = vec![found.swap_remove(core)];
         }

@@ -11,10 +11,10 @@ use kubegc_core::{
 
 use crate::{
     Cluster,
-    cluster::{HAS_CONTENT, Member, Scope, Tie},
-    doubt::Sources,
+    cluster::{HAS_CONTENT, Member, Relation, Scope},
     fate::{Missing, missing_fact},
     run::Simulated,
+    undetermined::Sources,
 };
 
 /// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that
@@ -22,24 +22,24 @@ use crate::{
 ///
 /// The actions of controllers on other objects are independent of the deletes.
 pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
-    let (scope, world) = (&simulated.scope, &simulated.primary);
-    let undetermined = undetermined(cluster, scope, world);
-    let mut sources: Sources = contents(cluster, scope, world).collect();
+    let (scope, simulation) = (&simulated.scope, &simulated.primary);
+    let undetermined = undetermined(cluster, scope, simulation);
+    let mut sources: Sources = contents(cluster, scope, simulation).collect();
     if undetermined.is_empty() {
         return sources;
     }
     let mut changed = BTreeSet::new();
-    for change in world.plane.steps().iter().flat_map(|step| &step.changes) {
+    for change in simulation.plane.steps().iter().flat_map(|step| &step.changes) {
         changed.extend(cluster.positions_of(&change.object.uid));
     }
     let mut concerned = changed.clone();
     for position in changed {
-        let tied = cluster.tied(position).into_iter();
-        let followers = tied.filter(|tied| tied.tie == Tie::Follows);
-        concerned.extend(followers.map(|tied| tied.position));
+        let related = cluster.related(position).into_iter();
+        let followers = related.filter(|related| related.relation == Relation::Follows);
+        concerned.extend(followers.map(|related| related.position));
     }
     for undetermined in undetermined {
-        for position in undetermined.in_doubt {
+        for position in undetermined.affected {
             if concerned.contains(&position) {
                 sources
                     .entry(undetermined.missing.clone())
@@ -91,13 +91,13 @@ fn contents<'a>(
 /// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
 /// affected.
 pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
-    let (scope, world) = (&simulated.scope, &simulated.primary);
+    let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let mut sources = Sources::new();
     let mut beginnings = Vec::new();
     let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
-    for undetermined in undetermined(cluster, scope, world) {
+    for undetermined in undetermined(cluster, scope, simulation) {
         beginnings.push(undetermined.position);
-        for position in undetermined.in_doubt.into_iter().filter(is_in_scope) {
+        for position in undetermined.affected.into_iter().filter(is_in_scope) {
             sources
                 .entry(undetermined.missing.clone())
                 .or_default()
@@ -111,14 +111,14 @@ pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Source
     for (&position, _) in pods.filter(|(_, member)| **member == Member::Affected) {
         if let Some(pod) = cluster.snapshot.record_at(position as usize)
             && let Some(reason) = unknown_end(cluster, &pod)
-            && is_deleted(cluster, scope, world, position)
+            && is_deleted(cluster, scope, simulation, position)
         {
             let pod = cluster.object_ref(position);
             sources.insert(Missing::Ending { pod, reason }, vec![position]);
             beginnings.push(position);
         }
     }
-    sources.extend(contents(cluster, scope, world));
+    sources.extend(contents(cluster, scope, simulation));
     let mut out_of_scope: Vec<u32> = cluster.affected_by(beginnings).into_iter().collect();
     out_of_scope.retain(|position| !is_in_scope(position));
     (sources, out_of_scope)
@@ -129,13 +129,13 @@ struct Undetermined {
     position: u32,
     missing: Missing,
     /// The objects that the controller may change.
-    in_doubt: Vec<u32>,
+    affected: Vec<u32>,
 }
 
-fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Undetermined> {
+fn undetermined(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {
     let mut found = Vec::new();
     let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
-    for (controller, object, missing, _) in world.plane.manager().unknown() {
+    for (controller, object, missing, _) in simulation.plane.manager().unknown() {
         let Some(position) = cluster.position_of(object) else {
             continue;
         };
@@ -147,12 +147,12 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
         // An object that is deleted anyway is not pruned.
         let live_dependents = |owner: u32, resource: Resource| {
             let mut found = dependents(cluster, owner, resource);
-            found.retain(|at| !is_deleted(cluster, scope, world, *at));
+            found.retain(|at| !is_deleted(cluster, scope, simulation, *at));
             found
         };
         let adopted = |resource: Resource| {
             let mut found = live_dependents(position, resource);
-            found.extend(cluster.adoptable(position, resource, world));
+            found.extend(cluster.adoptable(position, resource, simulation));
             found
         };
         let may_change = |relation: &MayChange| match *relation {
@@ -161,7 +161,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
             MayChange::Itself
                 if object.resource != Resource::Pods
                     && only_deletes()
-                    && is_deleted(cluster, scope, world, position) =>
+                    && is_deleted(cluster, scope, simulation, position) =>
             {
                 Vec::new()
             }
@@ -177,7 +177,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
             }
             MayChange::Claims => {
                 let is_gone = |position: u32| {
-                    unknown_owners.contains(&position) || is_deleted(cluster, scope, world, position)
+                    unknown_owners.contains(&position) || is_deleted(cluster, scope, simulation, position)
                 };
                 let set_is_gone = is_gone(position);
                 let claims = cluster.claims_of_set(position).into_iter();
@@ -185,20 +185,24 @@ fn undetermined(cluster: &Cluster, scope: &Scope, world: &Simulation) -> Vec<Und
                 claims.map(|(claim, _)| claim).collect()
             }
             MayChange::BoundPods => {
-                let tied = cluster.tied(position).into_iter().map(|tied| tied.position);
-                tied.filter(|at| cluster.resource_at(*at) == Some(Resource::Pods))
+                let related = cluster
+                    .related(position)
+                    .into_iter()
+                    .map(|related| related.position);
+                related
+                    .filter(|at| cluster.resource_at(*at) == Some(Resource::Pods))
                     .collect()
             }
         };
         let related = controller.may_change(object.resource).iter();
-        let in_doubt = related.flat_map(may_change).collect();
+        let affected = related.flat_map(may_change).collect();
         found.push(Undetermined {
             position,
             missing: Missing::Controller {
                 object: cluster.object_ref(position),
                 reason: missing_fact(missing, missing.to_string()),
             },
-            in_doubt,
+            affected,
         });
     }
     found
@@ -213,13 +217,13 @@ fn dependents(cluster: &Cluster, owner: u32, resource: Resource) -> Vec<u32> {
 
 /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
 /// scope.
-fn is_deleted(cluster: &Cluster, scope: &Scope, world: &Simulation, position: u32) -> bool {
+fn is_deleted(cluster: &Cluster, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
     let is_member = scope.members.contains_key(&position);
     let Some(view) = cluster.snapshot.view(position as usize).filter(|_| is_member) else {
         return false;
     };
     let kind = view.kind_id();
-    let found = kind.and_then(|kind| world.server.object(kind, view.namespace(), view.name()));
+    let found = kind.and_then(|kind| simulation.server.object(kind, view.namespace(), view.name()));
     found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
 }
 

@@ -106,7 +106,7 @@ pub enum Wait {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Remaining {
-    /// The resource, as kubectl takes it: `deployments.apps`.
+    /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
     /// Number of objects.
     pub count: usize,
@@ -115,7 +115,7 @@ pub struct Remaining {
 }
 
 impl Wait {
-    /// The finalizer behind it, if there is one.
+    /// The finalizer that is waited for, if any.
     #[must_use]
     pub fn finalizer(&self) -> Option<&str> {
         match self {
@@ -150,11 +150,11 @@ impl fmt::Display for Wait {
             Self::Content { remaining, .. } => {
                 let counts: Vec<String> = remaining
                     .iter()
-                    .map(|of| format!("{} ({})", of.resource, of.count))
+                    .map(|kind| format!("{} ({})", kind.resource, kind.count))
                     .collect();
                 write!(f, "its content, of which these remain: {}", counts.join(", "))?;
                 let mut finalizers = BTreeMap::<&str, usize>::new();
-                for (name, count) in remaining.iter().flat_map(|of| &of.finalizers) {
+                for (name, count) in remaining.iter().flat_map(|kind| &kind.finalizers) {
                     *finalizers.entry(name).or_default() += count;
                 }
                 for (at, (name, count)) in finalizers.into_iter().enumerate() {
@@ -180,7 +180,7 @@ impl fmt::Display for Wait {
             }
             Self::Kubelet { node: None } => f.write_str("its kubelet: pods are assumed never to end"),
             Self::Grace { ends_at: Some(at) } => write!(f, "the end of its grace period at {at}"),
-            Self::Grace { ends_at: None } => f.write_str("nothing that the dump shows"),
+            Self::Grace { ends_at: None } => f.write_str("a condition that the dump does not show"),
         }
     }
 }
@@ -314,7 +314,7 @@ fn remaining(
     found.into_values().collect()
 }
 
-/// The node of a pod, if its kubelet does not run for certain.
+/// The node of a pod, if its kubelet certainly does not run.
 fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;

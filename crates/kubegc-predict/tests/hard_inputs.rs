@@ -138,7 +138,7 @@ fn a_deep_chain_is_deleted_in_the_foreground_from_its_end() {
 }
 
 #[test]
-fn doubt_about_the_top_of_a_chain_reaches_its_end() {
+fn an_undetermined_owner_makes_the_whole_chain_undetermined() {
     on_a_small_stack(|| {
         const DEPTH: usize = 20_000;
         let mut reader = Reader::new(KubernetesVersion::LATEST);
@@ -164,7 +164,7 @@ fn doubt_about_the_top_of_a_chain_reaches_its_end() {
 }
 
 #[test]
-fn a_wide_fan_follows_its_owner_or_is_released() {
+fn many_dependents_are_deleted_with_their_owner_or_orphaned() {
     const WIDTH: usize = 20_000;
     for (policy, expected) in [
         (PropagationPolicy::Background, vec![("deleted", WIDTH + 1)]),
@@ -251,7 +251,7 @@ fn an_object_without_uid_makes_references_to_its_kind_undetermined() {
 }
 
 #[test]
-fn kinds_that_nothing_explains_are_undecided() {
+fn unknown_kinds_are_undetermined() {
     on_a_small_stack(|| {
         let gadget = config_map(1, Some(0)).replace(
             r#""apiVersion":"v1","kind":"ConfigMap","metadata""#,

@@ -248,7 +248,7 @@ fn a_release_that_is_newer_than_the_known_ones_is_an_assumption() {
 }
 
 #[test]
-fn unknown_records_give_two_worlds() {
+fn unknown_records_give_two_outcomes() {
     // Version, changes; the removals of a kubelet that has run for long, and of one that has just started.
     let cases: [(&str, &[&str], usize, usize); 6] = [
         ("1.36", &[], 2, 0),
@@ -337,12 +337,12 @@ fn times_are_those_of_a_disk_filled_step_by_step() {
             growth_bytes_per_hour: growth,
         };
         let forecast = node_forecast(&inventory, &policy, frame);
-        let Some(foreseen) = forecast.disk else {
+        let Some(disk) = forecast.disk else {
             panic!("the disk is known");
         };
         let evicted_below = CAPACITY * eviction / 100;
         let at = |second: u64| available.saturating_sub(growth * second / 3_600);
-        let (collection, pods) = (foreseen.collection, foreseen.eviction.unwrap_or(Due::Never));
+        let (collection, pods) = (disk.collection, disk.eviction.unwrap_or(Due::Never));
         for (due, of) in [(collection, 0), (pods, 1)] {
             let is_due = |second: u64| <[bool; 2]>::from(is_due(&policy, at(second), evicted_below))[of];
             let what = format!("{of} of {high}%, {eviction}%, {available} available, {growth} an hour");
@@ -491,7 +491,7 @@ fn what_if_reports_the_differences_and_nothing_else() {
 }
 
 #[test]
-fn texts_fit_120_columns_and_hang_on_no_order_of_listings() {
+fn texts_fit_120_columns_and_do_not_depend_on_the_order_of_listings() {
     let long = "x".repeat(300);
     let mut node = node();
     let Ok(images) = &mut node.images else {

@@ -116,7 +116,7 @@ fn an_attachment_that_is_deleted_waits_for_its_attacher() {
             },
             "spec": {
                 "attacher": "csi.example.com", "nodeName": "a",
-                "source": { "persistentVolumeName": "of which nothing is known" },
+                "source": { "persistentVolumeName": "unknown-volume" },
             },
         }]);
         let assumptions = Assumptions {

@@ -1,6 +1,6 @@
 //! A clock for the adapters: the wall clock at the start, then the monotonic clock of tokio.
 //!
-//! The adapters share it; they re-export [`TokioClock`].
+//! The adapters re-export [`TokioClock`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,20 +8,20 @@ use async_trait::async_trait;
 use kubegc_core::{Clock, Timestamp};
 use tokio::time::{Instant, sleep_until};
 
-/// The wall clock when it was made, and tokio's monotonic clock since then.
+/// The wall clock at its creation, and tokio's monotonic clock since then.
 ///
 /// # Guarantees
-/// It never moves backwards, even if the wall clock is set. While tokio's clock is paused, it does not
+/// It never goes backwards, even if the wall clock is set. While tokio's clock is paused, it does not
 /// advance.
 ///
 /// # Assumptions
 /// It is used within a tokio runtime whose time is enabled.
 ///
 /// The wall clock is read once, when this clock is created, and must be correct then. A device that boots in
-/// 1970 and sets its time from the network should create the clock afterwards. Otherwise dates from other
-/// sources, such as creation times of containers, seem to be in the future (their age is zero) or too old.
-/// Times of this clock, such as the first detection of an image, agree with each other, but not with those of
-/// another clock. The length of a sleep is correct in any case. Time while the machine is suspended does not
+/// 1970 and sets its time from the network should create the clock afterwards. Otherwise times from other
+/// sources, such as creation times of containers, are in the future (their age is zero) or too old. Times of
+/// this clock, such as the first detection of an image, are consistent with each other, but not with those of
+/// another clock. The length of a sleep is always correct. Time while the machine is suspended does not
 /// count.
 ///
 /// # Examples
@@ -44,17 +44,17 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// A clock that shows the present.
+    /// A clock that starts at the time of the wall clock.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
         let now = SystemTime::now();
-        // A wall clock before the epoch counts as the epoch: no object seems older than it is.
+        // A wall clock before the epoch counts as the epoch.
         let passed = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self::starting_at(Timestamp::EPOCH.saturating_add(passed))
     }
 
-    /// A clock that shows this time now.
+    /// A clock that starts at this time.
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Clock for TokioClock {
             if left.is_zero() {
                 return;
             }
-            // A date beyond what tokio can count to never comes.
+            // A time that tokio cannot represent is never reached.
             match Instant::now().checked_add(left) {
                 Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,

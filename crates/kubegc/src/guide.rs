@@ -1,7 +1,7 @@
-//! How kubegc is built, and how to use it, topic by topic.
+//! The guide: the architecture of kubegc, and how to use it.
 //!
 //! - [`architecture`]: the crates and the data that flows between them.
-//! - [`examples`]: the examples of the repository, by question.
+//! - [`examples`]: the examples of the repository.
 //! - [`predicting`]: forecasts from dumps.
 //! - [`cleaning_up`]: the controllers that delete objects for other reasons than owner references.
 //! - [`driving_the_collector`]: the garbage collector as a state machine.

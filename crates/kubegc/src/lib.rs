@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`core`] | identity, metadata, deletion options, kinds, versions, the traits |
+//! | [`core`] | identity, metadata, deletion options, kinds, versions, the traits of stores, runtimes and clocks |
 //! | [`objects`] | owner-reference collection: the graph, the classifier, attempts, patches, the collector |
 //! | [`node`] | the kubelet's collection: dead containers, sandboxes, logs, images, reclaim under pressure |
 //! | [`controllers`] | the other controllers that delete objects or remove finalizers: one `reconcile` each, a batch planner, a manager, a driver |

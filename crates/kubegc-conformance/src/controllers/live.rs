@@ -435,7 +435,7 @@ impl<'c> Live<'c> {
                 self.lines.push(plugin_line(verb));
                 (self.outside)(&request)
             }
-            Request::FindPlugin { .. } | Request::AskGuard { .. } => (self.outside)(&request),
+            Request::FindPlugin { .. } | Request::QueryGuard { .. } => (self.outside)(&request),
         }
     }
 

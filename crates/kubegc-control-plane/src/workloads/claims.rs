@@ -1,7 +1,7 @@
-//! Claims: provisioning and binding of one volume for each claim.
+//! PersistentVolumeClaims: provisioning and binding of one volume for each claim.
 //!
-//! Volumes are those of a CSI driver, [`DRIVER`]. A claim that names a volume is bound to that one. The
-//! binding mode of storage classes has no effect: claims do not wait for a pod.
+//! Volumes are those of a CSI driver, [`DRIVER`]. A claim that names a volume is bound to it. The binding
+//! mode of storage classes has no effect: claims do not wait for a pod.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const PROVISIONER: Actor = Actor::Controller("external-provisioner");
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// One sync of a claim. Each of its three writes is a separate sync: the volume, its name in the claim, the
+/// One sync of a claim. Each of its writes is a separate sync: the volume, the volume name in the claim, the
 /// status.
 pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Claim, claim);
@@ -58,14 +58,15 @@ pub(super) fn sync(view: &View<'_>, claim: &StoredObject) -> Plan {
         return plan;
     };
     let reference = ["spec", "claimRef"];
-    let held = volume
+    let bound_uid = volume
         .at(&reference)
-        .map_or("", |held| held["uid"].as_str().unwrap_or_default());
+        .map_or("", |claim_ref| claim_ref["uid"].as_str().unwrap_or_default());
     let bound = format!("it is bound to persistentvolume/{name}");
-    if *held != *claim.meta.uid.to_string() {
-        let for_other =
-            |held: &Value| held["name"] != *claim.meta.name || held["namespace"] != *claim.meta.namespace;
-        if held.is_empty() && !volume.at(&reference).is_some_and(for_other) {
+    if *bound_uid != *claim.meta.uid.to_string() {
+        let for_other = |claim_ref: &Value| {
+            claim_ref["name"] != *claim.meta.name || claim_ref["namespace"] != *claim.meta.namespace
+        };
+        if bound_uid.is_empty() && !volume.at(&reference).is_some_and(for_other) {
             let verb = Verb::Update(with(&volume, &reference, claim_reference(claim)));
             plan.push(Kind::Volume, verb, "Bound", bound);
         }

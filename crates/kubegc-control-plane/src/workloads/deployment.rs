@@ -36,7 +36,7 @@ const NOT_COPIED: [&str; 6] = [
     DESIRED,
     MAX,
 ];
-/// `spec.progressDeadlineSeconds`, where it is absent.
+/// The default of `spec.progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: i64 = 600;
 
 struct Rollout<'a> {
@@ -48,7 +48,7 @@ struct Rollout<'a> {
     replicas: usize,
     is_paused: bool,
     is_recreated: bool,
-    /// The maximum surge over the replicas, and how many pods may be unavailable.
+    /// The numbers of `maxSurge` and `maxUnavailable`.
     surge: usize,
     unavailable: usize,
 }
@@ -85,8 +85,8 @@ pub(super) fn share(value: Option<&Value>, default: &str, replicas: usize, round
     }
 }
 
-/// A template with labels, without the label that its ReplicaSet adds.
-fn plain(object: &StoredObject) -> Value {
+/// The pod template without the label `pod-template-hash`.
+fn template_without_hash(object: &StoredObject) -> Value {
     let mut template = map(object, &["spec", "template"]);
     let mut labels = map(object, &["spec", "template", "metadata", "labels"]);
     if let Value::Object(labels) = &mut labels {
@@ -107,8 +107,11 @@ impl<'a> Rollout<'a> {
     fn new(view: &'a View<'a>, deployment: &'a StoredObject) -> Self {
         let mut sets = view.controlled(Kind::ReplicaSet, &deployment.meta);
         sets.sort_by_key(|set| (set.meta.creation_timestamp, Arc::clone(&set.meta.name)));
-        let template = plain(deployment);
-        let new = sets.iter().find(|set| plain(set) == template).cloned();
+        let template = template_without_hash(deployment);
+        let new = sets
+            .iter()
+            .find(|set| template_without_hash(set) == template)
+            .cloned();
         let replicas = replicas(deployment);
         let is_recreated = deployment.text_at(&["spec", "strategy", "type"]) == "Recreate";
         let limit = |field| deployment.at(&["spec", "strategy", "rollingUpdate", field]);
@@ -237,7 +240,7 @@ impl<'a> Rollout<'a> {
         let (reason, message) = match present == wanted {
             true => (
                 "AnnotationsChanged",
-                "its annotations follow those of its Deployment".to_owned(),
+                "the annotations of its Deployment have changed".to_owned(),
             ),
             false => {
                 let name = &set.meta.name;
@@ -250,12 +253,12 @@ impl<'a> Rollout<'a> {
 
     fn create(&self, plan: &mut Plan, wanted: usize) {
         let (deployment, meta) = (self.deployment, &self.deployment.meta);
-        let mut template = plain(deployment);
+        let mut template = template_without_hash(deployment);
         let collisions = int(deployment, &["status", "collisionCount"]).unwrap_or(0);
         let hash = revisions::hash(&template, collisions);
         let name = format!("{}-{hash}", meta.name);
         if self.view.find(Kind::ReplicaSet, &meta.namespace, &name).is_some() {
-            // Another owner has a ReplicaSet of this name: the next sync tries the next one.
+            // Another owner has a ReplicaSet of this name: the next sync uses another hash.
             let changed = with(
                 deployment,
                 &["status", "collisionCount"],
@@ -265,16 +268,16 @@ impl<'a> Rollout<'a> {
             plan.push(Kind::Deployment, Verb::Status(changed), "Collision", message);
             return;
         }
-        let labelled = |value: &mut Value| {
+        let add_hash = |value: &mut Value| {
             if !value.is_object() {
                 *value = json!({});
             }
             value[HASH_LABEL] = hash.as_str().into();
         };
-        labelled(&mut template["metadata"]["labels"]);
+        add_hash(&mut template["metadata"]["labels"]);
         let labels = template["metadata"]["labels"].clone();
         let mut selector = map(deployment, &["spec", "selector"]);
-        labelled(&mut selector["matchLabels"]);
+        add_hash(&mut selector["matchLabels"]);
         let set = json!({
             "metadata": {
                 "name": name,

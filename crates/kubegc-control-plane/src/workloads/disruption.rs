@@ -1,4 +1,4 @@
-//! Disruption budgets: the number of evictions that they allow at present.
+//! PodDisruptionBudgets: the number of evictions that they allow.
 //!
 //! # Upstream
 //! [`trySync`, `getExpectedPodCount`, `updatePdbStatus`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/disruption/disruption.go)
@@ -43,8 +43,8 @@ pub(super) fn sync(view: &View<'_>, budget: &StoredObject) -> Plan {
     let counted = expected(view, budget, &pods);
     let disrupted = disrupted(view, budget, &pods, &mut plan);
     let is_healthy = |pod: &&Arc<StoredObject>| {
-        let is_leaving = pod.meta.is_deleting() || disrupted.contains_key(&*pod.meta.name);
-        !is_leaving && ready_since(pod).is_some()
+        let is_disrupted = pod.meta.is_deleting() || disrupted.contains_key(&*pod.meta.name);
+        !is_disrupted && ready_since(pod).is_some()
     };
     let healthy = pods.iter().filter(is_healthy).count();
     let (mut status, reason, message) = match counted {
@@ -119,7 +119,7 @@ fn disrupted(
             continue;
         };
         if until >= view.now {
-            // At its end the pod still counts as disrupted.
+            // The pod counts as disrupted until the second after the deadline.
             plan.due_at(Some(until.saturating_add(Duration::from_secs(1))));
             disrupted.insert(pod.meta.name.to_string(), evicted.clone());
         }

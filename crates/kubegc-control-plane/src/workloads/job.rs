@@ -1,5 +1,6 @@
 //! Jobs: their pods, times and condition `Suspended`. `kubegc_controllers::job` counts finished pods, removes
-//! finalizers, deletes active pods and ends Jobs. For releases before it counts, the counts are written here.
+//! finalizers, deletes active pods and ends Jobs. For releases in which it does not count, the counts are
+//! written here.
 //!
 //! # Upstream
 //! [`syncJob`, `manageJob`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go)
@@ -48,8 +49,8 @@ pub(super) fn sync(view: &View<'_>, job: &StoredObject) -> Plan {
     }
     let pods = view.controlled(Kind::Pod, &job.meta);
     let is_suspended = view.version().has(SUSPENDS) && job.at(&["spec", "suspend"]) == Some(&true.into());
-    let is_ending = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
-    let is_ending = job.meta.is_deleting() || is_ending.iter().any(|kind| holds(job, kind));
+    let end_conditions = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
+    let is_ending = job.meta.is_deleting() || end_conditions.iter().any(|kind| holds(job, kind));
     let is_started = !job.text_at(&["status", "startTime"]).is_empty() && !holds(job, "Suspended");
     if is_started && !is_suspended && !is_ending {
         create(view, job, &pods, &mut plan);
@@ -94,9 +95,9 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
     let succeeded = counted(view, job, pods, "succeeded", "Succeeded");
     let parallelism = int(job, &["spec", "parallelism"]).unwrap_or(1);
     let completions = int(job, &["spec", "completions"]);
-    // If both are absent and the server sets no defaults, the default is one completion.
-    let is_bare = int(job, &["spec", "parallelism"]).is_none();
-    let completions = completions.or(is_bare.then_some(1));
+    // The API server defaults both to 1 if both are absent.
+    let has_no_parallelism = int(job, &["spec", "parallelism"]).is_none();
+    let completions = completions.or(has_no_parallelism.then_some(1));
     let wanted = match completions {
         None if succeeded > 0 => 0,
         None => parallelism,
@@ -114,17 +115,17 @@ fn create(view: &View<'_>, job: &StoredObject, pods: &[Arc<StoredObject>], plan:
     let is_indexed = job.text_at(&["spec", "completionMode"]) == "Indexed";
     let mut free = Vec::new();
     if let (true, Some(completions)) = (is_indexed, completions) {
-        let mut taken: BTreeSet<i64> = busy
+        let mut used: BTreeSet<i64> = busy
             .iter()
             .filter_map(|pod| annotation(pod, INDEX).parse().ok())
             .collect();
-        taken.extend(indexes(job.text_at(&["status", "completedIndexes"]), completions));
+        used.extend(indexes(job.text_at(&["status", "completedIndexes"]), completions));
         if !tracks(view, job) {
             let done = pods.iter().filter(|pod| pods::phase(pod) == "Succeeded");
-            taken.extend(done.filter_map(|pod| annotation(pod, INDEX).parse::<i64>().ok()));
+            used.extend(done.filter_map(|pod| annotation(pod, INDEX).parse::<i64>().ok()));
         }
         free = (0..completions)
-            .filter(|index| !taken.contains(index))
+            .filter(|index| !used.contains(index))
             .take(missing)
             .collect();
     } else {
@@ -230,7 +231,7 @@ fn report(
         .clone()
         .filter(|pod| pods::ready_since(pod).is_some())
         .count();
-    let leaving = pods
+    let terminating = pods
         .iter()
         .filter(|pod| pod.meta.is_deleting() && !pods::has_ended(pod))
         .count();
@@ -251,7 +252,7 @@ fn report(
     }
     for (field, behavior, count) in [
         ("ready", HAS_READY, ready),
-        ("terminating", HAS_TERMINATING, leaving),
+        ("terminating", HAS_TERMINATING, terminating),
     ] {
         if version.has(behavior) {
             status.insert(field.to_owned(), count.into());

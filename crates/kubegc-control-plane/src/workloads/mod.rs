@@ -4,7 +4,7 @@
 //! [`Settings::workloads`](crate::Settings::workloads) these act as well, on the same server and in the same
 //! loop:
 //!
-//! | actor in the trace | its work here | its work in `kubegc-controllers` |
+//! | actor in the trace | in this module | in `kubegc-controllers` |
 //! |---|---|---|
 //! | `deployment-controller` | creates the new ReplicaSet, scales it up, sets revisions, writes the status | adopts, releases, scales down, deletes old ReplicaSets |
 //! | `replicaset-controller` | creates pods, writes the status | adopts, releases and deletes pods |
@@ -17,9 +17,8 @@
 //! | `kubelet` | reports nodes, runs pods by the rules of the test | ends deleted pods ([`Assumptions::pods_end`](crate::Assumptions::pods_end)) |
 //! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
 //!
-//! They are part of this crate because they are one more actor of the loop. They act only when the garbage
-//! collector and the other controllers have nothing to do at this time, so that a pod is adopted, counted or
-//! deleted before it could be replaced.
+//! They act only when the garbage collector and the other controllers have nothing to do at this time, so
+//! that a pod is adopted, counted or deleted before it is replaced.
 //!
 //! Each sync is a function from the objects on the server, the rules and the time to a list of writes. The
 //! only state is a queue of keys: the history of a pod is read from its status.
@@ -53,8 +52,8 @@ mod disruption;
 mod job;
 mod nodes;
 mod plan;
-mod player;
 mod pods;
+mod queue;
 mod replicaset;
 mod revisions;
 mod rules;
@@ -63,6 +62,6 @@ mod statefulset;
 
 pub(crate) use claims::DRIVER;
 pub use nodes::ready_node;
-pub(crate) use player::Player;
-pub use player::create_job_from;
+pub(crate) use queue::WorkloadQueue;
+pub use queue::create_job_from;
 pub use rules::{ClaimFate, PodFate, Subject, Workloads};

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::Actor;
 
-/// Condition, status and the key of the resulting `NoSchedule` taint.
+/// Conditions with their statuses and the keys of the resulting `NoSchedule` taints.
 ///
 /// # Upstream
 /// [`nodeConditionToTaintKeyStatusMap`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go)
@@ -55,7 +55,7 @@ fn status_of<'n>(node: &'n StoredObject, kind: &str) -> Option<&'n str> {
     condition(items(node, &["status", "conditions"]), kind)?["status"].as_str()
 }
 
-/// Whether the kubelet of a node reports.
+/// Whether the kubelet of a node reports its status.
 pub(super) fn kubelet_runs(node: &StoredObject) -> bool {
     status_of(node, "Ready") != Some("Unknown")
 }
@@ -102,7 +102,7 @@ pub(super) fn sync(view: &View<'_>, node: &StoredObject) -> Plan {
     }
     if taints != known {
         let verb = Verb::Patch(with(node, &["spec", "taints"], taints.into()));
-        let message = "its NoSchedule taints are those of its conditions";
+        let message = "its NoSchedule taints follow its conditions";
         plan.push(Kind::Node, verb, "TaintsChanged", message);
     }
     if !kubelet_runs(node) {
@@ -166,8 +166,8 @@ fn reporting(view: &View<'_>, node: &StoredObject, runs: bool) -> Vec<Value> {
 
 fn report(mut conditions: Vec<Value>, now: &Value, runs: bool) -> Vec<Value> {
     for (kind, status, reason, message) in REPORTED {
-        let beat = condition(&conditions, kind).filter(|_| !runs);
-        let beat = beat.map_or_else(|| now.clone(), |before| before["lastHeartbeatTime"].clone());
+        let heartbeat = condition(&conditions, kind).filter(|_| !runs);
+        let heartbeat = heartbeat.map_or_else(|| now.clone(), |before| before["lastHeartbeatTime"].clone());
         let (status, reason, message) = match runs {
             true => (status, reason, message),
             false => (
@@ -176,13 +176,13 @@ fn report(mut conditions: Vec<Value>, now: &Value, runs: bool) -> Vec<Value> {
                 "Kubelet stopped posting node status.",
             ),
         };
-        let beat = Some(("lastHeartbeatTime", beat));
+        let heartbeat = Some(("lastHeartbeatTime", heartbeat));
         set_condition(
             &mut conditions,
             now,
             (kind, status),
             (reason, message.to_owned()),
-            beat,
+            heartbeat,
         );
     }
     conditions

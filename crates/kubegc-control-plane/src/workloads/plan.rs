@@ -362,7 +362,7 @@ pub(super) fn set_condition(
     conditions.push(condition);
 }
 
-/// A non-negative integer field of the body; 0 where it is absent.
+/// A non-negative integer field of the body; 0 if it is absent.
 pub(super) fn count(object: &StoredObject, path: &[&str]) -> usize {
     let number = object.at(path).and_then(Value::as_u64);
     number
@@ -407,7 +407,7 @@ pub(super) fn selects_template(object: &StoredObject) -> bool {
     !selector.is_empty() && selector.matches(&meta)
 }
 
-/// A copy of a map of the body; an empty one where it is not a map.
+/// A copy of a map of the body; empty if it is not a map.
 pub(super) fn map(object: &StoredObject, path: &[&str]) -> Value {
     let known = object.at(path).filter(|value| value.is_object());
     known.cloned().unwrap_or_else(|| json!({}))

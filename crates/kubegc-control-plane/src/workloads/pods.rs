@@ -1,4 +1,4 @@
-//! The kubelet: starts, readiness, ends and restarts of pods.
+//! The kubelet: starts, restarts and ends pods, and reports their readiness.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) fn ready_since(pod: &StoredObject) -> Option<Timestamp> {
     (ready["status"] == "True").then_some(since)
 }
 
-/// The time when a pod that stays ready is available; `None` where it is not ready.
+/// The time when a pod that stays ready is available; `None` if it is not ready.
 pub(super) fn available_at(pod: &StoredObject, ready_min: Duration) -> Option<Timestamp> {
     ready_since(pod).map(|since| since.saturating_add(ready_min))
 }
@@ -75,7 +75,7 @@ impl Tally {
 }
 
 /// The state that all containers of a pod share, from its status.
-struct Life {
+struct Containers {
     state: State,
     restarts: i64,
     /// Code and time of the last exit.
@@ -91,7 +91,7 @@ enum State {
     Ended,
 }
 
-impl Life {
+impl Containers {
     fn read(pod: &StoredObject) -> Self {
         let Some(container) = items(pod, &["status", "containerStatuses"]).first() else {
             return Self {
@@ -187,22 +187,22 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
     if has_ended(pod) || !nodes::kubelet_runs(&node) {
         return plan;
     }
-    let mut life = Life::read(pod);
+    let mut containers_state = Containers::read(pod);
     let mut is_ready = false;
     if pod.meta.is_deleting() {
         // After the grace period, only finalizers keep a pod.
         if pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0 {
             return plan;
         }
-        life.state = State::Ended;
-        life.exit = Some((137, view.now));
+        containers_state.state = State::Ended;
+        containers_state.exit = Some((137, view.now));
     } else {
         let fate = view.rules.pod(&view.subject(pod));
         let due;
-        (is_ready, due) = life.advance(fate, pod.text_at(&["spec", "restartPolicy"]), view.now);
+        (is_ready, due) = containers_state.advance(fate, pod.text_at(&["spec", "restartPolicy"]), view.now);
         plan.due_at(due);
     }
-    report(view, (pod, &node), &life, is_ready, &mut plan);
+    report(view, (pod, &node), &containers_state, is_ready, &mut plan);
     plan
 }
 
@@ -210,14 +210,14 @@ pub(super) fn sync(view: &View<'_>, pod: &StoredObject) -> Plan {
 /// none run.
 pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
     let mut plan = Plan::of(Kind::Pod, pod);
-    let mut life = Life::read(pod);
+    let mut containers_state = Containers::read(pod);
     let node = view.find(Kind::Node, "", pod.text_at(&["spec", "nodeName"]));
-    let node = node.filter(|_| is_active(pod) && matches!(life.state, State::Running(_)));
+    let node = node.filter(|_| is_active(pod) && matches!(containers_state.state, State::Running(_)));
     if let Some(node) = node {
-        life.exit = Some((1, view.now));
-        life.restarts = life.restarts.saturating_add(1);
-        life.state = State::Running(view.now);
-        report(view, (pod, &node), &life, false, &mut plan);
+        containers_state.exit = Some((1, view.now));
+        containers_state.restarts = containers_state.restarts.saturating_add(1);
+        containers_state.state = State::Running(view.now);
+        report(view, (pod, &node), &containers_state, false, &mut plan);
     }
     plan
 }
@@ -226,11 +226,11 @@ pub(super) fn restart(view: &View<'_>, pod: &StoredObject) -> Plan {
 fn report(
     view: &View<'_>,
     (pod, node): (&StoredObject, &StoredObject),
-    life: &Life,
+    containers_state: &Containers,
     is_ready: bool,
     plan: &mut Plan,
 ) {
-    let (phase, reason, message) = match (life.state, life.exit) {
+    let (phase, reason, message) = match (containers_state.state, containers_state.exit) {
         (State::Waiting, _) => ("Pending", "Pending", "its containers are being created"),
         (State::Ended, Some((0, _))) => ("Succeeded", "Completed", "its containers have succeeded"),
         (State::Ended, _) => ("Failed", "Failed", "its containers have failed"),
@@ -244,7 +244,7 @@ fn report(
         .filter(Value::is_object)
         .unwrap_or_else(|| json!({}));
     status["phase"] = phase.into();
-    status["conditions"] = conditions(view, pod, life, phase, is_ready).into();
+    status["conditions"] = conditions(view, pod, containers_state, phase, is_ready).into();
     status["hostIP"] = nodes::address(node).into();
     let mut fill = |field: &str, value: Value| {
         if status[field].is_null() {
@@ -252,7 +252,7 @@ fn report(
         }
     };
     fill("startTime", view.time());
-    if !matches!(life.state, State::Waiting) {
+    if !matches!(containers_state.state, State::Waiting) {
         let address = pod_address(pod);
         fill("podIPs", json!([{"ip": &*address}]));
         fill("podIP", address.into());
@@ -262,8 +262,8 @@ fn report(
         ("containerStatuses", "containers", false),
     ] {
         let containers = items(pod, &["spec", containers]).iter();
-        let shown =
-            containers.map(|container| container_status(view, pod, container, life, is_ready, is_init));
+        let shown = containers
+            .map(|container| container_status(view, pod, container, containers_state, is_ready, is_init));
         let shown: Vec<Value> = shown.collect();
         if !shown.is_empty() {
             status[statuses] = shown.into();
@@ -276,7 +276,13 @@ fn report(
 }
 
 /// The conditions of a pod on its node. Conditions that other actors set are retained.
-fn conditions(view: &View<'_>, pod: &StoredObject, life: &Life, phase: &str, is_ready: bool) -> Vec<Value> {
+fn conditions(
+    view: &View<'_>,
+    pod: &StoredObject,
+    containers_state: &Containers,
+    phase: &str,
+    is_ready: bool,
+) -> Vec<Value> {
     let mut conditions = items(pod, &["status", "conditions"]).to_vec();
     let none = || ("", String::new());
     let why = match phase {
@@ -300,8 +306,8 @@ fn conditions(view: &View<'_>, pod: &StoredObject, life: &Life, phase: &str, is_
         }
         None => (is_ready, why.clone()),
     };
-    let has_started = !matches!(life.state, State::Waiting);
-    let has_sandbox = has_started && !matches!(life.state, State::Ended);
+    let has_started = !matches!(containers_state.state, State::Waiting);
+    let has_sandbox = has_started && !matches!(containers_state.state, State::Ended);
     let completed = if phase == "Succeeded" { why.clone() } else { none() };
     let reported = [
         ("PodReadyToStartContainers", has_sandbox, none()),
@@ -323,14 +329,17 @@ fn container_status(
     view: &View<'_>,
     pod: &StoredObject,
     container: &Value,
-    life: &Life,
+    containers_state: &Containers,
     is_ready: bool,
     is_init: bool,
 ) -> Value {
     let name = container["name"].as_str().unwrap_or_default();
-    let has_started = !matches!(life.state, State::Waiting);
+    let has_started = !matches!(containers_state.state, State::Waiting);
     let id = match has_started {
-        true => format!("containerd://{}/{name}/{}", pod.meta.uid, life.restarts),
+        true => format!(
+            "containerd://{}/{name}/{}",
+            pod.meta.uid, containers_state.restarts
+        ),
         false => String::new(),
     };
     let time = |at: Timestamp| Value::from(at.truncate_to_secs().to_string());
@@ -350,7 +359,7 @@ fn container_status(
     let known = known
         .clone()
         .find(|known| known["name"] == name && !known["state"]["terminated"].is_null());
-    let (state, last, restarts, ready) = match (life.state, life.exit) {
+    let (state, last, restarts, ready) = match (containers_state.state, containers_state.exit) {
         (State::Waiting, _) => (
             json!({"waiting": {"reason": "ContainerCreating"}}),
             None,
@@ -364,17 +373,17 @@ fn container_status(
         (State::Running(at), exit) => (
             json!({"running": {"startedAt": time(at)}}),
             exit,
-            life.restarts,
+            containers_state.restarts,
             is_ready,
         ),
         (State::BackOff(_), exit) => {
             let message = format!("back-off restarting failed container {name}");
             let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
-            (waiting, exit, life.restarts, false)
+            (waiting, exit, containers_state.restarts, false)
         }
         (State::Ended, exit) => {
             let (code, at) = exit.unwrap_or((0, view.now));
-            (terminated(code, at), None, life.restarts, false)
+            (terminated(code, at), None, containers_state.restarts, false)
         }
     };
     json!({
@@ -383,7 +392,7 @@ fn container_status(
         "imageID": "",
         "containerID": id,
         "ready": ready,
-        "started": matches!(life.state, State::Running(_)) && (!is_init || is_sidecar),
+        "started": matches!(containers_state.state, State::Running(_)) && (!is_init || is_sidecar),
         "restartCount": restarts,
         "state": state,
         "lastState": last.map_or_else(|| json!({}), |(code, at)| terminated(code, at)),

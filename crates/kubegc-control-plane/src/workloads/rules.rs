@@ -1,4 +1,4 @@
-//! The rules of a test: outcomes of pods and claims.
+//! The rules of a test for the outcomes of pods and claims.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plan::{Kind, find};
 
-/// The maximum number of controllers above a pod: no built-in kind needs more than three.
+/// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
 const CONTROLLERS_MAX: usize = 8;
 
 /// The outcome of a pod. Durations count from the start of its containers.
@@ -90,8 +90,8 @@ impl<'a> Subject<'a> {
             .is_some_and(|known| **known == *value)
     }
 
-    /// Whether a controller of this kind and name controls it, directly or through others: a Deployment
-    /// controls pods through a ReplicaSet, a CronJob through a Job.
+    /// Whether an owner of this kind and name controls it, directly or through others: a Deployment controls
+    /// pods through a ReplicaSet, a CronJob through a Job.
     #[must_use]
     pub fn is_of(&self, kind: &str, name: &str) -> bool {
         let mut owner = self.object.meta.controller().cloned();
@@ -146,8 +146,8 @@ impl Workloads {
         Self::default()
     }
 
-    /// Adds a rule for pods. The first rule that returns an outcome counts. It must always return the same
-    /// one for the same pod, unless its labels or owners change.
+    /// Adds a rule for pods. The first rule that returns an outcome applies. It must always return the same
+    /// outcome for a pod, unless its labels or owners change.
     pub fn pods(mut self, rule: impl Fn(&Subject<'_>) -> Option<PodFate> + Send + Sync + 'static) -> Self {
         self.pods.push(Arc::new(rule));
         self

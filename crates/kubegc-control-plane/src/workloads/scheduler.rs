@@ -64,7 +64,7 @@ pub(super) fn schedule(view: &View<'_>, pod: &StoredObject, plan: &mut Plan) {
     }
 }
 
-/// The reason why a pod waits for a claim; `None` where it waits for none.
+/// The reason why a pod waits for a claim; `None` if it waits for none.
 fn unbound_claim(view: &View<'_>, pod: &StoredObject) -> Option<String> {
     let volumes = items(pod, &["spec", "volumes"]).iter();
     let mut names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());

@@ -150,9 +150,10 @@ impl Sync<'_> {
             .filter(|(ordinal, _)| is_condemned(*ordinal));
         if is_ordered {
             if let Some((_, pod)) = condemned.next() {
-                let first_bad = self.pods.iter().find(|(_, pod)| !self.is_available(pod));
-                let is_first_bad = first_bad.is_none_or(|(_, first)| first.meta.uid == pod.meta.uid);
-                if !pod.meta.is_deleting() && (is_first_bad || self.is_available(pod)) {
+                let first_unhealthy = self.pods.iter().find(|(_, pod)| !self.is_available(pod));
+                let is_first_unhealthy =
+                    first_unhealthy.is_none_or(|(_, first)| first.meta.uid == pod.meta.uid);
+                if !pod.meta.is_deleting() && (is_first_unhealthy || self.is_available(pod)) {
                     self.scale_down(plan, pod);
                 }
                 return;
@@ -207,7 +208,7 @@ impl Sync<'_> {
         .unwrap_or(0)
     }
 
-    /// Creates the missing claims of a pod, then the pod, unless a claim of a former pod still exists.
+    /// Creates the missing claims of a pod, then the pod, unless a claim of an earlier pod still exists.
     fn create(&self, plan: &mut Plan, ordinal: i64) {
         let set_meta = &self.set.meta;
         let name = format!("{}-{ordinal}", set_meta.name);
@@ -215,7 +216,7 @@ impl Sync<'_> {
             let policy = ["spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"];
             matches!(self.set.text_at(&policy), "" | "Retain")
         };
-        let is_former = |claim: &StoredObject| {
+        let is_of_earlier_pod = |claim: &StoredObject| {
             let mut owners = claim.meta.owner_references.iter();
             !keeps_claims && owners.any(|owner| &*owner.kind == "Pod" && *owner.name == *name)
         };
@@ -231,7 +232,7 @@ impl Sync<'_> {
                 .find(Kind::Claim, &set_meta.namespace, &claim_name(template))
             {
                 None => missing.push(template),
-                Some(claim) => is_blocked |= claim.meta.is_deleting() || is_former(&claim),
+                Some(claim) => is_blocked |= claim.meta.is_deleting() || is_of_earlier_pod(&claim),
             }
         }
         if is_blocked {
@@ -291,12 +292,12 @@ impl Sync<'_> {
         let running = all.clone().filter(|pod| pods::phase(pod) == "Running");
         let tally = Tally::of(running, seconds(self.set, "minReadySeconds"), self.view.now);
         plan.due_at(tally.due);
-        let of = |revision: &StoredObject| {
+        let count_of = |revision: &StoredObject| {
             let pods = all.clone().filter(|pod| !pod.meta.is_deleting());
             pods.filter(|pod| revision_name(pod) == &*revision.meta.name)
                 .count()
         };
-        let updated = of(&self.update);
+        let updated = count_of(&self.update);
         let is_complete = updated == self.pods.len()
             && tally.ready == self.pods.len()
             && self.set.text_at(&["spec", "updateStrategy", "type"]) != "OnDelete";
@@ -306,7 +307,7 @@ impl Sync<'_> {
             &[
                 ("replicas", self.pods.len()),
                 ("readyReplicas", tally.ready),
-                ("currentReplicas", of(current)),
+                ("currentReplicas", count_of(current)),
                 ("updatedReplicas", updated),
             ],
         );

@@ -174,7 +174,7 @@ impl Cache {
         resources.iter().try_for_each(|resource| self.require(*resource))
     }
 
-    /// Returns whether a list of the resource was made, even if it failed.
+    /// Returns whether the resource was listed at least once, even if the list failed.
     #[must_use]
     pub fn is_attempted(&self, resource: Resource) -> bool {
         self.table(resource).is_attempted
@@ -233,10 +233,10 @@ impl Cache {
         let Some(table) = self.tables.get_mut(&resource) else {
             return false;
         };
-        let is_news = !table.is_attempted || table.listed != listed;
+        let has_changed = !table.is_attempted || table.listed != listed;
         table.is_attempted = true;
         table.listed = listed;
-        is_news
+        has_changed
     }
 
     /// Sets the namespaces in which all objects of a resource are known, even if its list fails.

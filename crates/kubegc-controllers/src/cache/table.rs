@@ -22,7 +22,7 @@ use super::Key;
 pub(super) struct Table {
     /// Whether all objects are known, or why not.
     pub(super) listed: Result<(), StoreError>,
-    /// The namespaces of which all objects are known even so.
+    /// Namespaces whose objects are all known although the list failed.
     pub(super) listed_in: BTreeSet<Arc<str>>,
     /// Whether a list was attempted.
     pub(super) is_attempted: bool,
@@ -31,7 +31,7 @@ pub(super) struct Table {
     /// The objects of the list that have changed since, by their position in it; `None` if they no longer
     /// exist.
     changed: BTreeMap<usize, Option<Arc<Record>>>,
-    /// The objects that are new since.
+    /// The objects that were added since.
     added: BTreeMap<Key, Arc<Record>>,
 }
 
@@ -159,7 +159,7 @@ impl Table {
     }
 }
 
-/// One object of a list, and its record unless it was removed from a list that no clone shares.
+/// One object of a list; without a record if it was removed from a list that no clone shares.
 #[derive(Clone, Debug)]
 struct Listed {
     namespace: Arc<str>,
@@ -188,9 +188,9 @@ impl List {
     /// Replaces or removes an object.
     fn put(&mut self, at: usize, new: Option<Record>) {
         if let Some(listed) = self.objects.get_mut(at) {
-            let (was, is) = (listed.record.is_some(), new.is_some());
+            let (was_present, is_present) = (listed.record.is_some(), new.is_some());
             listed.record = new;
-            match (was, is) {
+            match (was_present, is_present) {
                 (true, false) => self.removed = self.removed.saturating_add(1),
                 (false, true) => self.removed = self.removed.saturating_sub(1),
                 _ => {}
@@ -215,18 +215,18 @@ impl List {
         };
         let by_name = self.by_name.get_or_init(|| {
             let mut by_name = HashTable::with_capacity(self.objects.len());
-            // More objects than that do not fit in memory.
+            // More than `u32::MAX` objects do not fit in memory.
             for at in (0..self.objects.len()).map_while(|at| u32::try_from(at).ok()) {
                 by_name.insert_unique(hash_at(&at), at, hash_at);
             }
             by_name
         });
-        let is_it = |at: &u32| {
+        let has_name = |at: &u32| {
             let listed = self.objects.get(*at as usize);
             listed.is_some_and(|listed| listed.key() == (namespace, name))
         };
         by_name
-            .find(hash((namespace, name)), is_it)
+            .find(hash((namespace, name)), has_name)
             .map(|at| *at as usize)
     }
 }

@@ -67,7 +67,7 @@ fn an_index_follows_changes_whether_or_not_it_is_registered() {
 }
 
 #[test]
-fn nothing_is_known_of_a_name_that_is_listed_twice_with_different_contents() {
+fn an_object_that_is_listed_twice_with_different_contents_is_unknown() {
     let mut cache = Cache::new([Resource::ConfigMaps], []);
     cache.replace(
         Resource::ConfigMaps,
@@ -115,7 +115,7 @@ fn an_index_finds_objects_of_any_namespace() {
 }
 
 #[test]
-fn a_list_may_be_complete_in_some_namespaces() {
+fn a_failed_list_can_be_complete_in_some_namespaces() {
     let mut cache = Cache::new([Resource::ConfigMaps], []);
     cache.set_listed_in(Resource::ConfigMaps, ["shop".into()].into());
     cache.set_listed(Resource::ConfigMaps, Err(StoreError::Unlisted));

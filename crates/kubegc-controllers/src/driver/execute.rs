@@ -42,7 +42,7 @@ pub async fn execute(actions: Vec<Action>, performer: &Performer<'_>, dry_run: b
         let (requests, end) = if dry_run {
             (action.requests.clone(), None)
         } else if blocked.contains(&action.object) {
-            let message = "an earlier action that must come first was not carried out";
+            let message = "an earlier action that it depends on was not performed";
             (
                 Vec::new(),
                 Some(End::Kept(Reason::new("EarlierActionNotDone", message))),

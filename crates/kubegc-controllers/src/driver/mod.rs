@@ -30,8 +30,7 @@ const WORKERS: usize = 5;
 
 /// Runs controllers over an API server.
 ///
-/// It needs no particular async runtime: the run is one future, in which everything that is concurrent is
-/// polled.
+/// It needs no particular async runtime: a run is one future that polls all its tasks.
 ///
 /// # Guarantees
 /// - Every resource is listed, then watched from the version of the list, so that no change is missed. The
@@ -123,7 +122,7 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// A driver over these. It runs nothing until controllers are added.
+    /// Starts a driver without controllers.
     pub fn builder(
         store: Arc<dyn ObjectStore>,
         clock: Arc<dyn Clock>,
@@ -151,8 +150,8 @@ impl Driver {
         Running::new(self.tools, self.settings).run(stop, None).await
     }
 
-    /// Runs until nothing is due, for CronJobs and tests. The summary has the unknown objects and the time
-    /// when a key is due next.
+    /// Runs until no key is due, for use in a CronJob and in tests. The summary has the unknown objects and
+    /// the time when the next key is due.
     ///
     /// Each resource is listed once, and it does not wait for time to pass: the quarantine of podgc (40 s)
     /// and the delay of the namespace controller (5 s) need [`run`](Self::run) or
@@ -161,7 +160,7 @@ impl Driver {
         self.run_until_idle_after(Timestamp::EPOCH, stop).await
     }
 
-    /// The same, but waits for what becomes due before this time.
+    /// The same, but also reconciles the keys that become due before this time.
     pub async fn run_until_idle_after(
         self,
         horizon: Timestamp,
@@ -213,8 +212,8 @@ impl Builder {
         self
     }
 
-    /// Limit of concurrent tasks and questions to the cloud provider, each with one request at a time.
-    /// Default: 5; at least 1.
+    /// Limit of concurrent tasks and queries to the cloud provider, each with one request at a time. Default:
+    /// 5; at least 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers.max(1);
         self
@@ -222,8 +221,9 @@ impl Builder {
 
     /// Sets a guard that can refuse writes, except Events. Default: all are allowed.
     ///
-    /// An action whose write may not be sent ends as [`End::Kept`](crate::End::Kept) with the reason. Work in
-    /// steps takes the write as refused with 403, and continues as the controller does after such an error.
+    /// An action whose write may not be sent ends as [`End::Kept`](crate::End::Kept) with the reason.
+    /// [`Steps`](crate::Steps) receive a 403 for the write, and continue as the controller does after such an
+    /// error.
     pub fn guard(
         mut self,
         guard: impl FnMut(&Cache, &Request) -> Result<(), Reason> + Send + 'static,

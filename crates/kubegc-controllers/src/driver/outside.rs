@@ -6,8 +6,8 @@ use kubegc_core::{StoreError, record::ObjectId};
 
 use crate::{Cloud, EventRequest, Guard, Operated, Operation, Plugin};
 
-/// Plugins, provisioners, the cloud provider and the event recorder. The defaults know nothing, so nothing
-/// that needs a response is deleted.
+/// Plugins, provisioners, the cloud provider and the event recorder. By default nothing is known of them, and
+/// no object whose deletion depends on them is deleted.
 ///
 /// A `document` is the whole object, as it was read right before.
 #[async_trait]
@@ -26,15 +26,13 @@ pub trait Outside: Send + Sync {
     }
 
     /// Returns whether an external provisioner's own check allows a volume to be deleted. Default: unknown,
-    /// so that the volume is kept. A provisioner
-    /// without a check returns [`Guard::Allows`].
+    /// so that the volume is kept. A provisioner without a check returns [`Guard::Allows`].
     async fn may_delete(&self, _volume: &ObjectId, _document: &[u8]) -> Guard {
         Guard::Unknown
     }
 
     /// Returns whether the cloud provider has an instance for a node. The provider id is empty if the node
-    /// has none. Default: the question fails, so
-    /// that the node is kept.
+    /// has none. Default: the check fails, so that the node is kept.
     async fn exists(&self, _node: &ObjectId, _provider_id: &str) -> Cloud {
         Cloud::Failed("no cloud provider is configured".into())
     }

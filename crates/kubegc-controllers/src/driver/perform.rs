@@ -62,7 +62,7 @@ impl Performer<'_> {
                 }
                 Err(error) => Err(error),
             },
-            Request::AskGuard { volume } => match self.document(volume).await {
+            Request::QueryGuard { volume } => match self.document(volume).await {
                 Ok(document) => Ok(Response::Guard(self.outside.may_delete(volume, &document).await)),
                 Err(error) => Err(error),
             },
@@ -150,7 +150,7 @@ impl Performer<'_> {
         let (document, record) = read?;
         write.check(&record.meta)?;
         let address = self.address(object)?;
-        // The finalize subresource of namespaces takes no patch.
+        // The finalize subresource of namespaces does not support patches.
         if write.subresource == "finalize" && write.form == Form::Update {
             let body = self.documents.replace(write, &document);
             let body = body.map_err(|error| unreadable(&object.to_string(), &error))?;

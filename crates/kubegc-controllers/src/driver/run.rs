@@ -41,7 +41,7 @@ pub(super) struct Running {
     /// Ends the wait for the next discovery.
     abort: AbortHandle,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// The number of tasks and questions in flight.
+    /// The number of tasks and queries in flight.
     busy: usize,
     summary: Summary,
 }

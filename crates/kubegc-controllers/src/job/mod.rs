@@ -167,7 +167,7 @@ impl JobTracking {
                 if self.keeps_pods_of_others {
                     return keep(
                         "ControlledByOther",
-                        "an object that is no batch/v1 Job controls it",
+                        "an object that is not a batch/v1 Job controls it",
                     );
                 }
                 Reason::new("NoJob", "no Job controls it")

@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use super::{
     Indexes, JobTracking, PODS_BY_JOB, TRACKING_FINALIZER,
-    write::{PodWork, SyncWork, perform, settle},
+    write::{PodWork, SyncWork, count_without_finalizer, perform},
 };
 use crate::{
     Context, Decision, Key, Missing, Reason, Steps, Wire,
@@ -60,12 +60,12 @@ struct Finish {
     is_success: bool,
     reason: Arc<str>,
     message: Arc<str>,
-    /// Whether a condition in the status already announces it.
+    /// Whether the status already has `SuccessCriteriaMet` or `FailureTarget`.
     is_announced: bool,
 }
 
 impl Finish {
-    fn sentence(&self) -> String {
+    fn reason_message(&self) -> String {
         match (&*self.message, self.is_success) {
             ("", true) => "its Job is complete".to_owned(),
             ("", false) => "its Job has failed".to_owned(),
@@ -198,22 +198,21 @@ impl Sync<'_> {
             .as_ref()
             .map_err(Missing::clone)
             .and_then(|counted| self.finish(counted));
-        // Why it is not known which active pods are deleted, and whether the others are freed by the end of
-        // the Job.
+        // The reason why it is unknown which active pods are deleted and whether the Job ends.
         let (finish, mut missing) = match finish {
             Ok(finish) => (finish, None),
             Err(missing) => (None, Some(missing).filter(|_| !self.is_deleting)),
         };
-        let is_open = missing.is_some();
+        let is_undetermined = missing.is_some();
         match (&finish, &counted) {
             (Some(finish), _) => {
-                let reason = Reason::new("JobFinishing", finish.sentence());
+                let reason = Reason::new("JobFinishing", finish.reason_message());
                 work.deletes = self
                     .active()
                     .map(|pod| PodWork::new(pod, false, reason.clone()))
                     .collect();
             }
-            (None, Ok(counted)) if !is_open && !self.is_deleting => match self.surplus(counted) {
+            (None, Ok(counted)) if !is_undetermined && !self.is_deleting => match self.surplus(counted) {
                 Ok(deletes) => work.deletes = deletes,
                 Err(why) => missing = Some(why),
             },
@@ -225,9 +224,9 @@ impl Sync<'_> {
             decision = decision.requeue_at(deadline);
         }
         let mut undecided = self.track(finish.as_ref(), &mut work, &mut decision);
-        undecided.retain(|pod| is_open || pod.is_active() != Ok(false) || pod.has_finalizer);
+        undecided.retain(|pod| is_undetermined || pod.is_active() != Ok(false) || pod.has_finalizer);
         for pod in undecided {
-            let is_missing = is_open || pod.is_active() != Ok(false);
+            let is_missing = is_undetermined || pod.is_active() != Ok(false);
             match missing.as_ref().filter(|_| is_missing) {
                 Some(missing) => decision.add_unknown(pod.id.clone(), missing.clone()),
                 None if pod.has_finalizer && self.is_tracked => {
@@ -243,7 +242,7 @@ impl Sync<'_> {
                 perform(Arc::clone(&work), port)
             }));
         } else if decision.unknown.is_empty() {
-            let reason = Reason::new("NothingToCount", "none of its pods is to be counted or deleted");
+            let reason = Reason::new("NothingToCount", "it has no pods to count or delete");
             decision.add_kept(self.id.clone(), reason);
         }
         Ok(decision)
@@ -427,7 +426,7 @@ impl Sync<'_> {
         Ok(restarts >= i64::from(limit.max(1)))
     }
 
-    /// The active pods that the Job does not want.
+    /// The active pods that the Job does not need.
     fn surplus(&self, counted: &Counted) -> Result<Vec<PodWork>, Missing> {
         let wanted = self.wanted(counted)?;
         let surplus = counted.active.saturating_sub(wanted);
@@ -440,7 +439,7 @@ impl Sync<'_> {
         let reason = if self.is_suspended()? {
             Reason::new("JobSuspended", "its Job is suspended")
         } else {
-            Reason::new("JobSurplus", "its Job wants no active pod")
+            Reason::new("JobSurplus", "its Job needs no active pods")
         };
         let surplus = self.active().take(surplus);
         Ok(surplus
@@ -452,8 +451,7 @@ impl Sync<'_> {
         self.pods.iter().filter(|pod| pod.is_active() == Ok(true))
     }
 
-    /// The number of pods that the Job wants to be active; more than there are if it leaves those that
-    /// run.
+    /// The number of active pods that the Job needs; `usize::MAX` if it keeps all that run.
     fn wanted(&self, counted: &Counted) -> Result<usize, Missing> {
         if self.is_suspended()? {
             return Ok(0);
@@ -466,7 +464,7 @@ impl Sync<'_> {
         };
         let wanted = usize::try_from(wanted).unwrap_or(0);
         if let Some(completions) = self.indexed.filter(|_| wanted > 0) {
-            // Pods whose index is unknown, or that another active pod has, are deleted whatever is wanted.
+            // Pods without a valid index, or with that of another active pod, are always deleted.
             let mut seen = BTreeSet::new();
             for pod in self.active() {
                 let index = pod.index(completions)?;
@@ -479,7 +477,7 @@ impl Sync<'_> {
     }
 
     /// Chooses the pods that lose the finalizer, and counts them. Returns the pods that are neither deleted
-    /// nor freed.
+    /// nor lose it.
     fn track(
         &self,
         finish: Option<&Finish>,
@@ -494,16 +492,18 @@ impl Sync<'_> {
         if !self.is_tracked {
             if self.controller.removes_finalizers {
                 let reason = Reason::new("NotTracked", "its Job is not tracked with finalizers");
-                let held = self.pods.iter().filter(|pod| pod.has_finalizer);
-                work.strips = held.map(|pod| PodWork::new(pod, true, reason.clone())).collect();
+                let with_finalizer = self.pods.iter().filter(|pod| pod.has_finalizer);
+                work.finalizer_removals = with_finalizer
+                    .map(|pod| PodWork::new(pod, true, reason.clone()))
+                    .collect();
             }
             self.end(finish, work);
             return rest;
         }
-        let held = self.pods.iter().filter(|pod| pod.has_finalizer);
-        work.held = held.map(|pod| pod.record.meta.uid.clone()).collect();
+        let with_finalizer = self.pods.iter().filter(|pod| pod.has_finalizer);
+        work.with_finalizer = with_finalizer.map(|pod| pod.record.meta.uid.clone()).collect();
         work.counts = self.counts.clone();
-        settle(&mut work.counts, &work.held);
+        count_without_finalizer(&mut work.counts, &work.with_finalizer);
         let mut indexes = self
             .indexed
             .map(|completions| Indexes::parse(&self.counts.completed_indexes, completions));
@@ -515,7 +515,7 @@ impl Sync<'_> {
             .into_iter()
             .chain(deleted_pods.into_iter().filter(|_| finish.is_some()))
         {
-            let reason = match self.freed(pod, finish) {
+            let reason = match self.removal_reason(pod, finish) {
                 _ if !pod.has_finalizer => None,
                 Ok(reason) => reason,
                 Err(missing) => {
@@ -533,7 +533,7 @@ impl Sync<'_> {
                 continue;
             }
             self.add_count(pod, finish, indexes.as_ref(), &mut new_indexes, &mut work.counts);
-            work.strips.push(PodWork::new(pod, true, reason));
+            work.finalizer_removals.push(PodWork::new(pod, true, reason));
             let uncounted = [
                 work.counts.uncounted_succeeded.len(),
                 work.counts.uncounted_failed.len(),
@@ -552,13 +552,13 @@ impl Sync<'_> {
         undecided
     }
 
-    /// The reason why a pod loses the finalizer; `None` if it keeps it.
-    fn freed(&self, pod: &JobPod<'_>, finish: Option<&Finish>) -> Result<Option<Reason>, Missing> {
+    /// The reason why a pod loses the finalizer; `None` if the pod keeps it.
+    fn removal_reason(&self, pod: &JobPod<'_>, finish: Option<&Finish>) -> Result<Option<Reason>, Missing> {
         if self.is_deleting {
             return Ok(Some(Reason::new("JobTerminating", "its Job is being deleted")));
         }
         if let Some(finish) = finish {
-            return Ok(Some(Reason::new("JobFinishing", finish.sentence())));
+            return Ok(Some(Reason::new("JobFinishing", finish.reason_message())));
         }
         if pod.phase()? == "Succeeded" {
             return Ok(Some(Reason::new("PodSucceeded", "it has succeeded")));
@@ -623,7 +623,8 @@ impl Sync<'_> {
         }
     }
 
-    /// The conditions of the end: the announcement, and the end itself once no pod is terminating.
+    /// Adds the conditions of the end: `SuccessCriteriaMet` or `FailureTarget`, then `Complete` or `Failed`
+    /// once no pod is terminating.
     fn end(&self, finish: Option<&Finish>, work: &mut SyncWork) {
         let Some(finish) = finish else {
             return;

@@ -15,21 +15,21 @@ use crate::{End, EventRequest, FieldChange, Form, Port, Reason, Request, Sent, W
 pub(super) struct PodWork {
     pub(super) id: ObjectId,
     pub(super) meta: SharedMeta,
-    strips: bool,
+    removes_finalizer: bool,
     reason: Reason,
 }
 
 impl PodWork {
-    pub(super) fn new(pod: &JobPod<'_>, strips: bool, reason: Reason) -> Self {
+    pub(super) fn new(pod: &JobPod<'_>, removes_finalizer: bool, reason: Reason) -> Self {
         Self {
             id: pod.id.clone(),
             meta: pod.record.meta.clone(),
-            strips: strips && pod.has_finalizer,
+            removes_finalizer: removes_finalizer && pod.has_finalizer,
             reason,
         }
     }
 
-    async fn strip(&self, wire: Wire, port: &Port) -> Result<Option<SharedMeta>, StoreError> {
+    async fn remove_finalizer(&self, wire: Wire, port: &Port) -> Result<Option<SharedMeta>, StoreError> {
         port.set_reason(self.reason.clone());
         port.write(Write {
             object: self.id.clone(),
@@ -49,10 +49,10 @@ pub(super) struct SyncWork {
     meta: SharedMeta,
     wire: Wire,
     pub(super) deletes: Vec<PodWork>,
-    pub(super) strips: Vec<PodWork>,
+    pub(super) finalizer_removals: Vec<PodWork>,
     pub(super) counts: JobCounts,
     /// Uids of the pods with the finalizer.
-    pub(super) held: BTreeSet<Uid>,
+    pub(super) with_finalizer: BTreeSet<Uid>,
     /// Whether the counts differ from the status.
     pub(super) is_flushed: bool,
     pub(super) announcement: Option<Condition>,
@@ -66,9 +66,9 @@ impl SyncWork {
             meta: record.meta.clone(),
             wire,
             deletes: Vec::new(),
-            strips: Vec::new(),
+            finalizer_removals: Vec::new(),
             counts: JobCounts::default(),
-            held: BTreeSet::new(),
+            with_finalizer: BTreeSet::new(),
             is_flushed: false,
             announcement: None,
             end: None,
@@ -77,18 +77,18 @@ impl SyncWork {
 
     pub(super) fn is_empty(&self) -> bool {
         self.deletes.is_empty()
-            && self.strips.is_empty()
+            && self.finalizer_removals.is_empty()
             && !self.is_flushed
             && self.announcement.is_none()
             && self.end.is_none()
     }
 }
 
-/// Counts the pods that have lost the finalizer. Returns whether there were any.
-pub(super) fn settle(counts: &mut JobCounts, held: &BTreeSet<Uid>) -> bool {
+/// Moves the uids of pods without the finalizer to the counts. Returns whether there were any.
+pub(super) fn count_without_finalizer(counts: &mut JobCounts, with_finalizer: &BTreeSet<Uid>) -> bool {
     let move_to = |count: &mut i32, uncounted: &mut Vec<Uid>| {
         let before = uncounted.len();
-        uncounted.retain(|uid| held.contains(uid));
+        uncounted.retain(|uid| with_finalizer.contains(uid));
         let moved = before.saturating_sub(uncounted.len());
         *count = count.saturating_add(i32::try_from(moved).unwrap_or(i32::MAX));
         moved > 0
@@ -122,11 +122,11 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
             return End::failed(error);
         }
     }
-    let mut held = work.held.clone();
-    for pod in &work.strips {
-        match pod.strip(work.wire, &port).await {
+    let mut with_finalizer = work.with_finalizer.clone();
+    for pod in &work.finalizer_removals {
+        match pod.remove_finalizer(work.wire, &port).await {
             Ok(_) | Err(StoreError::NotFound) => {
-                held.remove(&pod.id.uid);
+                with_finalizer.remove(&pod.id.uid);
             }
             Err(error) => {
                 failure.get_or_insert(error);
@@ -134,7 +134,7 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
         }
     }
     let mut changes = Vec::new();
-    if settle(&mut counts, &held) {
+    if count_without_finalizer(&mut counts, &with_finalizer) {
         changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
     }
     let is_counted = counts.uncounted_succeeded.is_empty() && counts.uncounted_failed.is_empty();
@@ -191,8 +191,8 @@ async fn update(
 /// Deletes a pod, after its finalizer if that is to be removed first.
 async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), StoreError> {
     let mut meta = pod.meta.clone();
-    if pod.strips {
-        match pod.strip(work.wire, port).await {
+    if pod.removes_finalizer {
+        match pod.remove_finalizer(work.wire, port).await {
             Ok(written) => {
                 meta.resource_version = written
                     .map(|meta| meta.resource_version.clone())

@@ -35,8 +35,8 @@ use crate::{
 /// # Guarantees
 /// - A controller starts when every resource that it reads was listed, or could not be. Unknown facts are
 ///   reported by [`unknown`](Self::unknown), and no action depends on them.
-/// - A key has at most one round of tasks in flight. A task whose object has changed since it was decided on
-///   is dropped, and the key is reconciled again.
+/// - A key has at most the tasks of one reconcile in flight. A task whose object has changed since it was
+///   decided on is dropped, and the key is reconciled again.
 /// - The same inputs at the same times give the same outputs. The order of inputs at one time does not matter
 ///   as long as each object changes once.
 /// - A failed key is retried as upstream's work queues do: see [`Timing`].
@@ -83,8 +83,8 @@ pub struct Manager {
     in_flight: BTreeMap<TaskId, InFlight>,
     /// When a key was stale for the last time.
     stale_at: BTreeMap<Unit, Timestamp>,
-    /// In a simulation: the version of an object after an action on it, by the code of its reason. The same
-    /// action again changes nothing.
+    /// In a simulation: the version of an object after an action on it, by the code of its reason, so that an
+    /// action without effect is not repeated.
     left_at: HashMap<(usize, ObjectId, &'static str), ResourceVersion, FixedState>,
     /// The cause of the next changes.
     cause: Option<Cause>,
@@ -94,8 +94,7 @@ pub struct Manager {
 }
 
 /// The cause of a change, for the caller to interpret: a [`Task`] has the cause of the last change that
-/// enqueued its
-/// key.
+/// enqueued its key.
 pub type Cause = usize;
 
 /// One controller that runs.
@@ -234,10 +233,10 @@ impl Manager {
         }
     }
 
-    /// The same for a simulation, where nothing but the tasks changes anything. There are no queries to the
-    /// cloud provider: earlier responses stay true, and a node without a response is
-    /// [unknown](Self::unknown). An action that left its object unchanged is not repeated. An object that was
-    /// unknown once stays so, because it may have been deleted by then.
+    /// The same for a simulation, where only the tasks change objects. There are no queries to the cloud
+    /// provider: earlier responses stay true, and a node without a response is [unknown](Self::unknown). An
+    /// action that left its object unchanged is not repeated. An object that was unknown once stays so,
+    /// because it may have been deleted by then.
     #[must_use]
     pub fn into_simulation(mut self) -> Self {
         self.mode = Mode::Simulation;
@@ -293,7 +292,7 @@ impl Manager {
                     self.change(resource, &key, None);
                 }
             }
-            Input::Cloud { node, response } => self.learn(&node, &response),
+            Input::Cloud { node, response } => self.handle_cloud_response(&node, &response),
             Input::Ended { task, end } => self.end(task, end),
             Input::Listed { .. } | Input::Applied { .. } => {}
         }
@@ -316,7 +315,7 @@ impl Manager {
             };
             self.start_sync(unit.controller, due);
             let decision = self.reconcile(&unit);
-            if let Some(query) = self.follow(unit, decision) {
+            if let Some(query) = self.apply_decision(unit, decision) {
                 return Output::QueryCloud(query);
             }
         }
@@ -340,7 +339,7 @@ impl Manager {
                         && decision.steps.is_none()
                         && decision.cloud_query.is_none() =>
                 {
-                    self.follow(unit, decision);
+                    self.apply_decision(unit, decision);
                 }
                 _ => busy.push((due, unit)),
             }
@@ -376,8 +375,8 @@ impl Manager {
     /// When a key of the controller of this name is due; `None` if it is not.
     #[must_use]
     pub fn due_at(&self, controller: &str, key: &Key) -> Option<Timestamp> {
-        let is_it = |running: &Running| running.controller.info().name == controller;
-        let controller = self.controllers.iter().position(is_it)?;
+        let has_name = |running: &Running| running.controller.info().name == controller;
+        let controller = self.controllers.iter().position(has_name)?;
         let key = key.clone();
         self.queue.due_at(&Unit { controller, key })
     }
@@ -431,11 +430,11 @@ impl Manager {
             Ok(records) => (Ok(()), Some(records)),
             Err(error) => (Err(error), None),
         };
-        let is_news = self.cache.set_listed(resource, listed);
+        let has_changed = self.cache.set_listed(resource, listed);
         if let Some(records) = records {
             self.take_list(resource, records);
         }
-        if is_news {
+        if has_changed {
             self.begin_controllers(resource);
         }
     }
@@ -466,7 +465,7 @@ impl Manager {
         }
     }
 
-    /// Enqueues all keys of the controllers that read a resource of which something new is known as a whole.
+    /// Enqueues all keys of the controllers that read a resource whose list has succeeded or failed.
     fn begin_controllers(&mut self, resource: Resource) {
         for at in 0..self.controllers.len() {
             let Some(running) = self.controllers.get_mut(at) else {
@@ -478,7 +477,7 @@ impl Manager {
                 continue;
             }
             running.is_ready = true;
-            // Before everything was listed once, every news of a list is a start.
+            // Until every resource was listed once, each change of a list restarts the syncs.
             let was_complete = running.syncs.is_some_and(|syncs| syncs.is_complete);
             if running.timing.period.is_some() && !was_complete {
                 let is_complete = self.cache.require_all(resources).is_ok();
@@ -487,7 +486,7 @@ impl Manager {
             let mut keys = Vec::new();
             running.controller.keys(&self.cache, &mut keys);
             for key in keys {
-                self.event(at, key);
+                self.enqueue_event(at, key);
             }
         }
     }
@@ -512,7 +511,7 @@ impl Manager {
                 continue;
             }
             if running.timing.blocks_on_failure && is_another && resources.first() == Some(&resource) {
-                // What failed for the object that had the name does not block the next one.
+                // A failure of the previous object of this name does not block the new one.
                 self.queue.unblock(&Unit {
                     controller: at,
                     key: key.clone(),
@@ -523,12 +522,12 @@ impl Manager {
             events.extend(keys.into_iter().map(|key| (at, key)));
         }
         for (controller, key) in events {
-            self.event(controller, key);
+            self.enqueue_event(controller, key);
         }
     }
 
-    /// Handles a change that affects a key.
-    fn event(&mut self, controller: usize, key: Key) {
+    /// Enqueues a key that a change affects.
+    fn enqueue_event(&mut self, controller: usize, key: Key) {
         let running = self.controllers.get(controller);
         let delay = running.map_or(Duration::ZERO, |running| running.timing.event_delay);
         let unit = Unit { controller, key };
@@ -557,7 +556,7 @@ impl Manager {
         syncs.map_or(due, |(syncs, period)| syncs.sync_at(period, due))
     }
 
-    /// Notes that a sync starts, if the key that is due is its first one. Others belong to the last sync,
+    /// Records the start of a sync, if the key that is due is its first one. Others belong to the last sync,
     /// such as a node for which the cloud provider has responded.
     fn start_sync(&mut self, controller: usize, due: Timestamp) {
         let is_first = self.sync_at(controller, due) == due;
@@ -586,9 +585,9 @@ impl Manager {
         running.controller.reconcile_work(&cx, &unit.key)
     }
 
-    /// Follows a decision: schedules the key and queues its tasks. Returns the question to the cloud
-    /// provider, if there is one.
-    fn follow(&mut self, unit: Unit, decision: Decision) -> Option<CloudQuery> {
+    /// Schedules the key and queues the tasks of a decision. Returns the query to the cloud provider, if
+    /// there is one.
+    fn apply_decision(&mut self, unit: Unit, decision: Decision) -> Option<CloudQuery> {
         let Decision {
             actions,
             steps,
@@ -616,7 +615,7 @@ impl Manager {
                 reason: not_queried(&query.node),
             });
         }
-        self.note_unknown(&unit, unknown);
+        self.record_unknown(&unit, unknown);
         if let Some(at) = requeue_at {
             let at = self.sync_at(unit.controller, at);
             if at > self.now && !(is_simulation && cloud_query.is_some()) {
@@ -647,8 +646,9 @@ impl Manager {
         None
     }
 
-    /// Replaces what the last reconcile of a key could not decide. In a simulation both stay.
-    fn note_unknown(&mut self, unit: &Unit, unknown: Vec<Kept<ObjectId, Missing>>) {
+    /// Replaces the objects about which the last reconcile of a key could not decide. In a simulation the
+    /// earlier ones are retained.
+    fn record_unknown(&mut self, unit: &Unit, unknown: Vec<Kept<ObjectId, Missing>>) {
         if unknown.is_empty() && !self.unknown.contains_key(unit) {
             return;
         }
@@ -675,7 +675,7 @@ impl Manager {
     }
 
     /// Processes a response of the cloud provider.
-    fn learn(&mut self, node: &ObjectId, response: &CloudResponse) {
+    fn handle_cloud_response(&mut self, node: &ObjectId, response: &CloudResponse) {
         let key = Key::new(Arc::clone(&node.namespace), Arc::clone(&node.name));
         let waiting: Vec<Unit> = self
             .cloud_queries

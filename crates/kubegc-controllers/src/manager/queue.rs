@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_key_waits_and_failures_count_once_a_round() {
+    fn a_busy_key_waits_and_failures_count_once_for_all_its_tasks() {
         let mut queue = Queue::default();
         let unit = unit("a");
         for round in 0..3 {

@@ -3,8 +3,8 @@
 //! # Upstream
 //! Syncs:
 //! [`wait.UntilWithContext`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go)
-//! after `WaitForCacheSync`: the first sync when all is listed, each other a period after the one before.
-//! Syncs are taken to need no time. Retries:
+//! after `WaitForCacheSync`: the first sync when all resources are listed, each other a period after the
+//! previous one. Syncs are assumed to need no time. Retries:
 //! [`ItemExponentialFailureRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
 //! Not modelled: the token bucket that all keys of a queue share.
 
@@ -14,8 +14,8 @@ use kubegc_core::Timestamp;
 
 use crate::Timing;
 
-/// Delay before a stale key is reconciled again if the cache could not take the change; the watch delivers
-/// it.
+/// Delay before a stale key is reconciled again if the object that was read is not put into the cache: the
+/// watch delivers it.
 pub(super) const STALE_DELAY: Duration = Duration::from_secs(1);
 
 /// The syncs of one controller.
@@ -24,7 +24,7 @@ pub(super) struct Syncs {
     /// When the last sync started; before the first, when it may start.
     anchor: Timestamp,
     has_begun: bool,
-    /// Whether every resource of the controller was ever listed.
+    /// Whether every resource of the controller has been listed.
     pub(super) is_complete: bool,
 }
 
@@ -38,7 +38,7 @@ impl Syncs {
         }
     }
 
-    /// The first sync that sees a key that is due at this time.
+    /// The first sync that reconciles a key that is due at this time.
     pub(super) fn sync_at(&self, period: Duration, due: Timestamp) -> Timestamp {
         let earliest = if self.has_begun {
             self.anchor.saturating_add(Duration::from_nanos(1))
@@ -68,19 +68,19 @@ pub(super) fn multiple_at(anchor: Timestamp, due: Timestamp, period: Duration) -
     due.saturating_add(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
 }
 
-/// The delay of a retry after this many failures in a row before.
+/// The delay of a retry after this many earlier consecutive failures.
 pub(super) fn delay([first, longest]: [Duration; 2], failures: u32) -> Duration {
     let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(longest)
 }
 
-/// Up to when an operation is blocked that failed at this time, and the first resync after that.
+/// The time until which an operation that failed now is blocked, and the first resync after it.
 pub(super) fn blocked(timing: &Timing, now: Timestamp, failures: u32) -> (Timestamp, Timestamp) {
     let until = now.saturating_add(delay(timing.backoff, failures));
-    let beyond = until.saturating_add(Duration::from_nanos(1));
+    let after_block = until.saturating_add(Duration::from_nanos(1));
     let again = timing
         .resync
-        .map_or(beyond, |resync| multiple_at(now, beyond, resync));
+        .map_or(after_block, |resync| multiple_at(now, after_block, resync));
     (until, again)
 }
 

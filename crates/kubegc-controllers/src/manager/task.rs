@@ -181,7 +181,7 @@ impl Manager {
             object,
             reason: missing,
         };
-        self.note_unknown(unit, vec![unknown]);
+        self.record_unknown(unit, vec![unknown]);
         if self.mode == Mode::Live {
             self.enqueue_for_resync(unit);
         }

@@ -1,4 +1,4 @@
-//! The content of a namespace, as one sync finds it.
+//! The content of a namespace in one sync.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{End, Missing, Reason, action::server_message};
 
-/// The content of a namespace, as one sync finds it.
+/// The content of a namespace in one sync.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// All errors, in their order.
+    /// All errors, in order.
     failures: Vec<Failure>,
     /// Message of the condition about discovery.
     discovery_failure: Option<String>,
     /// Message of the condition about parsing.
     parsing_failure: Option<String>,
-    /// Errors of single resources, for the condition about deletion: without what
-    /// [`failures`](Self::failures) adds about pods.
+    /// Errors of single resources, for the condition about deletion: without the prefix that
+    /// [`failures`](Self::failures) adds to the error of pods.
     resource_failures: Vec<String>,
     remaining: Remaining,
     /// Whether pods remain, and nothing else was deleted because of them.
@@ -58,7 +58,7 @@ impl From<String> for Failure {
 }
 
 impl Failure {
-    /// The same with another text.
+    /// Replaces the message.
     pub(super) fn message(self, message: String) -> Self {
         Self { message, ..self }
     }
@@ -95,7 +95,7 @@ impl From<Failure> for Problem {
 impl Content {
     /// Adds the failures of discovery. Returns the resources to delete, in the order of discovery.
     ///
-    /// Upstream's `GroupVersionResources` gives none if one group version cannot be parsed.
+    /// Upstream's `GroupVersionResources` returns none if one group version cannot be parsed.
     pub(super) fn discovered(&mut self, discovered: &Discovered) -> Vec<Arc<ApiResource>> {
         let failed = &discovered.failed;
         let groups = failed

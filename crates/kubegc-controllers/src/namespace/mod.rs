@@ -8,7 +8,7 @@
 //! | [L10.3](crate::rules#l10-3) | the content: the namespaced resources with the verb `delete`, in their preferred versions |
 //! | [L10.4](crate::rules#l10-4) | DELETE of the collection, or of each object if that is not supported, then a list |
 //! | | a list that is not supported (404, 405, or without the verb) counts as empty |
-//! | [L10.5](crate::rules#l10-5) | what the list still has is counted by resource and by finalizer: [`Remaining`] |
+//! | [L10.5](crate::rules#l10-5) | the objects of the list are counted by resource and by finalizer: [`Remaining`] |
 //! | [L10.6](crate::rules#l10-6) | unfinished pods get their longest grace period, from the deletion of the namespace on |
 //! | [L10.7](crate::rules#l10-7) | if pods are deleted first, nothing else is deleted while any of them remains |
 //! | [L10.8](crate::rules#l10-8) | the conditions then still say that all content was removed (kubernetes #138208) |
@@ -16,9 +16,9 @@
 //! | [L10.10](crate::rules#l10-10) | the error of one resource does not stop the others |
 //! | [L10.11](crate::rules#l10-11) | conditions are written only if status, reason or message has changed |
 //!
-//! Content that could not be discovered, deleted or listed keeps the namespace. Every sync deletes again what
-//! is already being deleted. In addition to its [`Info::permissions`], the controller needs `list`, `delete`
-//! and `deletecollection` on all namespaced resources.
+//! Content that could not be discovered, deleted or listed keeps the namespace. Every sync sends the deletes
+//! again for objects that are already being deleted. In addition to its [`Info::permissions`], the controller
+//! needs `list`, `delete` and `deletecollection` on all namespaced resources.
 //!
 //! # Order
 //! Upstream iterates over the resources in the random order of a map. Here they are sorted by group, version
@@ -32,8 +32,8 @@
 //! - The verbs of a resource are those of the discovery of this sync; upstream remembers those of its first
 //!   discovery.
 //! - Releases before 1.16.15, 1.17.12, 1.18.9 and 1.19.0 also remember, until they restart, which resource
-//!   has answered 404 or 405 to a list or a collection, and may so leave content behind (kubernetes #93790).
-//!   Here each sync sends the requests again.
+//!   has returned 404 or 405 for a list or a collection, and can therefore leave content behind (kubernetes
+//!   #93790). Here each sync sends the requests again.
 //!
 //! [deleter]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 //! [conditions]: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/deletion/status_condition_utils.go
@@ -94,8 +94,8 @@ impl NamespaceController {
 }
 
 impl NamespaceController {
-    /// One sync over a terminating namespace. `now` bounds how long pods are waited for and dates the
-    /// conditions.
+    /// One sync over a terminating namespace. `now` determines how long pods are waited for, and the times of
+    /// the conditions.
     #[must_use]
     pub fn steps(&self, namespace: ObjectId, wire: Wire, now: Timestamp) -> Steps {
         let settings = *self;

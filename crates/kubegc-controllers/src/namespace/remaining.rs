@@ -6,7 +6,7 @@ use kubegc_core::{ApiResource, Timestamp, record::Condition};
 
 use super::NamespaceController;
 
-/// The remaining content of a namespace after a sync, as far as it could be listed.
+/// The remaining content of a namespace that a sync could list.
 ///
 /// Its text is the reason of the [`End::RequeueAfter`](crate::End::RequeueAfter) of the sync.
 #[expect(clippy::exhaustive_structs, reason = "a result that callers read")]

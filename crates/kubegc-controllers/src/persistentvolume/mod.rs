@@ -11,7 +11,7 @@
 //! | [L5.1](crate::rules#l5-1) | a claim that the cache does not have is read from the API server before the volume is `Released`; one that has another uid, always |
 //! | [L5.2](crate::rules#l5-2) | `Released` never replaces `Failed`, and each sync reclaims again |
 //! | [L5.3](crate::rules#l5-3) | the volume is read again right before it is deleted or recycled, and must still be released |
-//! | [L5.4](crate::rules#l5-4) | a migrated volume is left to the provisioner of its CSI driver |
+//! | [L5.4](crate::rules#l5-4) | a migrated volume is deleted by the provisioner of its CSI driver |
 //! | [L5.5](crate::rules#l5-5) | the plugin deletes the storage, the finalizer is removed after another read, the volume is deleted; a failure marks the volume `Failed` and is retried with backoff |
 //! | [L5.6](crate::rules#l5-6) | a volume that pods use is not recycled; after recycling it is unbound |
 //! | [L5.10](crate::rules#l5-10) | unbinding removes the claim reference if the controller has set it, otherwise only its uid |
@@ -47,16 +47,16 @@ use crate::{
 
 /// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.
 const HONORS_RECLAIM_POLICY: Behavior = Behavior::since(31, 0, "feature gate HonorPVReclaimPolicy is beta");
-/// The error of a failed metadata update names finalizers.
+/// The error of a failed metadata update mentions finalizers.
 const FINALIZERS_IN_ERROR: Behavior = Behavior::since(23, 0, "kubernetes #105773");
-/// Volumes of external provisioners are not read before they are left to them.
+/// Volumes of external provisioners are skipped without a read.
 const LEAVES_EXTERNAL_UNREAD: Behavior = Behavior::since(36, 0, "kubernetes #134290");
 
 /// Volumes by the claim that they are bound to or reserved for.
 static VOLUMES_BY_CLAIM: Index =
     Index::new("volumes by claim", Resource::PersistentVolumes, |record, keys| {
         let volume = record.persistent_volume();
-        // A volume has no namespace; with one, its name might be that of another.
+        // A volume has no namespace. One with a namespace is invalid.
         if record.meta.namespace.is_empty()
             && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
         {
@@ -76,7 +76,7 @@ static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
     },
 );
 
-/// The persistent volume controller, as far as it reclaims volumes.
+/// The part of the persistent volume controller that reclaims volumes.
 #[derive(Clone, Debug)]
 pub struct PersistentVolumeBinder {
     /// Whether volumes have finalizers until their storage is deleted, and are reclaimed though they are
@@ -98,10 +98,10 @@ pub struct Storage {
     /// a provisioner that no release migrates need no entry.
     pub migrations: BTreeMap<Arc<str>, Migration>,
     /// The plugin that deletes or recycles volumes. The empty name is that of volumes without a provisioner.
-    /// Where there is no entry, the executor decides, except about deletions by external provisioners.
+    /// If there is no entry, the executor decides, except about deletions by external provisioners.
     pub plugins: BTreeMap<Arc<str>, Plugin>,
-    /// The release of a kube-controller-manager whose volume plugins and migrations are taken if there is
-    /// no entry. Default: none, so that the executor decides.
+    /// The release of a kube-controller-manager whose volume plugins and migrations apply if there is no
+    /// entry. Default: none, so that the executor decides.
     pub release: Option<KubernetesVersion>,
 }
 
@@ -145,7 +145,7 @@ impl Storage {
 }
 
 impl PersistentVolumeBinder {
-    /// Upstream's defaults in a release. Nothing is known of the storage.
+    /// Upstream's defaults in a release, without facts about the storage.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
@@ -229,19 +229,19 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
         &namespace_key(&claim.namespace),
     );
-    let unread_of = |pod: &Record, field| {
+    let missing_field = |pod: &Record, field| {
         let object = pod.id(Resource::Pods);
         Err(Missing::Field { object, field })
     };
     if let Some(pod) = unread {
-        return unread_of(pod, "spec.volumes");
+        return missing_field(pod, "spec.volumes");
     }
     let mut users = Vec::new();
     for pod in cache.indexed_records(&PODS_BY_CLAIM, &claim_key(claim)) {
         match is_running(pod) {
             Ok(true) => users.push(format!("{}/{}", pod.meta.namespace, pod.meta.name)),
             Ok(false) => {}
-            Err(field) => return unread_of(pod, field),
+            Err(field) => return missing_field(pod, field),
         }
     }
     Ok(users)
@@ -250,7 +250,7 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
 /// Returns whether a pod has not ended.
 ///
 /// # Errors
-/// The field that was not read and decides.
+/// The field that is needed and was not read.
 ///
 /// # Upstream
 /// [`IsPodTerminated`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/util/util.go).

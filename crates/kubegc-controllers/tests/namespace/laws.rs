@@ -124,11 +124,11 @@ proptest! {
     fn the_order_of_discovery_has_no_effect(server in servers(), by in 0..100_usize) {
         let (mut first, mut second) = (server.clone(), rotated(server, by));
         let mut third = second.clone();
-        let end = first.pass(Wire::Strict);
-        prop_assert_eq!(&second.pass(Wire::Strict), &end);
+        let end = first.sync(Wire::Strict);
+        prop_assert_eq!(&second.sync(Wire::Strict), &end);
         prop_assert_eq!(second.log(), first.log());
         third.controller.follows_discovery_order = true;
-        let other_order = third.pass(Wire::Strict);
+        let other_order = third.sync(Wire::Strict);
         prop_assert_eq!(deleted(&third), deleted(&first));
         prop_assert_eq!(std::mem::discriminant(&other_order), std::mem::discriminant(&end));
     }
@@ -137,7 +137,7 @@ proptest! {
     fn a_namespace_is_never_finalized_over_content_that_can_be_listed(server in servers()) {
         let mut server = server;
         let faults = server.faults.len();
-        let end = server.pass(Wire::Strict);
+        let end = server.sync(Wire::Strict);
         let is_finalized = matches!(end, End::Done | End::Kept(_));
         prop_assert_eq!(finalizes(&server), is_finalized);
         if is_finalized {
@@ -154,7 +154,7 @@ proptest! {
     fn l10_7_while_pods_remain_nothing_else_is_deleted(server in servers()) {
         let mut server = server.release("1.36");
         server.faults.clear();
-        server.pass(Wire::Strict);
+        server.sync(Wire::Strict);
         let pods_remain = server.content.get("pods").is_some_and(|pods| !pods.is_empty());
         if pods_remain {
             prop_assert_eq!(deleted(&server), BTreeSet::from(["delete-all pods".to_owned()]));
@@ -167,7 +167,7 @@ proptest! {
         server.resources.iter_mut().for_each(|resource| resource.verbs.list = true);
         let mut end = End::Done;
         for round in 0..100 {
-            end = server.pass(Wire::Strict);
+            end = server.sync(Wire::Strict);
             let wait = match end {
                 End::Done | End::Kept(_) => break,
                 End::RequeueAfter { after, .. } => after,
@@ -185,12 +185,12 @@ proptest! {
     #[test]
     fn an_unread_field_of_a_pod_adds_no_request(server in servers(), at in 0..12_usize) {
         let (mut whole, mut partly) = (server.clone(), server);
-        whole.pass(Wire::Strict);
+        whole.sync(Wire::Strict);
         let mut pods = partly.content.get_mut("pods").into_iter().flatten();
         if let Some(Body::Pod(pod)) = pods.nth(at).map(Record::body_mut) {
             pod.termination_grace_period_seconds = Field::Unread;
         }
-        partly.pass(Wire::Strict);
+        partly.sync(Wire::Strict);
         let (whole_log, partly_log): (BTreeSet<_>, BTreeSet<_>) =
             (whole.log().into_iter().collect(), partly.log().into_iter().collect());
         prop_assert!(partly_log.is_subset(&whole_log), "{partly_log:?} instead of {whole_log:?}");

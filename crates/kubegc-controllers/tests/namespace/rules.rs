@@ -205,14 +205,14 @@ fn content_rows() -> Vec<Row> {
             "done",
         ),
         (
-            "L10.4: a collection that answers 405 is deleted one by one",
+            "L10.4: a collection that returns 405 is deleted one by one",
             two_configs().failing("delete-all configmaps", refused(405)),
             "PODS, delete-all configmaps, list configmaps, delete configmaps a, delete configmaps b, list \
              configmaps, FINALIZE",
             "done",
         ),
         (
-            "L10.4: so is one without the verb, and a 404 of an object is no error",
+            "L10.4: so is one without the verb, and a 404 of an object is not an error",
             one_by_one().failing("delete configmaps", StoreError::NotFound),
             "PODS, list configmaps, delete configmaps a, delete configmaps b, list configmaps, conditions \
              namespace",
@@ -233,7 +233,7 @@ fn content_rows() -> Vec<Row> {
             "done",
         ),
         (
-            "L10.4: a list that answers 404 is no error",
+            "L10.4: a list that returns 404 is not an error",
             server().failing("list configmaps", StoreError::NotFound),
             "PODS, CONFIG, FINALIZE",
             "done",
@@ -292,7 +292,7 @@ fn content_rows() -> Vec<Row> {
              waiting for finalizers x.io/hold (1)",
         ),
         (
-            "L10.7: before 1.33 all is deleted in one pass",
+            "L10.7: before 1.33 all is deleted in one sync",
             held_pod().release("1.32"),
             "CONFIG, PODS, conditions namespace",
             "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
@@ -306,7 +306,7 @@ fn content_rows() -> Vec<Row> {
             "done",
         ),
         (
-            "L10.7: pods come first only where discovery has them",
+            "L10.7: pods are deleted first only if discovery has them",
             Server::new(&["pods.metrics.k8s.io", "configmaps"]),
             "CONFIG, delete-all pods.metrics.k8s.io, list pods.metrics.k8s.io, FINALIZE",
             "done",
@@ -345,9 +345,9 @@ fn content_rows() -> Vec<Row> {
 }
 
 #[test]
-fn passes_send_upstreams_requests_and_end_as_upstreams_do() {
+fn syncs_send_upstreams_requests_and_end_as_upstreams_do() {
     for (name, mut server, row, expected) in namespace_rows().into_iter().chain(content_rows()) {
-        let end = server.pass(Wire::AsUpstream);
+        let end = server.sync(Wire::AsUpstream);
         assert_eq!(server.log(), requests(row), "{name}");
         assert_eq!(end_text(&end), expected, "{name}");
     }
@@ -429,7 +429,7 @@ fn l10_11_conditions_have_upstreams_texts() {
         ("1.15", held(), vec![]),
     ] {
         server.controller = controller(release);
-        server.pass(Wire::AsUpstream);
+        server.sync(Wire::AsUpstream);
         assert_eq!(condition_lines(&server.conditions()), expected, "{release}");
     }
 }
@@ -448,12 +448,12 @@ fn l10_11_only_changed_conditions_are_written() {
             .map(|condition| condition.last_transition_time)
             .collect::<Vec<_>>()
     };
-    let pass = |server: &mut Server| {
+    let sync = |server: &mut Server| {
         server.requests.clear();
-        server.pass(Wire::AsUpstream);
+        server.sync(Wire::AsUpstream);
         server.log().contains(&CONDITIONS.to_owned())
     };
-    assert!(pass(&mut server), "all five are new");
+    assert!(sync(&mut server), "all five are new");
     assert_eq!(server.conditions()[0], other);
     assert_eq!(
         times(&server),
@@ -468,16 +468,16 @@ fn l10_11_only_changed_conditions_are_written() {
     );
 
     server.advance(Duration::from_millis(8_500));
-    assert!(!pass(&mut server), "nothing has changed");
+    assert!(!sync(&mut server), "nothing has changed");
     server = server.with("configmaps", object("b", &["x.io/hold"]));
-    assert!(pass(&mut server), "another message");
+    assert!(sync(&mut server), "another message");
     assert_eq!(times(&server)[4], Some(at(1_060)), "the status is the same");
 
     for item in server.content.values_mut().flatten() {
         item.meta.finalizers.clear();
     }
     server = server.failing("finalize namespace", broken("timeout"));
-    assert!(pass(&mut server), "another status");
+    assert!(sync(&mut server), "another status");
     let [_, discovery, _, _, content, finalizers] = times(&server)[..] else {
         panic!("six conditions")
     };
@@ -486,7 +486,7 @@ fn l10_11_only_changed_conditions_are_written() {
         [discovery, content, finalizers],
         [Some(at(1_060)), Some(at(1_068)), Some(at(1_068))]
     );
-    assert!(!pass(&mut server), "the finalizer alone is left");
+    assert!(!sync(&mut server), "the finalizer alone is left");
 }
 
 #[test]
@@ -500,7 +500,7 @@ fn requests_have_upstreams_preconditions_or_all() {
         format!("{}/{}", uid.unwrap_or_default(), version.unwrap_or_default())
     };
     // The phase, the item, the conditions, and the finalizer twice: after a conflict with the conditions.
-    for (wire, answers_writes, expected) in [
+    for (wire, returns_written_objects, expected) in [
         (Wire::AsUpstream, true, ["/1", "/", "/2", "/2", "/3"]),
         (
             Wire::Strict,
@@ -519,8 +519,8 @@ fn requests_have_upstreams_preconditions_or_all() {
             .namespace(|_, namespace| namespace.phase = Arc::<str>::from("Active").into())
             .resource("configmaps", |resource| resource.verbs.delete_collection = false)
             .with("configmaps", item);
-        server.answers_writes = answers_writes;
-        assert_eq!(server.pass(wire), End::Done);
+        server.returns_written_objects = returns_written_objects;
+        assert_eq!(server.sync(wire), End::Done);
         let background = DeleteOptions::policy(PropagationPolicy::Background);
         let sent = server.requests.iter().filter_map(|request| match request {
             Request::DeleteCollection { options, .. } => {
@@ -624,7 +624,7 @@ fn absurd_times_and_grace_periods_do_not_overflow() {
         (-2_000, 1, 1),
     ] {
         let pod = pod("web", "Pending", Some(grace), &["x.io/hold"]);
-        let end = server().after(seconds).with("pods", pod).pass(Wire::Strict);
+        let end = server().after(seconds).with("pods", pod).sync(Wire::Strict);
         let after = Duration::from_secs(expected as u64 / 2 + 1);
         assert!(
             matches!(end, End::RequeueAfter { after: found, .. } if found == after),
@@ -676,7 +676,7 @@ fn fields_that_were_not_read_change_nothing() {
             pods,
         ),
     ] {
-        let end = server.pass(Wire::Strict);
+        let end = server.sync(Wire::Strict);
         assert_eq!(end_text(&end), format!("unknown: {expected}"));
         assert_eq!(server.log()[1..], *requests, "{expected}");
     }
@@ -690,7 +690,7 @@ fn the_built_in_resources_are_deleted_in_their_preferred_versions() {
         .iter()
         .map(|(_, resource)| resource.clone())
         .collect();
-    assert_eq!(server.pass(Wire::Strict), End::Done);
+    assert_eq!(server.sync(Wire::Strict), End::Done);
     let log = server.log();
     let has = |line: &str| log.iter().any(|known| known == line);
     assert!(has("delete-all cronjobs.batch") && has("delete-all pods"));

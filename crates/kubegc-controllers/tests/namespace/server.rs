@@ -56,7 +56,7 @@ pub(crate) struct Server {
     /// The uid of the namespace that exists after the next conflict.
     pub(crate) successor: Option<&'static str>,
     /// Whether responses to writes have the new metadata.
-    pub(crate) answers_writes: bool,
+    pub(crate) returns_written_objects: bool,
     pub(crate) requests: Vec<Request>,
     version: u32,
     pub(crate) controller: NamespaceController,
@@ -87,7 +87,7 @@ impl Server {
             now: at(DELETED_AT),
             faults: BTreeMap::new(),
             successor: None,
-            answers_writes: true,
+            returns_written_objects: true,
             requests: Vec::new(),
             version: 1,
             controller: controller("1.36"),
@@ -170,19 +170,19 @@ impl Server {
     }
 
     /// One sync.
-    pub(crate) fn pass(&mut self, wire: Wire) -> End {
+    pub(crate) fn sync(&mut self, wire: Wire) -> End {
         let mut sequence = self.begin(wire);
         let mut response = None;
         for _ in 0..1_000 {
             match sequence.next(response.take()) {
                 Step::End(end) => return end,
-                Step::Perform { request, .. } => response = Some(self.answer(&request)),
+                Step::Perform { request, .. } => response = Some(self.respond(&request)),
             }
         }
-        panic!("a pass ends: {:?}", self.log())
+        panic!("a sync ends: {:?}", self.log())
     }
 
-    pub(crate) fn answer(&mut self, request: &Request) -> Response {
+    pub(crate) fn respond(&mut self, request: &Request) -> Response {
         self.requests.push(request.clone());
         let line = line(request);
         let fault: Vec<&str> = line.split(' ').take(2).collect();
@@ -260,7 +260,7 @@ impl Server {
         if finalizers.is_some_and(Vec::is_empty) {
             self.namespace = None;
         }
-        Response::Written(self.answers_writes.then_some(meta))
+        Response::Written(self.returns_written_objects.then_some(meta))
     }
 
     /// The requests but for discovery.

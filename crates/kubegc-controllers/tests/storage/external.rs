@@ -44,7 +44,7 @@ fn kept(provisioner: &ExternalProvisioner, record: Record) -> String {
 }
 
 #[test]
-fn l_5_9_every_condition_counts() {
+fn l5_9_every_condition_counts() {
     let metadata = "persistentvolume/disk: its metadata could not be read in full";
     let cases: [(Edit, &str); 13] = [
         (|_, _| {}, ""),
@@ -115,7 +115,7 @@ fn l_5_9_every_condition_counts() {
         &without,
         Wire::AsUpstream,
         vec![allowed(), operated(), Response::Done],
-        &["ask guard", "DeleteVolume", "delete", "done"],
+        &["query guard", "DeleteVolume", "delete", "done"],
     );
 }
 
@@ -139,9 +139,9 @@ fn check(provisioner: &ExternalProvisioner, wire: Wire, responses: Vec<Response>
 }
 
 #[test]
-fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
+fn l5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
     let provisioner = ExternalProvisioner::new(DRIVER);
-    let (ask, get, delete_storage) = ("ask guard", "get persistentvolume", "DeleteVolume");
+    let (query, get, delete_storage) = ("query guard", "get persistentvolume", "DeleteVolume");
     let live = |edit| Response::Object(Box::new(ours(edit)));
     let same: Edit = |_, _| {};
     let lost = || {
@@ -158,54 +158,57 @@ fn l_5_9_the_storage_is_deleted_then_the_volume_then_the_finalizer() {
     let as_upstream = |responses, lines: &[&str]| check(&provisioner, Wire::AsUpstream, responses, lines);
     as_upstream(
         vec![allowed(), operated(), Response::Done, Response::Done],
-        &[ask, delete_storage, "delete", REMOVAL, "done"],
+        &[query, delete_storage, "delete", REMOVAL, "done"],
     );
     as_upstream(
         vec![allowed(), operated(), not_found()],
-        &[ask, delete_storage, "delete", "done"],
+        &[query, delete_storage, "delete", "done"],
     );
     as_upstream(
         vec![allowed(), operated(), lost()],
-        &[ask, delete_storage, "delete", "retried: lost"],
+        &[query, delete_storage, "delete", "retried: lost"],
     );
     as_upstream(
         vec![allowed(), operated(), Response::Done, not_found()],
-        &[ask, delete_storage, "delete", REMOVAL, "done"],
+        &[query, delete_storage, "delete", REMOVAL, "done"],
     );
     as_upstream(
         vec![allowed(), operated(), Response::Done, lost()],
-        &[ask, delete_storage, "delete", REMOVAL, "retried: lost"],
+        &[query, delete_storage, "delete", REMOVAL, "retried: lost"],
     );
     as_upstream(
         vec![allowed(), failure(), Response::Done],
         &[
-            ask,
+            query,
             delete_storage,
             "Warning VolumeFailedDelete busy",
             "retried: unknown outcome: busy",
         ],
     );
     let strict = |responses, lines: &[&str]| check(&provisioner, Wire::Strict, responses, lines);
-    strict(vec![Response::Guard(Guard::Forbids)], &[ask, "again after 900 s"]);
+    strict(
+        vec![Response::Guard(Guard::Forbids)],
+        &[query, "again after 900 s"],
+    );
     strict(
         vec![Response::Guard(Guard::Unknown)],
         &[
-            ask,
+            query,
             "unknown: it is not known whether the provisioner allows the deletion of persistentvolume/disk",
         ],
     );
-    strict(vec![allowed(), lost()], &[ask, get, "retried: lost"]);
+    strict(vec![allowed(), lost()], &[query, get, "retried: lost"]);
     for edit in [
         (|meta, _| meta.uid = "uid-new".into()) as Edit,
         |_, live| live.phase = Field::Known("Bound".into()),
         |_, live| live.claim_ref = None.into(),
         |_, live| live.annotations = Field::Unread,
     ] {
-        strict(vec![allowed(), live(edit)], &[ask, get, "stale"]);
+        strict(vec![allowed(), live(edit)], &[query, get, "stale"]);
     }
     strict(
         vec![allowed(), live(same), operated(), Response::Done, Response::Done],
-        &[ask, get, delete_storage, "delete", REMOVAL, "done"],
+        &[query, get, delete_storage, "delete", REMOVAL, "done"],
     );
 }
 

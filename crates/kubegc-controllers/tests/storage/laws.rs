@@ -1,4 +1,4 @@
-//! Laws of plans and sequences over any volumes, claims and pods.
+//! Properties of plans and sequences for generated volumes, claims and pods.
 
 use std::slice::from_ref;
 
@@ -176,8 +176,8 @@ fn requests<C: Controller + Clone>(controller: &C, cache: &Cache) -> Vec<(String
     plan.actions.iter().flat_map(of_action).collect()
 }
 
-/// The cluster after all requests succeeded. Deleted objects without finalizers no longer exist.
-fn carried_out<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
+/// The cluster after all requests of a plan have succeeded.
+fn apply_plan<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
     let plan = BatchPlanner::new(controller.clone()).plan(cache, Timestamp::EPOCH);
     let mut after = cache.clone();
     for request in plan.actions.iter().flat_map(|action| &action.requests) {
@@ -200,7 +200,7 @@ fn carried_out<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
 }
 
 /// Makes one fact unread.
-fn without(record: &mut Record, fact: u8) {
+fn set_unread(record: &mut Record, fact: u8) {
     match (record.body_mut(), fact) {
         (Body::PersistentVolume(volume), 0) => volume.phase = Field::Unread,
         (Body::PersistentVolume(volume), 1) => volume.reclaim_policy = Field::Unread,
@@ -219,7 +219,7 @@ fn without(record: &mut Record, fact: u8) {
     }
 }
 
-/// The cache of `records` where one fact of the record at `at` is not known, or a list is not complete.
+/// The cache of `records` in which one fact of the record at `at` is unread, or a list is incomplete.
 fn partial(controller: &dyn Controller, records: &[Record], at: usize, fact: u8) -> Cache {
     let mut partial = cache(controller, records);
     let lists = [Resource::PersistentVolumeClaims, Resource::Pods];
@@ -234,7 +234,7 @@ fn partial(controller: &dyn Controller, records: &[Record], at: usize, fact: u8)
         let key = Key::from(&record.meta);
         if partial.get(resource, &key).is_some_and(|known| known == record) {
             let mut unread = record.clone();
-            without(&mut unread, fact);
+            set_unread(&mut unread, fact);
             partial.put(resource, &key, Some(unread));
         }
     }
@@ -291,10 +291,9 @@ fn is_subset(part: &[(String, String)], all: &[(String, String)]) -> bool {
     part.iter().all(|request| all.contains(request))
 }
 
-/// The seed with which [`an_unread_fact_causes_no_request`] failed: the only pod that uses the claim has
-/// ended.
+/// A case of [`an_unread_fact_causes_no_request`]: the only pod that uses the claim has ended.
 #[test]
-fn an_unread_phase_does_not_make_a_pod_a_user() {
+fn a_pod_with_an_unread_phase_does_not_use_its_claim() {
     let volume = meta("", "disk-1", "uid-1");
     let body = PersistentVolume {
         phase: Field::Known("".into()),
@@ -334,13 +333,13 @@ proptest! {
     }
 
     #[test]
-    fn a_second_plan_records_events_at_most(records in clusters(), binder in binders(), protected in protected()) {
-        let after = carried_out(&binder, &cache(&binder, &records));
+    fn a_second_plan_writes_nothing_but_events(records in clusters(), binder in binders(), protected in protected()) {
+        let after = apply_plan(&binder, &cache(&binder, &records));
         let again = requests(&binder, &after);
         let writes: Vec<_> = again.iter().filter(|(_, request)| !request.starts_with("Normal ")).collect();
         prop_assert!(writes.is_empty(), "{:?}", writes);
         let controller = PvcProtection::new(KubernetesVersion::LATEST);
-        let after = carried_out(&controller, &cache(&controller, &protected));
+        let after = apply_plan(&controller, &cache(&controller, &protected));
         prop_assert_eq!(requests(&controller, &after), vec![]);
     }
 
@@ -360,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn only_released_volumes_of_the_policy_are_deleted(records in clusters(), binder in binders()) {
+    fn only_released_volumes_are_deleted_or_recycled_by_their_policy(records in clusters(), binder in binders()) {
         for (object, request) in requests(&binder, &cache(&binder, &records)) {
             let policy = match &*request {
                 "delete" | "DeleteVolume" => "Delete",
@@ -379,7 +378,7 @@ proptest! {
     }
 
     #[test]
-    fn storage_is_worked_on_once_and_a_deletion_comes_last(records in clusters(), binder in binders()) {
+    fn storage_is_deleted_or_recycled_once_and_the_volume_is_deleted_last(records in clusters(), binder in binders()) {
         let all = requests(&binder, &cache(&binder, &records));
         for volume in &records {
             let object = format!("persistentvolume/{}", volume.meta.name);
@@ -392,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sync_ends_with_any_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
+    fn a_sync_ends_after_any_responses(volume in volumes(), binder in binders(), responses in vec(0..7_u8, 16), is_strict in any::<bool>()) {
         let wire = if is_strict { Wire::Strict } else { Wire::AsUpstream };
         let decision = reconcile(&binder, &cache(&binder, from_ref(&volume)), &Key::cluster("disk"), wire);
         let Some(steps) = decision.steps else { return Ok(()) };

@@ -53,7 +53,7 @@ fn check(records: &[Record], requests: &[&str], kept: &str) {
 }
 
 #[test]
-fn t_6_1_to_4_pods_on_nodes_use_claims() {
+fn pods_on_nodes_use_claims() {
     check(&[terminating("data")], &[REMOVED], "");
     for phase in ["Running", "Pending", "Succeeded", "Failed", "", "Odd"] {
         let in_phase = edit_pod(user(), |_, pod| pod.phase = Field::Known(phase.into()));
@@ -77,7 +77,7 @@ fn t_6_1_to_4_pods_on_nodes_use_claims() {
 }
 
 #[test]
-fn t_6_5_and_6_an_ephemeral_claim_is_used_by_its_own_pod_only() {
+fn an_ephemeral_claim_is_used_by_its_own_pod_only() {
     let own = || owned_by(terminating("web-data"), "uid-web", Some(true));
     let others = || owned_by(terminating("web-data"), "uid-other", Some(true));
     for (name, claim, is_deleting, grace, is_used) in [
@@ -117,7 +117,7 @@ fn t_6_5_and_6_an_ephemeral_claim_is_used_by_its_own_pod_only() {
 }
 
 #[test]
-fn t_6_7_and_8_claims_that_are_not_being_deleted_get_the_finalizer() {
+fn claims_that_are_not_being_deleted_get_the_finalizer() {
     let edited = |edit: fn(&mut ObjectMeta)| {
         let mut claim = terminating("data");
         edit(&mut claim.meta);
@@ -147,7 +147,7 @@ fn t_6_7_and_8_claims_that_are_not_being_deleted_get_the_finalizer() {
 }
 
 #[test]
-fn t_6_9_the_cache_and_the_api_server_count() {
+fn the_cache_and_the_api_server_count() {
     let controller = controller();
     let steps = |records: &[Record]| {
         let key = Key::new("shop", "data");
@@ -288,7 +288,7 @@ fn pods_that_are_not_known_keep_the_claim() {
 }
 
 #[test]
-fn t_6_10_a_bound_volume_is_kept() {
+fn a_bound_volume_is_kept() {
     let controller = PvProtection::new(KubernetesVersion::LATEST);
     let removed = vec!["update -kubernetes.io/pv-protection".to_owned()];
     for (phase, expected) in [

@@ -38,7 +38,7 @@ fn other_claim() -> Record {
 }
 
 #[test]
-fn t_5_1_to_5_the_claim_no_longer_exists() {
+fn the_claim_no_longer_exists() {
     let released: Edit = |_, volume| volume.phase = Field::Known("Released".into());
     let failed: Edit = |_, volume| volume.phase = Field::Known("Failed".into());
     let reserved: Edit = |_, volume| volume.claim_ref = Some(claim_ref("")).into();
@@ -67,7 +67,7 @@ fn t_5_1_to_5_the_claim_no_longer_exists() {
 }
 
 #[test]
-fn t_5_6_and_l_5_4_a_migrated_volume_is_left_to_its_driver() {
+fn l5_4_a_migrated_volume_is_left_to_its_driver() {
     let migrated: Edit = |_, volume| annotate(volume, |found| found.migrated_to = Some(DRIVER.into()));
     let migrated_and_fit: Edit = |meta, volume| {
         annotate(volume, |found| found.migrated_to = Some(DRIVER.into()));
@@ -113,7 +113,7 @@ fn t_5_6_and_l_5_4_a_migrated_volume_is_left_to_its_driver() {
 }
 
 #[test]
-fn t_5_7_the_plugin_is_missing_external_or_unknown() {
+fn the_plugin_is_missing_external_or_unknown() {
     let mut binder = binder();
     let delete = [dynamic("Delete", SAME)];
     let message = "no deleter".to_owned();
@@ -167,7 +167,7 @@ fn host_path(path: &str) -> PersistentVolumeSource {
 }
 
 #[test]
-fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
+fn l5_5_a_release_decides_which_plugin_deletes_a_volume() {
     let other = PersistentVolumeSource::Other;
     let (driver, handle) = (DRIVER.into(), "vol-1".into());
     let csi = PersistentVolumeSource::Csi { driver, handle };
@@ -262,7 +262,7 @@ fn l_5_5_a_release_decides_which_plugin_deletes_a_volume() {
 }
 
 #[test]
-fn l_5_4_a_release_decides_which_volumes_are_migrated() {
+fn l5_4_a_release_decides_which_volumes_are_migrated() {
     for (version, provisioner, driver) in [
         ("1.23", IN_TREE, DRIVER),
         ("1.23", "kubernetes.io/azure-disk", "disk.csi.azure.com"),
@@ -304,7 +304,7 @@ fn l_5_4_a_release_decides_which_volumes_are_migrated() {
 }
 
 #[test]
-fn l_5_6_a_release_decides_which_plugin_recycles_a_volume() {
+fn l5_6_a_release_decides_which_plugin_recycles_a_volume() {
     let binder = binder_with_plugins_of("1.20");
     let other = PersistentVolumeSource::Other;
     let done = [
@@ -334,7 +334,7 @@ fn l_5_6_a_release_decides_which_plugin_recycles_a_volume() {
 }
 
 #[test]
-fn t_5_8_a_claim_that_is_bound_elsewhere_frees_the_volume() {
+fn a_claim_that_is_bound_elsewhere_frees_the_volume() {
     let elsewhere = || claim("other");
     check(&binder(), &[dynamic("Delete", SAME), elsewhere()], &ALL, "");
     let by_controller = "update RemoveClaimRef -pv.kubernetes.io/bound-by-controller";
@@ -356,7 +356,7 @@ fn t_5_8_a_claim_that_is_bound_elsewhere_frees_the_volume() {
 }
 
 #[test]
-fn t_5_9_an_unknown_policy_fails_the_volume() {
+fn an_unknown_policy_fails_the_volume() {
     let text = "Volume has unrecognized PersistentVolumeReclaimPolicy";
     let (failed, event) = (
         format!("updatestatus Failed {text:?}"),
@@ -373,7 +373,7 @@ fn t_5_9_an_unknown_policy_fails_the_volume() {
 }
 
 #[test]
-fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
+fn the_gate_decides_about_finalizers_and_terminating_volumes() {
     let terminating: Edit = |meta, volume| {
         meta.deletion_timestamp = Some(Timestamp::EPOCH);
         volume.phase = Field::Known("Released".into());
@@ -436,7 +436,7 @@ fn t_5_11_the_gate_decides_about_finalizers_and_terminating_volumes() {
 }
 
 #[test]
-fn t_5_12_and_13_finalizers_follow_the_policy() {
+fn finalizers_follow_the_policy() {
     let both = [FINALIZER_IN_TREE, FINALIZER_EXTERNAL];
     let on = || Migration::On {
         driver: DRIVER.into(),
@@ -694,7 +694,7 @@ fn missing_lists_make_the_outcome_unknown() {
 }
 
 #[test]
-fn l_5_6_recycling() {
+fn l5_6_recycling() {
     let recycled = [
         RELEASED,
         "RecycleVolume",

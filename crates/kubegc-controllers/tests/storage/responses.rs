@@ -47,7 +47,7 @@ fn check(steps: &Steps, responses: Vec<Response>, lines: &[&str]) {
 }
 
 #[test]
-fn t_5_7_the_plugin_decides_the_next_steps() {
+fn the_plugin_decides_the_next_steps() {
     let released = || dynamic("Delete", RELEASED);
     let message = || "disk is attached".to_owned();
     let failed = [
@@ -105,7 +105,7 @@ fn t_5_7_the_plugin_decides_the_next_steps() {
 }
 
 #[test]
-fn l_5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
+fn l5_5_the_volume_is_deleted_only_after_its_finalizer_is_removed() {
     let released = || dynamic("Delete", RELEASED);
     let begun = ["get persistentvolume", "DeleteVolume", "get persistentvolume"];
     let removal = "update -kubernetes.io/pv-controller";
@@ -215,7 +215,7 @@ fn a_failed_request_ends_the_sync_until_the_next_one() {
 }
 
 #[test]
-fn l_5_6_the_failure_of_a_recycler_is_reported() {
+fn l5_6_the_failure_of_a_recycler_is_reported() {
     let record = || volume("Recycle", RELEASED);
     let responses = |operated, more: Vec<Response>| -> Vec<Response> {
         [found(record()), Response::Operation(operated)]
@@ -253,7 +253,7 @@ fn l_5_6_the_failure_of_a_recycler_is_reported() {
 }
 
 #[test]
-fn l_5_1_a_claim_that_the_cache_does_not_have_is_read() {
+fn l5_1_a_claim_that_the_cache_does_not_have_is_read() {
     let bound = "kept: Bound";
     let read = "get persistentvolumeclaim";
     let mut other = claim("other");
@@ -299,7 +299,7 @@ fn l_5_1_a_claim_that_the_cache_does_not_have_is_read() {
 }
 
 #[test]
-fn t_5_10_l_5_3_the_volume_is_read_right_before() {
+fn l5_3_the_volume_is_read_right_before() {
     type Live = fn(&mut ObjectMeta, &mut PersistentVolume);
     let cases: [(Live, &str, bool); 7] = [
         (|_, live| live.claim_ref = None.into(), "kept: NotReleased", true),

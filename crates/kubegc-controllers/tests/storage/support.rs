@@ -226,7 +226,7 @@ pub(crate) fn short(request: &Request) -> String {
         }
         Request::Operate { operation, .. } => format!("{operation:?}"),
         Request::FindPlugin { .. } => "find plugin".to_owned(),
-        Request::AskGuard { .. } => "ask guard".to_owned(),
+        Request::QueryGuard { .. } => "query guard".to_owned(),
         other => panic!("{other}"),
     }
 }

@@ -186,14 +186,14 @@ pub(crate) fn run_keys(
             let mut sequence = steps.begin();
             let mut response = None;
             while let Step::Perform { request, .. } = sequence.next(response.take()) {
-                response = Some(answer(cache, &request, now, &mut all));
+                response = Some(respond(cache, &request, now, &mut all));
             }
         }
     }
     all
 }
 
-fn answer(cache: &mut Cache, request: &Request, now: Timestamp, all: &mut Vec<String>) -> Response {
+fn respond(cache: &mut Cache, request: &Request, now: Timestamp, all: &mut Vec<String>) -> Response {
     let not_found = Response::Failed(StoreError::NotFound);
     match request {
         Request::Get {

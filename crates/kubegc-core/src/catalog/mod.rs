@@ -40,20 +40,21 @@ pub enum Scope {
 /// The default propagation of a DELETE.
 ///
 /// # Upstream
-/// `DefaultGarbageCollectionPolicy` of the REST strategies, by requested group and version.
+/// [`DefaultGarbageCollectionPolicy`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go)
+/// of the REST strategies, by requested group and version.
 #[expect(clippy::exhaustive_enums, reason = "the API server knows these three")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefaultDeletion {
-    /// They are deleted.
+    /// The dependents are deleted in the background.
     #[default]
     Delete,
-    /// They are released.
+    /// The dependents are orphaned.
     Orphan,
     /// The garbage collector's finalizers are never set on this kind, and existing ones are removed.
     Unsupported,
 }
 
-/// The verbs that a resource supports, as far as collection depends on them.
+/// The verbs of a resource that matter to garbage collection.
 #[expect(
     clippy::exhaustive_structs,
     clippy::struct_excessive_bools,
@@ -235,7 +236,7 @@ impl Catalog {
     /// # Errors
     /// The kind or the resource exists already in that group and version.
     pub fn add(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
-        let taken = |name: &str| {
+        let already_exists = |name: &str| {
             let version = join_api_version(&resource.group, &resource.version);
             FieldError::invalid("kind", &format!("{version}/{name}"), "is in the catalog already")
         };
@@ -243,13 +244,13 @@ impl Catalog {
             .find_kind(&resource.group, &resource.version, &resource.kind)
             .is_some()
         {
-            return Err(taken(&resource.kind));
+            return Err(already_exists(&resource.kind));
         }
         if self
             .by_resource(&resource.group, &resource.version, &resource.resource)
             .is_some()
         {
-            return Err(taken(&resource.resource));
+            return Err(already_exists(&resource.resource));
         }
         // Four billion kinds do not fit in memory.
         let id = u32::try_from(self.resources.len()).expect("fewer kinds than u32::MAX");
@@ -258,12 +259,14 @@ impl Catalog {
         self.resources.push(resource);
         self.removed.push(false);
         let resources = &self.resources;
-        let of = |id: &u32| &resources[*id as usize];
+        let resource_at = |id: &u32| &resources[*id as usize];
         self.by_kind.insert_unique(kind_hash, id, |id| {
-            hash(&of(id).group, &of(id).version, &of(id).kind)
+            let resource = resource_at(id);
+            hash(&resource.group, &resource.version, &resource.kind)
         });
         self.by_resource.insert_unique(resource_hash, id, |id| {
-            hash(&of(id).group, &of(id).version, &of(id).resource)
+            let resource = resource_at(id);
+            hash(&resource.group, &resource.version, &resource.resource)
         });
         Ok(KindId(id))
     }
@@ -275,7 +278,7 @@ impl Catalog {
     /// each kind in both forms.
     ///
     /// # Upstream
-    /// `NewDiscoveryRESTMapper` in `k8s.io/client-go/restmapper/discovery.go`, 1.20.2.
+    /// [`NewDiscoveryRESTMapper`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/client-go/restmapper/discovery.go).
     #[must_use]
     pub fn mapping(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = crate::identity::split_api_version(api_version);
@@ -394,7 +397,7 @@ impl Catalog {
         true
     }
 
-    /// Replaces the kinds by those of another catalog. Kinds in both keep their positions here.
+    /// Replaces the kinds by those of another catalog. Kinds in both keep their positions.
     ///
     /// # Examples
     /// ```
@@ -450,7 +453,7 @@ impl Catalog {
         entries.map(|(index, resource)| (KindId(index as u32), resource))
     }
 
-    /// How many kinds there are.
+    /// The number of kinds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.removed.iter().filter(|&&removed| !removed).count()
@@ -462,22 +465,22 @@ impl Catalog {
         self.resources.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no kinds.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The input is a mistake of a client, so a scan is acceptable.
+    /// O(n) for n kinds: only references with a misspelled kind are looked up here.
     fn find_lower_case_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
         if kind.is_empty() || kind.chars().any(char::is_uppercase) {
             return None;
         }
-        let is_it = |resource: &ApiResource| {
+        let has_name = |resource: &ApiResource| {
             *resource.version == *version && *resource.group == *group && resource.kind.to_lowercase() == kind
         };
         self.iter()
-            .find_map(|(id, resource)| is_it(resource).then_some(id))
+            .find_map(|(id, resource)| has_name(resource).then_some(id))
     }
 
     fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {

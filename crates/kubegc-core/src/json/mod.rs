@@ -1,9 +1,9 @@
 //! Reads objects in JSON or YAML whose fields may have wrong types.
 //!
 //! A field that is read as [`Soft`] never makes the reading fail: a value of another type than expected is
-//! [`Soft::Wrong`], and the rest of the object is read all the same. [`MetaFields`] are the fields of
-//! `metadata`, borrowed from the text; [`MetaFields::wrong`] lists those that cannot be used, and
-//! [`MetaFields::to_meta`] turns the others into [`ObjectMeta`](crate::ObjectMeta).
+//! [`Soft::Wrong`], and the rest of the object is still read. [`MetaFields`] are the fields of `metadata`,
+//! borrowed from the text; [`MetaFields::wrong`] lists those that cannot be used, and [`MetaFields::to_meta`]
+//! turns the others into [`ObjectMeta`](crate::ObjectMeta).
 //!
 //! # Examples
 //! ```

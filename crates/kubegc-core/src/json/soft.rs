@@ -1,5 +1,5 @@
-//! Reads a field that may be of the wrong type without failing: what depends on it is unknown then, and the
-//! rest of the object is read all the same.
+//! Reads a field that may be of the wrong type without failing: the field is then unknown, and the rest of
+//! the object is still read.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData};
 

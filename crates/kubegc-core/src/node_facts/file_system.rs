@@ -7,14 +7,14 @@
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystem {
-    /// Total bytes; `None` where unknown.
+    /// Total bytes; `None` if unknown.
     pub capacity_bytes: Option<u64>,
-    /// Free bytes; `None` where unknown.
+    /// Free bytes; `None` if unknown.
     pub available_bytes: Option<u64>,
-    /// Bytes of images or layers; `None` where unknown.
+    /// Bytes of images or layers; `None` if unknown.
     pub used_bytes: Option<u64>,
-    /// Total inodes; `None` where unknown.
+    /// Total inodes; `None` if unknown.
     pub inodes: Option<u64>,
-    /// Free inodes; `None` where unknown.
+    /// Free inodes; `None` if unknown.
     pub inodes_free: Option<u64>,
 }

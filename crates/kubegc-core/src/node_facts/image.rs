@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct Image {
     /// Id in the runtime, such as `sha256:…`.
     pub id: Arc<str>,
-    /// Handler of the image; empty where the runtime does not report it.
+    /// Handler of the image; empty if the runtime does not report it.
     pub runtime_handler: Arc<str>,
     /// Size that the runtime reports. Shared layers count in every image with them.
     pub size_bytes: u64,

@@ -10,11 +10,11 @@ use crate::Uid;
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodIdentity {
-    /// Uid; empty where the runtime does not report it, as upstream.
+    /// Uid; empty if the runtime does not report it, as upstream.
     pub uid: Uid,
-    /// Namespace; empty where the runtime does not report it.
+    /// Namespace; empty if the runtime does not report it.
     pub namespace: Arc<str>,
-    /// Name; empty where the runtime does not report it.
+    /// Name; empty if the runtime does not report it.
     pub name: Arc<str>,
 }
 

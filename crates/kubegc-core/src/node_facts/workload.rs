@@ -48,9 +48,9 @@ pub enum ContainerState {
 pub struct ContainerImage {
     /// `image_ref`: an id, or with some runtimes a digest.
     pub reference: Arc<str>,
-    /// `image_id`, part of CRI since 1.30; empty where the runtime does not report it.
+    /// `image_id`, part of CRI since 1.30; empty if the runtime does not report it.
     pub id: Arc<str>,
-    /// `image.runtime_handler`; empty where the runtime does not report it.
+    /// `image.runtime_handler`; empty if the runtime does not report it.
     pub runtime_handler: Arc<str>,
 }
 
@@ -67,7 +67,7 @@ pub struct Container {
     pub attempt: u32,
     /// Creation time. The kubelet's collector never reads the end time.
     pub created_at: Timestamp,
-    /// Name in the pod, from CRI metadata; `None` where the runtime reported no metadata.
+    /// Name in the pod, from CRI metadata; `None` if the runtime reported no metadata.
     pub name: Option<Arc<str>>,
     /// The pod, from the labels.
     pub pod: PodIdentity,
@@ -133,7 +133,7 @@ impl PodIdentity {
 pub struct ContainerStatus {
     /// State.
     pub state: ContainerState,
-    /// Path of its log file; empty where there is none.
+    /// Path of its log file; empty if there is none.
     pub log_path: Arc<str>,
     /// Ids of the images that it mounts as volumes.
     pub image_volumes: Vec<Arc<str>>,

@@ -91,7 +91,7 @@ pub struct Plan<Action, Object, Reason, Summary> {
     pub kept: Vec<Kept<Object, Reason>>,
     /// Unusual facts that have no action.
     pub findings: Vec<Kept<Object, Reason>>,
-    /// The time when the same facts may give another plan; `None` where time alone changes nothing.
+    /// The time when the same facts may give another plan; `None` if time alone changes nothing.
     pub next_at: Option<Timestamp>,
     /// The totals of the plan.
     pub summary: Summary,

@@ -25,7 +25,7 @@ pub struct PlanReport {
     pub kept: Vec<ReportedObjects>,
     /// The findings, by reason.
     pub findings: Vec<ReportedObjects>,
-    /// The time when the same facts may give another plan; `None` where time alone changes nothing.
+    /// The time when the same facts may give another plan; `None` if time alone changes nothing.
     pub next_at: Option<String>,
 }
 

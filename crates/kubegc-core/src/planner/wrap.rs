@@ -23,7 +23,7 @@ pub trait PlannedAction {
     /// none.
     ///
     /// Later actions on the same [`object`](Self::object) always count as unsafe in this case. Example: the
-    /// finalizer `orphan` remains on an owner until all dependents are released.
+    /// finalizer `orphan` remains on an owner until all dependents are orphaned.
     fn blocks(&self) -> Option<Self::Object> {
         None
     }

@@ -78,7 +78,7 @@ pub struct ReplicaSet {
     pub selector: Field<LabelSelector>,
     /// A digest of `spec.template`, as in [`Deployment::template_digest`].
     pub template_digest: Field<u64>,
-    /// The annotation `deployment.kubernetes.io/revision`; empty where there is none.
+    /// The annotation `deployment.kubernetes.io/revision`; empty if there is none.
     pub revision: Field<Arc<str>>,
     /// `status.replicas`.
     pub status_replicas: Field<i32>,

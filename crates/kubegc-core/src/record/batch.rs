@@ -8,9 +8,9 @@ use crate::{Timestamp, Uid};
 /// Fields of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CronJob {
-    /// `spec.successfulJobsHistoryLimit`; `None` where unset.
+    /// `spec.successfulJobsHistoryLimit`; `None` if unset.
     pub successful_jobs_history_limit: Field<Option<i32>>,
-    /// `spec.failedJobsHistoryLimit`; `None` where unset.
+    /// `spec.failedJobsHistoryLimit`; `None` if unset.
     pub failed_jobs_history_limit: Field<Option<i32>>,
     /// `spec.jobTemplate.metadata.labels`.
     pub template_labels: Field<BTreeMap<Arc<str>, Arc<str>>>,
@@ -19,21 +19,21 @@ pub struct CronJob {
 /// Fields of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// `spec.ttlSecondsAfterFinished`; `None` where unset.
+    /// `spec.ttlSecondsAfterFinished`; `None` if unset.
     pub ttl_seconds_after_finished: Field<Option<i32>>,
     /// `status.conditions`. Readers may omit all but those of type `Complete` or `Failed`.
     pub conditions: Field<Vec<Condition>>,
-    /// `status.startTime`; `None` where unset.
+    /// `status.startTime`; `None` if unset.
     pub start_time: Field<Option<Timestamp>>,
     /// `spec.parallelism`; the API server defaults it to 1.
     pub parallelism: Field<Option<i32>>,
-    /// `spec.completions`; `None` where unset.
+    /// `spec.completions`; `None` if unset.
     pub completions: Field<Option<i32>>,
     /// `spec.completionMode`: `NonIndexed` or `Indexed`; empty means `NonIndexed`.
     pub completion_mode: Field<Arc<str>>,
     /// `spec.suspend`.
     pub is_suspended: Field<bool>,
-    /// `spec.activeDeadlineSeconds`; `None` where unset.
+    /// `spec.activeDeadlineSeconds`; `None` if unset.
     pub active_deadline_seconds: Field<Option<i64>>,
     /// `spec.backoffLimit`; the API server defaults it to 6.
     pub backoff_limit: Field<Option<i32>>,
@@ -43,9 +43,9 @@ pub struct Job {
     pub has_pod_failure_policy: Field<bool>,
     /// Whether `spec.successPolicy` is set.
     pub has_success_policy: Field<bool>,
-    /// `spec.podReplacementPolicy`: `TerminatingOrFailed` or `Failed`; empty where unset.
+    /// `spec.podReplacementPolicy`: `TerminatingOrFailed` or `Failed`; empty if unset.
     pub pod_replacement_policy: Field<Arc<str>>,
-    /// `spec.managedBy`; empty where unset.
+    /// `spec.managedBy`; empty if unset.
     pub managed_by: Field<Arc<str>>,
     /// `spec.template.spec.restartPolicy`: `OnFailure` or `Never`.
     pub restart_policy: Field<Arc<str>>,
@@ -73,7 +73,7 @@ pub struct JobCounts {
 
 impl Job {
     /// The condition with the outcome of the Job: the first one of type `Complete` or `Failed` that is true.
-    /// `None` where the conditions were not read; `Some(None)` while the Job has not finished.
+    /// `None` if the conditions were not read; `Some(None)` while the Job has not finished.
     #[must_use]
     pub fn finished(&self) -> Option<Option<&Condition>> {
         let conditions = self.conditions.known()?;
@@ -91,15 +91,15 @@ pub struct StatefulSet {
     pub replicas: Field<i32>,
     /// `spec.ordinals.start`.
     pub first_ordinal: Field<i32>,
-    /// `spec.persistentVolumeClaimRetentionPolicy`; `None` where unset.
+    /// `spec.persistentVolumeClaimRetentionPolicy`; `None` if unset.
     pub retention_policy: Field<Option<ClaimRetentionPolicy>>,
     /// The names in `spec.volumeClaimTemplates`, in stored order.
     pub claim_templates: Field<Vec<Arc<str>>>,
     /// `spec.revisionHistoryLimit`; the API server defaults it to 10.
     pub revision_history_limit: Field<Option<i32>>,
-    /// `status.currentRevision`; empty where unset.
+    /// `status.currentRevision`; empty if unset.
     pub current_revision: Field<Arc<str>>,
-    /// `status.updateRevision`; empty where unset.
+    /// `status.updateRevision`; empty if unset.
     pub update_revision: Field<Arc<str>>,
     /// `status.observedGeneration`.
     pub observed_generation: Field<i64>,

@@ -12,8 +12,7 @@ pub struct ResourceClaim {
     pub reserved_for: Field<Vec<Consumer>>,
     /// Whether `status.allocation` is set.
     pub is_allocated: Field<bool>,
-    /// `spec.allocationMode` of releases before 1.31: `WaitForFirstConsumer` or `Immediate`; empty where
-    /// unset.
+    /// `spec.allocationMode` of releases before 1.31: `WaitForFirstConsumer` or `Immediate`; empty if unset.
     pub allocation_mode: Field<Arc<str>>,
 }
 

@@ -27,7 +27,7 @@ impl<T: Default> Default for Field<T> {
 }
 
 impl<T> Field<T> {
-    /// The value; `None` where it was not read.
+    /// The value; `None` if it was not read.
     #[must_use]
     pub const fn known(&self) -> Option<&T> {
         match self {

@@ -48,7 +48,7 @@ pub struct ObjectId {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Uid; empty where it is unknown.
+    /// Uid; empty if it is unknown.
     pub uid: Uid,
 }
 
@@ -220,11 +220,11 @@ pub struct Condition {
     pub reason: Arc<str>,
     /// `message`.
     pub message: Arc<str>,
-    /// `lastTransitionTime`; `None` where unset.
+    /// `lastTransitionTime`; `None` if unset.
     pub last_transition_time: Option<Timestamp>,
-    /// `lastUpdateTime` of certificate signing requests; `None` where unset.
+    /// `lastUpdateTime` of certificate signing requests; `None` if unset.
     pub last_update_time: Option<Timestamp>,
-    /// `observedGeneration`; 0 where unset.
+    /// `observedGeneration`; 0 if unset.
     pub observed_generation: i64,
 }
 

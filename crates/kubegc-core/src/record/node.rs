@@ -12,14 +12,14 @@ pub struct Node {
     pub conditions: Field<Vec<Condition>>,
     /// `spec.taints`.
     pub taints: Field<Vec<Taint>>,
-    /// `spec.providerID`; empty where unset.
+    /// `spec.providerID`; empty if unset.
     pub provider_id: Field<Arc<str>>,
     /// `status.volumesInUse`.
     pub volumes_in_use: Field<Vec<Arc<str>>>,
 }
 
 impl Node {
-    /// Whether the first condition of type `Ready` is true; `None` where the conditions were not read.
+    /// Whether the first condition of type `Ready` is true; `None` if the conditions were not read.
     #[must_use]
     pub fn is_ready(&self) -> Option<bool> {
         let conditions = self.conditions.known()?;
@@ -29,7 +29,7 @@ impl Node {
         Some(ready.is_some_and(Condition::is_true))
     }
 
-    /// Whether the node has a taint with this key; `None` where the taints were not read.
+    /// Whether the node has a taint with this key; `None` if the taints were not read.
     #[must_use]
     pub fn has_taint(&self, key: &str) -> Option<bool> {
         let taints = self.taints.known()?;
@@ -46,7 +46,7 @@ pub struct Taint {
     pub effect: Arc<str>,
     /// `value`.
     pub value: Arc<str>,
-    /// `timeAdded`; `None` where unset.
+    /// `timeAdded`; `None` if unset.
     pub time_added: Option<Timestamp>,
 }
 
@@ -71,16 +71,16 @@ impl Taint {
 /// Fields of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// `spec.renewTime`; `None` where unset.
+    /// `spec.renewTime`; `None` if unset.
     pub renew_time: Field<Option<Timestamp>>,
-    /// `spec.leaseDurationSeconds`; `None` where unset.
+    /// `spec.leaseDurationSeconds`; `None` if unset.
     pub lease_duration_seconds: Field<Option<i32>>,
 }
 
 /// Fields of a Namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace {
-    /// `status.phase`; empty where unset.
+    /// `status.phase`; empty if unset.
     pub phase: Field<Arc<str>>,
     /// `spec.finalizers`, in addition to those of the metadata.
     pub finalizers: Field<Vec<Arc<str>>>,

@@ -10,9 +10,9 @@ use crate::Timestamp;
 pub struct Pod {
     /// `spec.nodeName`; empty while the pod is not scheduled.
     pub node_name: Field<Arc<str>>,
-    /// `status.phase`; empty where unset.
+    /// `status.phase`; empty if unset.
     pub phase: Field<Arc<str>>,
-    /// `status.reason`, such as `Evicted`; empty where unset.
+    /// `status.reason`, such as `Evicted`; empty if unset.
     pub reason: Field<Arc<str>>,
     /// Whether every entry of `status.containerStatuses` is waiting or terminated; true if there is none.
     /// Readers may set the default `false` for a pod that is not being deleted.
@@ -23,27 +23,27 @@ pub struct Pod {
     pub volumes: Field<Vec<PodVolume>>,
     /// Every name of a Secret that the pod references, sorted, without duplicates.
     pub secrets: Field<Vec<Arc<str>>>,
-    /// `spec.terminationGracePeriodSeconds`; `None` where unset.
+    /// `spec.terminationGracePeriodSeconds`; `None` if unset.
     pub termination_grace_period_seconds: Field<Option<i64>>,
     /// `spec.tolerations`.
     pub tolerations: Field<Vec<Toleration>>,
-    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` where it is not a number.
+    /// The annotation `batch.kubernetes.io/job-completion-index`; `None` if it is not a number.
     pub completion_index: Field<Option<i32>>,
     /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
     pub restart_count: Field<i64>,
     /// The greatest `restartCount` in `status.containerStatuses`.
     pub restart_count_max: Field<i64>,
-    /// The time when the condition `Ready` became true; `None` where it is not true, [`Timestamp::EPOCH`]
-    /// where it has no time.
+    /// The time when the condition `Ready` became true; `None` if it is not true, [`Timestamp::EPOCH`] where
+    /// it has no time.
     pub ready_at: Field<Option<Timestamp>>,
-    /// The annotation `controller.kubernetes.io/pod-deletion-cost`; 0 where it is missing or not a number.
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`; 0 if it is missing or not a number.
     pub deletion_cost: Field<i32>,
-    /// `spec.schedulingGroup.podGroupName`; empty where unset.
+    /// `spec.schedulingGroup.podGroupName`; empty if unset.
     pub pod_group: Field<Arc<str>>,
 }
 
 impl Pod {
-    /// Whether the phase is `Succeeded` or `Failed`; `None` where it was not read.
+    /// Whether the phase is `Succeeded` or `Failed`; `None` if it was not read.
     #[must_use]
     pub fn has_final_phase(&self) -> Option<bool> {
         let phase = self.phase.known()?;
@@ -61,7 +61,7 @@ pub struct PodVolume {
 }
 
 impl PodVolume {
-    /// The name of the claim that the volume uses in a pod of this name; `None` where there is none.
+    /// The name of the claim that the volume uses in a pod of this name; `None` if there is none.
     #[must_use]
     pub fn claim_name(&self, pod_name: &str) -> Option<Arc<str>> {
         match &self.source {

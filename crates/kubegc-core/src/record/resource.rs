@@ -32,7 +32,7 @@ macro_rules! resources {
                 match self { $(Self::$variant => $kind,)* }
             }
 
-            /// The resource of a kind; `None` where no controller reads it.
+            /// The resource of a kind; `None` if no controller reads it.
             #[must_use]
             pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
                 match (kind, group) {

@@ -32,7 +32,7 @@ pub enum Certificate {
 /// Fields of a ConfigMap: the single entry of `data` that a controller reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConfigMap {
-    /// `data.since`; `None` where there is no such key.
+    /// `data.since`; `None` if there is no such key.
     pub since: Field<Option<Arc<str>>>,
 }
 
@@ -41,11 +41,11 @@ pub struct ConfigMap {
 pub struct Secret {
     /// `type`.
     pub secret_type: Field<Arc<str>>,
-    /// The annotation `kubernetes.io/service-account.name`; empty where there is none.
+    /// The annotation `kubernetes.io/service-account.name`; empty if there is none.
     pub service_account_name: Field<Arc<str>>,
-    /// The annotation `kubernetes.io/service-account.uid`; empty where there is none.
+    /// The annotation `kubernetes.io/service-account.uid`; empty if there is none.
     pub service_account_uid: Field<Arc<str>>,
-    /// `data.expiration` of a bootstrap token, decoded; empty where there is none. It is not read for other
+    /// `data.expiration` of a bootstrap token, decoded; empty if there is none. It is not read for other
     /// Secrets.
     pub expiration: Field<Arc<str>>,
 }

@@ -8,7 +8,7 @@ use crate::Uid;
 /// Fields of a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PersistentVolume {
-    /// `status.phase`; empty where unset.
+    /// `status.phase`; empty if unset.
     pub phase: Field<Arc<str>>,
     /// `spec.persistentVolumeReclaimPolicy`: `Retain`, `Delete`, `Recycle`, or any other string.
     pub reclaim_policy: Field<Arc<str>>,
@@ -18,7 +18,7 @@ pub struct PersistentVolume {
     pub volume_mode: Field<Option<Arc<str>>>,
     /// The annotations that controllers read.
     pub annotations: Field<VolumeAnnotations>,
-    /// `spec.volumeAttributesClassName`; empty where unset.
+    /// `spec.volumeAttributesClassName`; empty if unset.
     pub attributes_class: Field<Arc<str>>,
     /// The volume source.
     pub source: Field<PersistentVolumeSource>,
@@ -48,7 +48,7 @@ pub enum PersistentVolumeSource {
 }
 
 impl PersistentVolumeSource {
-    /// The name of the field; empty where none is set.
+    /// The name of the field; empty if none is set.
     #[must_use]
     pub const fn field(&self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub struct ClaimRef {
     pub namespace: Arc<str>,
     /// Name of the claim.
     pub name: Arc<str>,
-    /// Uid of the claim; empty where the volume is reserved for any claim of that name.
+    /// Uid of the claim; empty if the volume is reserved for any claim of that name.
     pub uid: Uid,
 }
 

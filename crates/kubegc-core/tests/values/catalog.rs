@@ -1,4 +1,4 @@
-//! Kinds of a cluster.
+//! The catalog of kinds: lookups, changes, names and verbs.
 
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, catalog::Verbs, store::Discovered};
 
@@ -44,7 +44,7 @@ fn a_kind_is_found_by_all_of_its_group_version_and_name() {
 }
 
 #[test]
-fn a_second_kind_or_resource_of_a_name_is_refused() {
+fn adding_a_kind_or_resource_that_exists_is_refused() {
     let mut catalog = Catalog::new();
     catalog
         .add(resource("apps/v1", "Deployment", "deployments"))
@@ -95,7 +95,7 @@ fn a_removed_kind_keeps_its_position() {
 }
 
 #[test]
-fn following_another_catalog_changes_only_what_differs() {
+fn following_another_catalog_keeps_the_positions_of_common_kinds() {
     let of = |all: &[ApiResource]| {
         let mut catalog = Catalog::new();
         for one in all {
@@ -128,7 +128,7 @@ fn following_another_catalog_changes_only_what_differs() {
 }
 
 #[test]
-fn an_argument_of_kubectl_names_kinds() {
+fn kinds_are_found_by_kubectl_arguments() {
     let mut catalog = Catalog::new();
     let old = ApiResource {
         preferred: false,
@@ -182,7 +182,7 @@ fn an_argument_of_kubectl_names_kinds() {
 }
 
 #[test]
-fn names_of_a_resource_have_the_group_unless_it_is_the_core_group() {
+fn qualified_names_contain_the_group_unless_it_is_the_core_group() {
     let pods = resource("v1", "Pod", "pods");
     let sets = resource("apps/v1", "ReplicaSet", "replicasets").custom();
     assert_eq!(
@@ -227,7 +227,7 @@ fn a_collector_monitors_what_it_can_list_watch_and_delete() {
 }
 
 #[test]
-fn short_names_and_categories_of_built_in_kinds() {
+fn built_in_kinds_have_upstreams_short_names_and_categories() {
     let catalog = Catalog::builtin(KubernetesVersion::LATEST);
     for (short, resource) in [
         ("csr", "certificatesigningrequests"),

@@ -19,7 +19,7 @@ fn owner(api_version: &str, kind: &str, controller: Option<bool>) -> OwnerRefere
 }
 
 #[test]
-fn an_identity_has_parts_and_texts() {
+fn an_identity_prints_in_upstreams_and_in_kubectls_form() {
     let object = ObjectRef::new("apps/v1", "Deployment", "shop", "web", "u1");
     assert_eq!((object.group(), object.version()), ("apps", "v1"));
     assert_eq!(object.short(), "deployment/web -n shop");
@@ -42,7 +42,7 @@ fn an_identity_has_parts_and_texts() {
 }
 
 #[test]
-fn uids_are_texts() {
+fn uids_compare_and_print_as_text() {
     let [uuid, text, empty] = ["0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "u1", ""].map(Uid::new);
     assert!(!uuid.is_empty() && !text.is_empty() && empty.is_empty());
     assert_eq!(empty, Uid::default());
@@ -60,7 +60,7 @@ fn uids_are_texts() {
 }
 
 #[test]
-fn references_and_finalizers_of_an_object() {
+fn controllers_and_finalizers_of_an_object_are_found() {
     let mut meta = ObjectMeta::new("shop", "web-0", "u2");
     assert_eq!((meta.is_deleting(), meta.controller()), (false, None));
     let controller = owner("apps/v1", "ReplicaSet", Some(true));

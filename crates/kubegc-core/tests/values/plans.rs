@@ -3,7 +3,7 @@
 use kubegc_core::{Kept, Plan, Timestamp};
 
 #[test]
-fn a_report_groups_objects_by_reason_and_names_five() {
+fn a_report_groups_objects_by_reason_and_names_at_most_five() {
     let mut plan: Plan<&str, String, String, ()> = Plan::default();
     assert_eq!(plan.to_text(), "actions (0)\n");
     for at in 0..7 {

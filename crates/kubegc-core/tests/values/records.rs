@@ -15,7 +15,7 @@ fn condition(condition_type: &str, status: &str) -> Condition {
 }
 
 #[test]
-fn what_was_not_read_gives_no_result() {
+fn unread_fields_give_no_result() {
     let pod = Pod {
         phase: Field::Unread,
         ..Pod::default()

@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 
 #[test]
-fn a_status_code_gives_the_class_of_the_error() {
+fn a_status_code_determines_the_class_of_the_error() {
     let message = || "text".to_owned();
     let refused = |code, retry_after| StoreError::Refused {
         code,
@@ -129,7 +129,7 @@ fn delete_options_are_validated_like_upstream() {
         dry_run: vec!["All".into(), "None".into()],
         ..Default::default()
     };
-    let problems = spec.validate().expect_err("nothing in it is right");
+    let problems = spec.validate().expect_err("every field is invalid");
     let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
@@ -142,7 +142,7 @@ fn delete_options_are_validated_like_upstream() {
 }
 
 #[test]
-fn a_rule_of_a_webhook_matches_in_all_of_its_parts() {
+fn a_webhook_rule_matches_only_if_all_its_parts_match() {
     let rule = |operation: &str, group: &str, version: &str, resource: &str, scope| WebhookRule {
         operations: vec![operation.into()],
         api_groups: vec![group.into()],
@@ -184,7 +184,7 @@ fn a_rule_of_a_webhook_matches_in_all_of_its_parts() {
 }
 
 #[test]
-fn formats_of_patches_are_media_types() {
+fn patch_types_print_as_media_types() {
     for (format, text) in [
         (PatchType::Merge, "application/merge-patch+json"),
         (PatchType::Strategic, "application/strategic-merge-patch+json"),

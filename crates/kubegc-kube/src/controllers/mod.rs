@@ -40,7 +40,7 @@ use crate::{
 /// The default horizon of a dry run: longer than the quarantine of podgc, which is 40 s.
 const DRY_RUN_HORIZON: Duration = Duration::from_secs(60);
 /// Time for which a dry run waits for the version of an unavailable API server.
-const DRY_RUN_PATIENCE: Duration = Duration::from_secs(60);
+const DRY_RUN_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decides whether a write may be sent.
 type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync>;
@@ -106,13 +106,13 @@ pub struct ControllersSummary {
     pub terms: u32,
     /// Results of the tasks of each controller, by its name.
     pub tasks: BTreeMap<&'static str, TaskCounts>,
-    /// Writes that were carried out, without Events.
+    /// Successful writes, without Events.
     pub writes: u64,
     /// Writes that failed, each try counted.
     pub writes_failed: u64,
     /// The objects about which a controller could not decide at the end, with the missing fact.
     pub unknown: Vec<(&'static str, ObjectId, Missing)>,
-    /// The writes of a dry run, Events included; `None` if it was no dry run.
+    /// The writes of a dry run, Events included; `None` without a dry run.
     pub dry_run: Option<Vec<PlannedWrite>>,
 }
 
@@ -210,9 +210,9 @@ impl ControllerManager {
 
     /// Whether to change nothing and report the writes instead. Default: no.
     ///
-    /// A dry run sends each write with `dryRun=All`, so that the API server judges it, publishes no Events,
-    /// needs no leadership and ends by itself. It does not show what would follow from a write, such as the
-    /// finalizer that is removed once a namespace is empty.
+    /// A dry run sends each write with `dryRun=All`, so that the API server evaluates it, publishes no
+    /// Events, needs no leadership and ends by itself. It does not show what would follow from a write, such
+    /// as the finalizer that is removed once a namespace is empty.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
@@ -244,9 +244,9 @@ impl ControllerManager {
     /// [`GarbageCollector::run`](crate::GarbageCollector::run).
     ///
     /// # Errors
-    /// A name belongs to no controller, the API server has a version that kubegc does not know, the election
-    /// cannot be held as it is configured, or a dry run has waited for 60 s for the API server. Failures of
-    /// single objects and resources are no errors: they are retried, logged and counted.
+    /// A name belongs to no controller, the API server has a version that kubegc does not know, the
+    /// configuration of the election is invalid, or a dry run has waited for 60 s for the API server.
+    /// Failures of single objects and resources are retried, logged and counted instead.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) -> Result<ControllersSummary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
         let election = election.filter(|_| !self.dry_run);
@@ -269,7 +269,7 @@ impl ControllerManager {
     ) -> Result<ControllersSummary, Error> {
         names::describe();
         let mut stop = pin!(stop.fuse());
-        let give_up = self.dry_run.then(|| Instant::now() + DRY_RUN_PATIENCE);
+        let give_up = self.dry_run.then(|| Instant::now() + DRY_RUN_WAIT_TIMEOUT);
         let asking = retry::version(&self.client, self.version, give_up);
         let version = match select(&mut stop, pin!(asking)).await {
             Either::Left(_) => return Ok(ControllersSummary::default()),

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::ControllersSummary;
 use crate::{collect::is_logged, events::Event, metrics as names};
 
-/// One write that a controller would make, with the API server's judgement of it.
+/// One write that a controller would make, with the API server's response.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedWrite {

@@ -1,4 +1,4 @@
-//! The documents of discovery in both forms, as far as they describe kinds.
+//! The documents of aggregated and of classic discovery, reduced to the fields that describe kinds.
 
 use kubegc_core::{Scope, catalog::Verbs, identity::join_api_version};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(super) struct ApiVersions {
 }
 
 impl ApiVersions {
-    /// The core group, in the form of the others.
+    /// The core group, in the form of the named groups.
     pub(super) fn groups(self) -> Groups {
         let versions: Vec<GroupVersion> = self
             .versions
@@ -89,7 +89,7 @@ struct ClassicResource {
 }
 
 impl ResourceList {
-    /// The resources, in their order, subresources left out.
+    /// The resources in order, without subresources.
     pub(super) fn resources(self) -> Vec<Resource> {
         let all = self.resources.unwrap_or_default().into_iter();
         all.filter(|resource| !resource.name.contains('/') && !resource.name.is_empty())
@@ -153,7 +153,7 @@ struct AggregatedResource {
 }
 
 impl AggregatedGroups {
-    /// The groups, in their order. The first version of each that is fresh is the preferred one.
+    /// The groups in order. The first version of each that is not stale is the preferred one.
     pub(super) fn groups(self) -> impl Iterator<Item = Group> {
         self.items.into_iter().map(|group| {
             let name = group.metadata.name;
@@ -176,7 +176,7 @@ impl AggregatedGroups {
 
 impl AggregatedVersion {
     fn read(self, group: &str) -> Version {
-        // The resources of an API service that has become unavailable are not what it serves now.
+        // The API service has become unavailable: its resources may have changed.
         let stale = self.freshness == "Stale";
         let resources = self.resources.unwrap_or_default().into_iter();
         let resources = resources.filter_map(|resource| {

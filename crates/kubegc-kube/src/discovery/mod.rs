@@ -1,8 +1,9 @@
-//! Discovery: the served kinds, the preferred version of each resource, and the groups that stay unknown
-//! because their API service did not respond.
+//! Discovery: the served kinds, the preferred version of each resource, and the group versions that could not
+//! be discovered.
 //!
 //! # Upstream
-//! `ServerGroupsAndResources` and `ServerPreferredResources` in `k8s.io/client-go/discovery`.
+//! [`ServerGroupsAndResources` and
+//! `ServerPreferredResources`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/discovery/discovery_client.go).
 
 mod documents;
 mod preferred;
@@ -32,7 +33,7 @@ const GROUPS_AT_A_TIME: usize = 10;
 /// The served kinds.
 ///
 /// # Errors
-/// Neither form of discovery gave a list of groups: nothing is known then, not even what failed.
+/// Neither form of discovery returned a list of groups.
 pub(crate) async fn discover(client: &Client, builtin: &Catalog) -> Result<Discovered, StoreError> {
     let (core, named) = try_join(root(client, "/api"), root(client, "/apis")).await?;
     if matches!((&core, &named), (Root::Absent, Root::Absent)) {
@@ -52,7 +53,7 @@ pub(crate) async fn discover(client: &Client, builtin: &Catalog) -> Result<Disco
 enum Root {
     Aggregated(AggregatedGroups),
     Classic(Groups),
-    /// 404 or 403: this half is not served to us, and the other half may be.
+    /// 404 or 403: the path is not served to this client; the other path may be.
     Absent,
 }
 
@@ -72,7 +73,9 @@ async fn root(client: &Client, path: &str) -> Result<Root, StoreError> {
         "APIGroupDiscoveryList" => read(&body).map(Root::Aggregated),
         "APIGroupList" => read(&body).map(Root::Classic),
         "APIVersions" => read::<ApiVersions>(&body).map(|versions| Root::Classic(versions.groups())),
-        other => Err(unreadable(format_args!("{path} is a {other:?}"))),
+        other => Err(unreadable(format_args!(
+            "{path} returned the unexpected kind {other:?}"
+        ))),
     }
 }
 
@@ -110,7 +113,7 @@ async fn classic(client: &Client, list: Groups) -> Vec<Group> {
             });
         (group, Version { version, resources }, preferred)
     }));
-    // In their order, which decides which version is preferred.
+    // In order: the first version can be the preferred one.
     let mut responses = responses.buffered(GROUPS_AT_A_TIME);
     while let Some((name, version, preferred)) = responses.next().await {
         match groups.last_mut() {

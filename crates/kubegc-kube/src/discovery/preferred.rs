@@ -2,8 +2,8 @@
 //! lacks.
 //!
 //! # Upstream
-//! `ServerPreferredResources` in `k8s.io/client-go/discovery/discovery_client.go`: the first version that has
-//! the resource, or the group's preferred one if that has it.
+//! [`ServerPreferredResources`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/discovery/discovery_client.go):
+//! the first version that has the resource, or the group's preferred one if that has it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use kubegc_core::{
     ApiResource, Catalog, Scope, catalog::Verbs, identity::join_api_version, store::Discovered,
 };
 
-/// One group, as either form of discovery has it.
+/// One group, from either form of discovery.
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) preferred: Option<String>,
@@ -22,11 +22,11 @@ pub(super) struct Group {
 /// One version of a group.
 pub(super) struct Version {
     pub(super) version: String,
-    /// The error if they could not be discovered.
+    /// The resources, or the error if they could not be discovered.
     pub(super) resources: Result<Vec<Resource>, String>,
 }
 
-/// One resource, no subresource.
+/// One resource; subresources are omitted.
 pub(super) struct Resource {
     pub(super) name: String,
     pub(super) kind: String,
@@ -34,7 +34,7 @@ pub(super) struct Resource {
     pub(super) verbs: Verbs,
 }
 
-/// The catalog that the groups make up.
+/// Builds the catalog of the groups.
 pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
     let mut discovered = Discovered::default();
     for group in groups {
@@ -50,15 +50,14 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
             };
             let is_preferred = group.preferred.as_deref() == Some(&version.version);
             for resource in resources {
-                let of = preferred.entry(&resource.name).or_insert(&version.version);
+                let preferred_version = preferred.entry(&resource.name).or_insert(&version.version);
                 if is_preferred {
-                    *of = &version.version;
+                    *preferred_version = &version.version;
                 }
             }
         }
         for version in &group.versions {
-            // If two resources of a version have one kind, the kind belongs to the resource that can be
-            // collected.
+            // If two resources of a version have the same kind, the one that can be collected is added first.
             let mut resources: Vec<&Resource> = version.resources.iter().flatten().collect();
             resources.sort_by_key(|resource| !resource.verbs.collectable());
             for resource in resources {
@@ -83,7 +82,7 @@ fn entry(group: &str, version: &str, resource: &Resource, preferred: bool, built
             entry.default_deletion = builtin[known].default_deletion;
             entry.delete_returns_object = builtin[known].delete_returns_object;
         }
-        // Groups of the API server itself hold no custom kinds; metrics come from an API server of their own.
+        // Groups of the API server itself have no custom kinds; metrics are served by the metrics server.
         None => {
             let is_builtin = builtin.iter().any(|(_, known)| *known.group == *group);
             entry.custom = !is_builtin && !group.ends_with("metrics.k8s.io");

@@ -20,36 +20,35 @@ pub use report::{DryRunReport, NotFollowed, Terminating, Write};
 /// Time without work after which a dry run ends. Changes by other clients arrive well within this time.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The event that a dry run waits for.
+/// Whether the collector of a dry run has work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
+enum Activity {
     /// Work is pending.
     Busy,
-    /// Nothing until the quiet time is over.
+    /// There is no work within [`QUIET`].
     Quiet,
     /// Lists have yet to be delivered.
     Syncing,
 }
 
-fn rest(wait: Wait, now: Timestamp) -> Rest {
+fn activity(wait: Wait, now: Timestamp) -> Activity {
     let far = wait.until.is_none_or(|until| until > now.saturating_add(QUIET));
     match wait.why {
-        WaitReason::Events | WaitReason::Retries if far => Rest::Quiet,
-        WaitReason::Sync => Rest::Syncing,
-        _ => Rest::Busy,
+        WaitReason::Events | WaitReason::Retries if far => Activity::Quiet,
+        WaitReason::Sync => Activity::Syncing,
+        _ => Activity::Busy,
     }
 }
 
 /// Runs a collector over a store whose writes change nothing. `on_report` receives every report.
 ///
-/// Ends when the collector has had nothing to do for two seconds and the next retry of failing work is
-/// further ahead; when it has not begun after `patience` because lists are missing, or has made no new write
-/// for as long because of many retries; or when `stop` is ready.
+/// Ends when the collector has no work for two seconds, not even a retry; when it has not started or has not
+/// made a write within `wait_timeout`; or when `stop` is ready.
 pub(crate) async fn run<S: ObjectStore, C: Clock>(
     store: S,
     clock: &C,
     mut settings: Settings,
-    patience: Duration,
+    wait_timeout: Duration,
     stop: impl Future<Output = ()>,
     mut on_report: impl FnMut(&Report),
 ) -> Result<DryRunReport, Misuse> {
@@ -58,13 +57,13 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     let store = DryRun::new(store);
     let mut report = DryRunReport::default();
     let mut failed = BTreeMap::new();
-    let (rests, watched) = watch::channel((Rest::Busy, 0));
-    let note = |news: Report| {
-        on_report(&news);
-        match news {
+    let (activities, watched) = watch::channel((Activity::Busy, 0));
+    let note = |reported: Report| {
+        on_report(&reported);
+        match reported {
             Report::Waiting(wait) => {
-                let next = rest(wait, clock.now());
-                rests.send_if_modified(|(rest, _)| std::mem::replace(rest, next) != next);
+                let next = activity(wait, clock.now());
+                activities.send_if_modified(|(activity, _)| std::mem::replace(activity, next) != next);
                 return;
             }
             Report::Performed { request, response } if request.operation.is_write() => {
@@ -72,12 +71,12 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
             }
             _ => {}
         }
-        rests.send_replace((Rest::Busy, report.writes.len()));
+        activities.send_replace((Activity::Busy, report.writes.len()));
     };
     let mut complete = false;
     let end = async {
-        let rested = pin!(at_rest(watched, patience));
-        match select(pin!(stop), rested).await {
+        let has_ended = pin!(until_idle(watched, wait_timeout));
+        match select(pin!(stop), has_ended).await {
             Either::Left(_) => {}
             Either::Right((quiet, _)) => complete = quiet,
         }
@@ -101,22 +100,22 @@ pub(crate) async fn run<S: ObjectStore, C: Clock>(
     Ok(report)
 }
 
-/// Waits until there has been nothing to do for the quiet time (`true`), or nothing has begun within the
-/// patience (`false`).
-async fn at_rest(mut rests: watch::Receiver<(Rest, usize)>, patience: Duration) -> bool {
+/// Waits until there is no work within [`QUIET`] (`true`), or until no write was made within the timeout
+/// (`false`).
+async fn until_idle(mut activities: watch::Receiver<(Activity, usize)>, wait_timeout: Duration) -> bool {
     let mut progressed = tokio::time::Instant::now();
     let mut writes = 0;
     loop {
-        let (rest, writes_now) = *rests.borrow_and_update();
+        let (activity, writes_now) = *activities.borrow_and_update();
         if writes_now > writes {
             writes = writes_now;
             progressed = tokio::time::Instant::now();
         }
-        let (wait, is_quiet) = match rest {
-            Rest::Quiet => (QUIET, true),
-            Rest::Syncing | Rest::Busy => (patience.saturating_sub(progressed.elapsed()), false),
+        let (wait, is_quiet) = match activity {
+            Activity::Quiet => (QUIET, true),
+            Activity::Syncing | Activity::Busy => (wait_timeout.saturating_sub(progressed.elapsed()), false),
         };
-        match tokio::time::timeout(wait, rests.changed()).await {
+        match tokio::time::timeout(wait, activities.changed()).await {
             Err(_) => return is_quiet,
             Ok(Err(_)) => return false,
             Ok(Ok(())) => {}
@@ -129,18 +128,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_at_rest_only_if_nothing_is_due_soon() {
+    fn a_run_is_quiet_only_if_no_work_is_due_soon() {
         let now = Timestamp::from_secs(100);
         let at = |seconds| Some(Timestamp::from_secs(seconds));
         for (why, until, expected) in [
-            (WaitReason::Events, None, Rest::Quiet),
-            (WaitReason::Retries, at(103), Rest::Quiet),
-            (WaitReason::Retries, at(101), Rest::Busy),
-            (WaitReason::Responses, None, Rest::Busy),
-            (WaitReason::Sync, at(130), Rest::Syncing),
-            (WaitReason::Sync, None, Rest::Syncing),
+            (WaitReason::Events, None, Activity::Quiet),
+            (WaitReason::Retries, at(103), Activity::Quiet),
+            (WaitReason::Retries, at(101), Activity::Busy),
+            (WaitReason::Responses, None, Activity::Busy),
+            (WaitReason::Sync, at(130), Activity::Syncing),
+            (WaitReason::Sync, None, Activity::Syncing),
         ] {
-            assert_eq!(rest(Wait { until, why }, now), expected, "{why:?} {until:?}");
+            assert_eq!(activity(Wait { until, why }, now), expected, "{why:?} {until:?}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! A store as it would be after the writes of a dry run: their responses are kept and replace what the real
-//! store returns.
+//! An overlay over a store with the results of the writes of a dry run, which later reads and watches return.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,9 +20,10 @@ use super::report::{NotFollowed, Terminating};
 /// A store whose writes change nothing; later reads reflect the responses to these writes.
 ///
 /// Later reads do not find an object that a write would have removed, and its watch delivers the deletion. An
-/// object that a write would have changed is read and watched in that state. If a further write to such an
-/// object only removes finalizers, it is decided here. If the object differs from the stored one in its owner
-/// references only, the store decides. No other write can be followed, and the report lists it.
+/// object that a write would have changed is read and watched in that state. A further write to such an
+/// object that only removes finalizers is evaluated here. If the object differs from the stored one only in
+/// its owner references, the store evaluates the write. Other writes cannot be evaluated, and the report
+/// lists them.
 ///
 /// # Assumptions
 /// The store responds to writes as if they were performed and performs none:
@@ -40,11 +40,11 @@ struct Shared {
 }
 
 /// Group and plural name: versions of a resource share their objects.
-type Place = (Arc<str>, Arc<str>);
+type GroupResource = (Arc<str>, Arc<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    place: Place,
+    group_resource: GroupResource,
     namespace: Arc<str>,
     name: Arc<str>,
 }
@@ -64,7 +64,7 @@ enum State {
 struct Overlay {
     objects: BTreeMap<Key, Entry>,
     /// Events that watches have yet to deliver.
-    pending: BTreeMap<Place, VecDeque<WatchItem>>,
+    pending: BTreeMap<GroupResource, VecDeque<WatchItem>>,
     not_followed: BTreeMap<(ObjectRef, &'static str), ()>,
 }
 
@@ -80,13 +80,13 @@ const UNFOLLOWED: StoreError = StoreError::NotSupported {
     operation: "a write to an object that the dry run has changed",
 };
 
-fn place(resource: &ApiResource) -> Place {
+fn group_resource(resource: &ApiResource) -> GroupResource {
     (Arc::clone(&resource.group), Arc::clone(&resource.resource))
 }
 
 fn key(address: Address<'_>) -> Key {
     Key {
-        place: place(address.resource),
+        group_resource: group_resource(address.resource),
         namespace: address.namespace.into(),
         name: address.name.into(),
     }
@@ -102,10 +102,10 @@ fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef {
     }
 }
 
-/// Kinds whose deletion sets others to work, whom a dry run does not follow.
-fn followed_by_others(resource: &ApiResource) -> Option<&'static str> {
+/// Kinds whose deletion makes other controllers delete objects, which a dry run does not evaluate.
+fn effect_not_followed(resource: &ApiResource) -> Option<&'static str> {
     match (&*resource.group, &*resource.resource) {
-        ("", "namespaces") => Some("its deletion would delete all that is in the namespace"),
+        ("", "namespaces") => Some("its deletion would delete all objects in the namespace"),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             Some("its deletion would delete all objects of the kind")
         }
@@ -116,9 +116,9 @@ fn followed_by_others(resource: &ApiResource) -> Option<&'static str> {
 /// Whether an object in this state is removed by the write that led to it.
 ///
 /// # Upstream
-/// `ShouldDeleteDuringUpdate` of the generic registry. Namespaces wait for their own finalizers, which
-/// metadata does not show.
-fn is_over(resource: &ApiResource, meta: &ObjectMeta) -> bool {
+/// [`ShouldDeleteDuringUpdate`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+/// Namespaces also wait for `spec.finalizers`, which the metadata does not contain.
+fn is_removed(resource: &ApiResource, meta: &ObjectMeta) -> bool {
     let graceful = meta
         .deletion_grace_period_seconds
         .is_some_and(|seconds| seconds != 0);
@@ -179,13 +179,13 @@ impl<S: ObjectStore> DryRun<S> {
     }
 
     /// Records the state in which a write would have left an object.
-    fn remember(&self, address: Address<'_>, meta: ObjectMeta, removed: bool) {
+    fn record(&self, address: Address<'_>, meta: ObjectMeta, removed: bool) {
         let resource = address.resource;
         let object = object_ref(resource, &meta);
         {
             let mut overlay = self.overlay();
             if (removed || meta.is_deleting())
-                && let Some(what) = followed_by_others(resource)
+                && let Some(what) = effect_not_followed(resource)
             {
                 overlay.not_followed.insert((object.clone(), what), ());
             }
@@ -196,7 +196,7 @@ impl<S: ObjectStore> DryRun<S> {
             };
             overlay
                 .pending
-                .entry(place(resource))
+                .entry(group_resource(resource))
                 .or_default()
                 .push_back(item);
             overlay.objects.insert(key(address), Entry { object, state });
@@ -210,7 +210,7 @@ impl<S: ObjectStore> DryRun<S> {
         UNFOLLOWED
     }
 
-    /// Takes finalizers from an object that the dry run has changed.
+    /// Removes finalizers from an object that the dry run has changed.
     fn finalize(
         &self,
         address: Address<'_>,
@@ -231,32 +231,32 @@ impl<S: ObjectStore> DryRun<S> {
             return Err(self.cannot_follow(address, &meta, "finalizers would be added to it"));
         }
         meta.finalizers = finalizers;
-        let removed = is_over(address.resource, &meta);
-        self.remember(address, meta.clone(), removed);
+        let removed = is_removed(address.resource, &meta);
+        self.record(address, meta.clone(), removed);
         Ok(meta)
     }
 
-    /// The response to a write to an untouched object, or to one with other references only.
-    fn written(&self, address: Address<'_>, meta: &ObjectMeta) {
-        self.remember(address, meta.clone(), is_over(address.resource, meta));
+    /// Records the response of the store to a write.
+    fn record_response(&self, address: Address<'_>, meta: &ObjectMeta) {
+        self.record(address, meta.clone(), is_removed(address.resource, meta));
     }
 }
 
 impl Shared {
     fn overlay(&self) -> MutexGuard<'_, Overlay> {
-        // A panic while the lock is held leaves a complete state: each change is one insertion.
+        // Each change is one insertion, so a panic while the lock is held leaves a consistent state.
         self.overlay.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Overlay {
-    /// The watch event of a real change, seen through the overlay; `None` if the overlay covers it.
-    fn see(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
+    /// The watch event of a real change; `None` if the overlay replaces the object.
+    fn filter(&mut self, resource: &ApiResource, item: WatchItem) -> Option<WatchItem> {
         let (WatchItem::Applied(meta) | WatchItem::Deleted(meta)) = &item else {
             return Some(item);
         };
         let key = Key {
-            place: place(resource),
+            group_resource: group_resource(resource),
             namespace: Arc::clone(&meta.namespace),
             name: Arc::clone(&meta.name),
         };
@@ -264,7 +264,7 @@ impl Overlay {
             return Some(item);
         };
         if entry.object.uid != meta.uid {
-            // Another object has the name by now.
+            // Another object has the name now.
             if matches!(item, WatchItem::Applied(_)) {
                 self.objects.remove(&key);
             }
@@ -286,7 +286,7 @@ impl Overlay {
     }
 }
 
-/// A merge patch that does nothing but set the finalizers.
+/// A merge patch that only sets the finalizers.
 struct FinalizerPatch {
     /// The version that it expects.
     read_at: Option<String>,
@@ -296,7 +296,7 @@ struct FinalizerPatch {
 }
 
 impl FinalizerPatch {
-    /// Reads a patch; `None` if it does anything else.
+    /// Reads a patch; `None` if it changes other fields.
     fn read(format: PatchType, patch: &[u8]) -> Option<Self> {
         if format != PatchType::Merge {
             return None;
@@ -341,11 +341,11 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
         let mut list = self.store.list(resource, namespace).await?;
         let mut overlay = self.overlay();
-        // The list has the events that the watch had yet to deliver.
-        overlay.pending.remove(&place(resource));
+        // The list includes the pending events.
+        overlay.pending.remove(&group_resource(resource));
         list.items.retain_mut(|meta| {
             let key = Key {
-                place: place(resource),
+                group_resource: group_resource(resource),
                 namespace: Arc::clone(&meta.namespace),
                 name: Arc::clone(&meta.name),
             };
@@ -392,11 +392,11 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
         };
         let deleted = self.store.delete(address, options).await?;
         match &deleted {
-            Deleted::Removed => self.remember(address, before, true),
+            Deleted::Removed => self.record(address, before, true),
             Deleted::Terminating(meta) => {
                 let mut meta = ObjectMeta::clone(meta);
                 meta.owner_references = before.owner_references;
-                self.remember(address, meta, false);
+                self.record(address, meta, false);
             }
         }
         Ok(deleted)
@@ -410,13 +410,13 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
     ) -> Result<ObjectMeta, StoreError> {
         let Some(before) = self.overlaid(address)? else {
             let after = self.store.patch(address, format, body).await?;
-            self.written(address, &after);
+            self.record_response(address, &after);
             return Ok(after);
         };
         if let Some(wanted) = FinalizerPatch::read(format, body) {
             if wanted.uid.is_some_and(|uid| uid != before.uid) {
                 return Err(StoreError::Conflict {
-                    message: "the uid in the precondition is another".to_owned(),
+                    message: "the uid of the object differs from the precondition".to_owned(),
                 });
             }
             return self.finalize(address, before, wanted.read_at.as_deref(), wanted.finalizers);
@@ -429,7 +429,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
             ));
         }
         let mut after = self.store.patch(address, format, body).await?;
-        // References that an earlier write took away are still stored.
+        // The store still has references that an earlier write removed.
         let known = |uid: &Uid| {
             before
                 .owner_references
@@ -437,7 +437,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
                 .any(|reference| reference.uid == *uid)
         };
         after.owner_references.retain(|reference| known(&reference.uid));
-        self.written(address, &after);
+        self.record_response(address, &after);
         Ok(after)
     }
 
@@ -454,7 +454,7 @@ impl<S: ObjectStore> ObjectStore for DryRun<S> {
                     .store
                     .replace_finalizers(address, read_at, finalizers)
                     .await?;
-                self.written(address, &after);
+                self.record_response(address, &after);
                 Ok(after)
             }
         }
@@ -477,7 +477,7 @@ impl WatchStream for DryWatch {
             changed.as_mut().enable();
             let pending = {
                 let mut overlay = self.shared.overlay();
-                let queue = overlay.pending.get_mut(&place(&self.resource));
+                let queue = overlay.pending.get_mut(&group_resource(&self.resource));
                 queue.and_then(VecDeque::pop_front)
             };
             if let Some(item) = pending {
@@ -490,8 +490,8 @@ impl WatchStream for DryWatch {
             };
             match real {
                 Ok(item) => {
-                    let seen = self.shared.overlay().see(&self.resource, item);
-                    if let Some(item) = seen {
+                    let visible = self.shared.overlay().filter(&self.resource, item);
+                    if let Some(item) = visible {
                         return Some(Ok(item));
                     }
                 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use kubegc_core::ObjectRef;
 use kubegc_objects::{Operation, Request, Response};
 
-/// One write that the collector would make, with the API server's judgement of it.
+/// One write that the collector would make, with the API server's response.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {

@@ -1,4 +1,4 @@
-//! Classifies HTTP responses, and requests without one, as store errors. No other module classifies failures.
+//! Sends HTTP requests and classifies their failures as store errors. No other module classifies failures.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) async fn send(client: &Client, request: HttpRequest<'_>) -> Result<By
             let (parts, body) = open(client, request, false).await?.into_parts();
             let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
             let body = body.map_err(|error| unknown(&*error))?.to_bytes();
-            match (judge(parts.status, &parts.headers, &body), about) {
+            match (check_status(parts.status, &parts.headers, &body), about) {
                 (Err(StoreError::NotFound), Some(name)) if !proves_absence(&body, name) => {
                     Err(StoreError::Refused {
                         code: 404,
@@ -101,7 +101,7 @@ pub(crate) async fn open(
         .header(header::ACCEPT, request.accept)
         .header(header::USER_AGENT, USER_AGENT);
     if plain {
-        // A watch is read line by line as it comes.
+        // A watch is read line by line as it arrives.
         head = head.header(header::ACCEPT_ENCODING, "identity");
     }
     let body = match request.content {
@@ -130,7 +130,6 @@ pub(crate) async fn open(
 fn unknown(error: &dyn std::error::Error) -> StoreError {
     let mut message = error.to_string();
     let mut cause = error.source();
-    // Errors hold their causes, so the chain ends.
     while let Some(error) = cause {
         let text = error.to_string();
         if !message.contains(&text) {
@@ -142,7 +141,7 @@ fn unknown(error: &dyn std::error::Error) -> StoreError {
     StoreError::Unknown { message }
 }
 
-/// A middleware of the client may itself respond with a status.
+/// The error of a status from a middleware of the client.
 fn of_status(status: &Status) -> StoreError {
     let retry_after = status.details.as_ref().and_then(|details| {
         (details.retry_after_seconds > 0).then(|| u64::from(details.retry_after_seconds))
@@ -154,8 +153,8 @@ fn of_status(status: &Status) -> StoreError {
     )
 }
 
-/// Whether the response is a success, and the class of the failure otherwise.
-pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), StoreError> {
+/// Returns the error of a response whose status code is not a success.
+pub(crate) fn check_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), StoreError> {
     if status.is_success() {
         return Ok(());
     }
@@ -190,7 +189,7 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Res
 /// # Upstream
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
 /// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
-/// Releases before 1.19 give no reason but this text.
+/// Releases before 1.19 give only this text.
 fn is_too_large_version(parsed: &WireStatus) -> bool {
     let causes = parsed
         .details
@@ -217,7 +216,7 @@ fn proves_absence(body: &[u8], name: &str) -> bool {
 /// Maximum number of bytes of a response without a status that are part of a message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// The class of the refusal that a watch sends as an event.
+/// The error of an `ERROR` event of a watch.
 pub(crate) fn of_event(status: WireStatus) -> StoreError {
     let expired = matches!(status.reason.as_deref(), Some("Expired" | "Gone"));
     let code = if expired { 410 } else { status.code.unwrap_or(500) };
@@ -297,13 +296,20 @@ mod tests {
                 None => r#"{"kind":"Status","message":"text"}"#.to_owned(),
             };
             let status = StatusCode::from_u16(code).expect("a code");
-            assert_eq!(judge(status, &headers, body.as_bytes()), Err(expected), "{code}");
+            assert_eq!(
+                check_status(status, &headers, body.as_bytes()),
+                Err(expected),
+                "{code}"
+            );
         }
-        assert_eq!(judge(StatusCode::CREATED, &HeaderMap::new(), b"{}"), Ok(()));
+        assert_eq!(
+            check_status(StatusCode::CREATED, &HeaderMap::new(), b"{}"),
+            Ok(())
+        );
     }
 
     #[test]
-    fn a_version_that_the_server_has_not_reached_yet_is_not_available() {
+    fn a_resource_version_that_the_server_has_not_reached_is_expired() {
         for (code, body, expired) in [
             (
                 504,
@@ -327,7 +333,7 @@ mod tests {
             ),
         ] {
             let status = StatusCode::from_u16(code).expect("a code");
-            let got = judge(status, &HeaderMap::new(), body.as_bytes());
+            let got = check_status(status, &HeaderMap::new(), body.as_bytes());
             assert_eq!(got == Err(StoreError::Expired), expired, "{body}");
         }
     }
@@ -338,7 +344,7 @@ mod tests {
             ("", "502 Bad Gateway"),
             ("<html>bad gateway</html>", "<html>bad gateway</html>"),
         ] {
-            let got = judge(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
+            let got = check_status(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
             let message = expected.to_owned();
             assert_eq!(got, Err(StoreError::Unknown { message }));
         }

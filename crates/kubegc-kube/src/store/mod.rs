@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::{
-    http::{HttpRequest, judge, open, send},
+    http::{HttpRequest, check_status, open, send},
     url::Url,
     watch::Watch,
 };
@@ -85,8 +85,8 @@ impl KubeStore {
         Ok(Self::new(client, version))
     }
 
-    /// The same, sending every write with `dryRun=All`: the API server judges it in every respect and stores
-    /// nothing.
+    /// The same, sending every write with `dryRun=All`: the API server evaluates it in every respect and
+    /// stores nothing.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry = true;
@@ -104,7 +104,7 @@ impl KubeStore {
         &self.builtin
     }
 
-    /// The pages of a list as they come, each checked to be one.
+    /// The pages of a list as JSON. Each is checked to be a list.
     pub(crate) async fn raw_list(
         &self,
         resource: &ApiResource,
@@ -234,7 +234,7 @@ impl KubeStore {
         }
         let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
         let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
-        match judge(parts.status, &parts.headers, &said.unwrap_or_default()) {
+        match check_status(parts.status, &parts.headers, &said.unwrap_or_default()) {
             Err(error) => Err(error),
             Ok(()) => Err(unreadable("the watch was refused with a success")),
         }
@@ -498,7 +498,7 @@ impl ObjectStore for KubeStore {
             }
             let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
             if !list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
-                return Err(unreadable("it is no list"));
+                return Err(unreadable("the response is not a list"));
             }
             let more = list["metadata"]["continue"]
                 .as_str()
@@ -509,7 +509,7 @@ impl ObjectStore for KubeStore {
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
                 for mut item in items {
                     let Some(object) = item.as_object_mut() else {
-                        return Err(unreadable("an item of a list is no object"));
+                        return Err(unreadable("an item of the list is not an object"));
                     };
                     // Items of typed lists have no apiVersion and kind.
                     object

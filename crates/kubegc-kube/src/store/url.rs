@@ -63,8 +63,8 @@ pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Res
 ///
 /// # Errors
 /// [`StoreError::NotFound`] if a namespace is given and the kind is cluster-scoped, or the reverse: there is
-/// no such URL. [`StoreError::Refused`] for names that are no part of a path; upstream's client refuses them
-/// as well.
+/// no such URL. [`StoreError::Refused`] for names that cannot be part of a path; upstream's client refuses
+/// them as well.
 pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<Url, StoreError> {
     if address.resource.is_namespaced() == address.namespace.is_empty() {
         return Err(StoreError::NotFound);
@@ -81,7 +81,7 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
 }
 
 /// # Upstream
-/// `IsValidPathSegmentName` in `apimachinery/pkg/api/validation/path`.
+/// [`IsValidPathSegmentName`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go).
 fn segment<'a>(what: &str, text: &'a str) -> Result<&'a str, StoreError> {
     if matches!(text, "" | "." | "..") || text.contains(['/', '%']) {
         return Err(StoreError::Refused {

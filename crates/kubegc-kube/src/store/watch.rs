@@ -1,4 +1,4 @@
-//! Reads a watch: lines of JSON as they come, each a change, a bookmark, or the server's refusal to go on.
+//! Reads a watch line by line: each is a change, a bookmark, or a status that ends the watch.
 
 use std::time::Duration;
 
@@ -14,19 +14,18 @@ use super::{
     wire::{Line, Texts, line},
 };
 
-/// Minimum requested duration of a watch, in seconds. Clients tend to give up on silent connections after 295
-/// s.
+/// Minimum requested duration of a watch, in seconds. Many clients close idle connections after 295 s.
 const SECONDS_MIN: u64 = 230;
-/// By how many seconds the times of different resources differ at most, so that not all watches end at once.
+/// Range in seconds over which the durations of resources are spread, so that not all watches end at once.
 const SECONDS_SPREAD: u64 = 60;
 /// Time beyond its requested duration after which a watch counts as dead.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes that one line may have: a hundred times what etcd stores of an object.
+const OVERRUN_MAX: Duration = Duration::from_secs(30);
+/// Maximum bytes of one line: a hundred times the limit of etcd for one object.
 const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The requested duration of a watch of a resource, in seconds.
 pub(super) fn seconds(resource: &str) -> u64 {
-    // FNV-1a: resources spread over the range, each always at the same place.
+    // FNV-1a: each resource always has the same duration.
     let hash = resource.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -36,7 +35,7 @@ pub(super) fn seconds(resource: &str) -> u64 {
 /// Reads the object of a watch event.
 pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
 
-/// A watch as it is read.
+/// A watch in progress.
 pub(super) struct Watch<T> {
     body: Body,
     buffer: BytesMut,
@@ -56,7 +55,7 @@ impl<T> Watch<T> {
             searched: 0,
             texts: Texts::default(),
             read,
-            deadline: Instant::now() + Duration::from_secs(seconds) + PATIENCE,
+            deadline: Instant::now() + Duration::from_secs(seconds) + OVERRUN_MAX,
             ended: false,
         }
     }
@@ -110,7 +109,7 @@ impl<T: Send> WatchStream<T> for Watch<T> {
             match timeout_at(self.deadline, self.body.frame()).await {
                 // The connection is dead, or the server forgot the watch.
                 Err(_) => self.ended = true,
-                // A line that was cut off is a change that comes again.
+                // The next watch delivers a truncated line again.
                 Ok(None) => self.ended = true,
                 Ok(Some(Ok(frame))) => {
                     if let Some(data) = frame.data_ref() {
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watches_of_different_resources_last_differently_and_below_the_idle_limit() {
+    fn durations_of_watches_differ_by_resource_and_are_below_the_idle_limit() {
         let all: Vec<u64> = ["pods", "secrets", "configmaps", "widgets"].map(seconds).into();
         assert!(
             all.iter().all(|&seconds| (230..290).contains(&seconds)),

@@ -1,8 +1,7 @@
-//! Parses the API server's objects: their metadata, other requested fields, and the status of a refusal.
+//! Parses the API server's objects, lists and watch events, and the `Status` of a refusal.
 //!
-//! Only the fields that collection depends on are kept. A document that does not have them in their form is
-//! an error, never a guess: an unreadable deletion timestamp must not make an object look as if it were not
-//! being deleted.
+//! Only the fields that garbage collection needs are kept. If one of them has the wrong type, the document is
+//! an error: an object with an unreadable deletion timestamp must not count as not being deleted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,15 +13,15 @@ use kubegc_core::{
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// An object, of which only the metadata matters.
+/// An object, of which only the metadata is read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireObject<'a> {
     #[serde(borrow, default)]
     metadata: MetaFields<'a>,
 }
 
-/// One page of a list. A response that is no list must not count as an empty one: all objects of the kind
-/// would seem to be deleted.
+/// One page of a list. A response that is not a list must not count as an empty list: all objects of the kind
+/// would count as deleted.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WireList<'a> {
     kind: String,
@@ -31,8 +30,8 @@ pub(crate) struct WireList<'a> {
     items: Option<Vec<WireObject<'a>>>,
 }
 
-/// The items; servers may write none as `null`, but never leave them out. (A field that is read by a function
-/// of its own must be there.)
+/// The items; `null` counts as none, but the field is required (serde requires it because of
+/// `deserialize_with`).
 fn null_or_items<'de: 'a, 'a, D: Deserializer<'de>>(
     items: D,
 ) -> Result<Option<Vec<WireObject<'a>>>, D::Error> {
@@ -61,7 +60,7 @@ struct WireEvent<T> {
     object: T,
 }
 
-/// A `Status`, as far as it distinguishes failures.
+/// The fields of a `Status` that distinguish failures.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireStatus {
@@ -88,7 +87,7 @@ pub(crate) struct WireCause {
     pub(crate) reason: Option<String>,
 }
 
-/// Texts that many objects share: namespaces, finalizers, names of labels, kinds of owners.
+/// Strings that many objects share: namespaces, finalizers, names of labels, kinds of owners.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(BTreeSet<Arc<str>>);
 
@@ -104,7 +103,7 @@ impl Texts {
 }
 
 impl WireObject<'_> {
-    /// The metadata, with texts shared.
+    /// The metadata, with shared strings.
     pub(crate) fn meta(&self, texts: &mut Texts) -> Result<ObjectMeta, String> {
         if let Some(wrong) = self.metadata.wrong().first() {
             return Err(wrong.to_string());
@@ -115,7 +114,7 @@ impl WireObject<'_> {
             return Err("the object has no metadata.name".to_owned());
         }
         if meta.uid.is_empty() {
-            // Without one it would be another object than any reference means.
+            // No reference would refer to an object without a uid.
             return Err(format!("the object {} has no metadata.uid", meta.name));
         }
         Ok(meta)
@@ -136,7 +135,7 @@ pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
 pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Result<Option<String>, String> {
     let page: WireList<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if !page.kind.ends_with("List") {
-        return Err(format!("it is no list but a {:?}", page.kind));
+        return Err(format!("expected a list, found the kind {:?}", page.kind));
     }
     for item in page.items.unwrap_or_default() {
         list.items.push(item.meta(texts)?);
@@ -162,7 +161,7 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
 pub(crate) enum Line<T> {
     /// A change.
     Item(WatchItem<T>),
-    /// The server's refusal to continue.
+    /// The server ended the watch with this status.
     Refusal(WireStatus),
     /// An event of an unknown type; it is ignored.
     Other,
@@ -206,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_read_with_absent_and_null_fields_alike() {
+    fn null_fields_of_metadata_are_read_like_absent_ones() {
         let full = object(
             br#"{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","generation":2,
             "creationTimestamp":"2026-03-01T12:00:05Z","deletionTimestamp":"2026-03-01T12:00:06Z","deletionGracePeriodSeconds":0,
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_no_list_is_no_empty_list() {
+    fn a_document_that_is_not_a_list_is_not_read_as_an_empty_list() {
         let read = |body: &str| {
             let mut list = MetaList {
                 items: Vec::new(),

@@ -53,7 +53,7 @@ pub(crate) fn status(code: u16) -> ScriptedResponse {
 
 type Handler = dyn Fn(&RecordedRequest) -> Option<ScriptedResponse> + Send + Sync;
 
-/// A service whose responses a function gives; `None` breaks the connection.
+/// A service whose responses are computed by a function; `None` breaks the connection.
 #[derive(Clone)]
 pub(crate) struct Script {
     handler: Arc<Handler>,
@@ -70,7 +70,7 @@ impl Script {
         }
     }
 
-    /// Gives these responses in turn, and then the last one again and again.
+    /// Returns these responses in turn, then always the last one.
     pub(crate) fn of(responses: Vec<ScriptedResponse>) -> Self {
         let next = Mutex::new(0);
         Self::new(move |_| {

@@ -23,12 +23,11 @@ use crate::graph::NodeId;
 /// Hashes the cached state of an object of a resource.
 pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
-/// Differences between states that are irrelevant to an explorer that knows the server.
+/// The differences between states that a fingerprint ignores, for an explorer that knows the server.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy)]
 pub struct Lens<'a> {
-    /// Hashes the cached state of an object of monitors and attempts. Only whether a version is current
-    /// matters.
+    /// Hashes the state of an object that monitors and attempts have cached.
     pub seen: Seen<'a>,
     /// Whether an owner cached as absent can exist. If not, a request would have the same result.
     pub may_exist: &'a dyn Fn(&ObjectRef) -> bool,

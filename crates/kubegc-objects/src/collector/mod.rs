@@ -184,7 +184,7 @@ impl Collector {
         }
     }
 
-    /// Processes one input. Any number may come between polls.
+    /// Processes one input. Any number of inputs is allowed between polls.
     ///
     /// # Errors
     /// The input is invalid; nothing has changed.

@@ -96,8 +96,8 @@ struct Monitor {
 impl Monitor {
     /// Caches an object, and returns the state of its deletion before.
     ///
-    /// Objects are cached by name. If another object took the name while no watch was open, upstream sees an
-    /// update of one object. `strict` sees a deletion and an addition.
+    /// Objects are cached by name. If another object took the name while no watch was open, upstream
+    /// processes an update. With `strict` it is a deletion and an addition.
     fn put(
         &mut self,
         meta: &Arc<ObjectMeta>,

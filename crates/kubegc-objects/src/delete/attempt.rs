@@ -132,14 +132,14 @@ impl Attempt {
     pub fn next(&mut self, context: &mut Context<'_>, response: Option<Response>) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
         self.resume(state, context, response).unwrap_or_else(|error| {
-            let parked = matches!(
+            let is_unlisted = matches!(
                 error,
                 AttemptError::RequestFailed {
                     response: Response::Unlisted,
                     ..
                 }
             );
-            let requeue = !parked && error != AttemptError::NamespacedOwnerOfClusterScoped;
+            let requeue = !is_unlisted && error != AttemptError::NamespacedOwnerOfClusterScoped;
             Step::Done(Outcome {
                 requeue,
                 conclusion: Conclusion::Failed(error),
@@ -458,8 +458,8 @@ impl Attempt {
         }
     }
 
-    /// The last column of [A-12](crate::rules#a-12)'s table: an unrelated change must not save garbage, a
-    /// changed owner must.
+    /// The last column of the table of [A-12](crate::rules#a-12): a change of the owner references keeps the
+    /// object, any other change does not.
     fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, response: Response) -> Next {
         let Deletion {
             item,
@@ -492,7 +492,7 @@ impl Attempt {
                 self.state = State::DeleteAgain(item);
                 Ok(Step::Request(request))
             }
-            // Also if that read failed: the conflict is the result.
+            // If the read failed, the result is the conflict.
             _ => Err(AttemptError::RequestFailed {
                 target: item.object,
                 operation: "deleted",

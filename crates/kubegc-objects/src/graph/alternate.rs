@@ -1,4 +1,4 @@
-//! Matching of dependents with an identity, and the alternative to an absent identity
+//! Matches dependents with the identity of an owner, and finds the alternative to an absent identity
 //! ([G-33](crate::rules#g-33) to [G-35](crate::rules#g-35)).
 //!
 //! Dependents can describe one owner differently, with another kind or namespace. If a lookup shows that one
@@ -29,8 +29,8 @@ impl Graph {
     ) -> (Vec<NodeId>, Vec<NodeId>) {
         let (mut matching, mut other) = (Vec::new(), Vec::new());
         for &dependent in dependents {
-            let place = self.records[dependent.0].namespace;
-            if namespace != Namespace::NONE && place != namespace {
+            let own_namespace = self.records[dependent.0].namespace;
+            if namespace != Namespace::NONE && own_namespace != namespace {
                 other.push(dependent);
                 continue;
             }
@@ -86,7 +86,7 @@ impl Graph {
                 let candidate = ObjectRef {
                     api_version,
                     kind,
-                    // The kind is known to be cluster-scoped, whatever namespace the dependent is in.
+                    // The kind is known to be cluster-scoped.
                     namespace: if absent_is_cluster_scoped && same_kind {
                         "".into()
                     } else {

@@ -95,8 +95,8 @@ impl Graph {
 
     /// Whether anything but its own set of dependents retains a node.
     fn is_retained(&self, node: u32) -> bool {
-        let pins = self.records[node].pins();
-        pins > 1 || pins == 1 && !self.dependents_of(node).contains(&NodeId(node))
+        let retains = self.records[node].retains();
+        retains > 1 || retains == 1 && !self.dependents_of(node).contains(&NodeId(node))
     }
 
     fn free_node(&mut self, node: u32, pending: &mut Vec<u32>) {
@@ -105,7 +105,7 @@ impl Graph {
         }
         let dependents = std::mem::replace(&mut self.records[node].dependents, NodeId(NONE));
         let mut lose = |dependent: NodeId| {
-            self.records[dependent.0].unpin();
+            self.records[dependent.0].release();
             pending.push(dependent.0);
         };
         if let Some(set) = list_of(dependents.0) {
@@ -168,7 +168,7 @@ impl Graph {
             many => NodeId(listed(self.dependent_sets.insert(Dependents::of(many)))),
         };
         for dependent in dependents {
-            self.records[dependent.0].pin();
+            self.records[dependent.0].retain();
         }
     }
 
@@ -188,7 +188,7 @@ impl Graph {
             let set = self.dependent_sets.insert(Dependents::of(&[known, id]));
             self.records[owner].dependents = NodeId(listed(set));
         }
-        self.records[dependent].pin();
+        self.records[dependent].retain();
     }
 
     /// Removes a dependent, by node and not by uid, from an owner.
@@ -211,7 +211,7 @@ impl Graph {
         if is_empty {
             self.records[owner].dependents = NodeId(NONE);
         }
-        self.records[dependent].unpin();
+        self.records[dependent].release();
     }
 }
 

@@ -16,8 +16,8 @@ use crate::effect::{Effect, InvalidNamespace};
 type References = SmallVec<[Reference; 4]>;
 
 impl Graph {
-    /// Processes one event and appends its effects, in upstream's order. Additions and updates are treated
-    /// alike ([E-4](crate::rules#e-4)).
+    /// Processes one event and appends its effects, in upstream's order. Additions are processed like updates
+    /// ([E-4](crate::rules#e-4)).
     ///
     /// # Complexity
     /// O(references of the object); plus O(dependents) if the owner is removed or starts to wait for them.
@@ -258,13 +258,13 @@ impl Graph {
     ) {
         let later = self.semantics.finalizer_may_appear_later;
         let starts = |has: bool, had: fn(&DeletionState) -> bool| {
-            let new_here = old
+            let is_new = old
                 .as_ref()
                 .is_none_or(|old| !old.deleting || (later && !had(old)));
-            has && new_here
+            has && is_new
         };
         if starts(now.orphan, |old| old.orphan) {
-            self.pin_for(node, effects, Effect::AttemptToOrphan);
+            self.retain_for(node, effects, Effect::AttemptToOrphan);
             return;
         }
         if starts(now.foreground, |old| old.foreground) {
@@ -312,7 +312,7 @@ impl Graph {
             let namespace = self.namespaces.intern(&next.namespace);
             let coordinates = self.records.intern(kind, &next.name, &next.uid);
             let replacement = self.replace_node(existing, coordinates, namespace);
-            self.pin_for(replacement, effects, Effect::AttemptToDeleteRateLimited);
+            self.retain_for(replacement, effects, Effect::AttemptToDeleteRateLimited);
         }
     }
 
@@ -355,11 +355,11 @@ impl Graph {
     }
 
     fn attempt_to_delete(&mut self, node: u32, effects: &mut Vec<Effect>) {
-        self.pin_for(node, effects, Effect::AttemptToDelete);
+        self.retain_for(node, effects, Effect::AttemptToDelete);
     }
 
-    fn pin_for(&mut self, node: u32, effects: &mut Vec<Effect>, effect: fn(NodeId) -> Effect) {
-        self.records[node].pin();
+    fn retain_for(&mut self, node: u32, effects: &mut Vec<Effect>, effect: fn(NodeId) -> Effect) {
+        self.records[node].retain();
         effects.push(effect(NodeId(node)));
     }
 
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn e6a_a_node_takes_over_a_new_version_only_where_that_is_asked_for() {
+    fn e6_a_node_changes_its_api_version_only_if_the_release_refreshes_it() {
         for refresh in [false, true] {
             let semantics = Semantics {
                 refresh_api_version: refresh,
@@ -438,16 +438,16 @@ mod tests {
                 &*graph.identity(node).api_version,
                 if refresh { "v1" } else { "v1beta1" }
             );
-            let uids = |graph: &Graph, of: &ObjectMeta| {
-                let node = graph.node(&of.uid).expect("it was observed");
+            let dependent_uids = |graph: &Graph, owner: &ObjectMeta| {
+                let node = graph.node(&owner.uid).expect("it was observed");
                 graph
                     .dependents(node)
                     .iter()
                     .map(|&node| graph.uid(node))
                     .collect::<Vec<_>>()
             };
-            assert_eq!(uids(&graph, &top), std::slice::from_ref(&middle.uid));
-            assert_eq!(uids(&graph, &middle), std::slice::from_ref(&leaf.uid));
+            assert_eq!(dependent_uids(&graph, &top), std::slice::from_ref(&middle.uid));
+            assert_eq!(dependent_uids(&graph, &middle), std::slice::from_ref(&leaf.uid));
             assert!(
                 graph
                     .dependents(graph.node(&top.uid).expect("it was observed"))

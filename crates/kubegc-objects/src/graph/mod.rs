@@ -329,12 +329,12 @@ impl Graph {
 
     /// Retains a node, so that it stays valid until it is released.
     pub fn retain(&mut self, node: NodeId) {
-        self.records[node.0].pin();
+        self.records[node.0].retain();
     }
 
     /// Releases a node that an [`Effect`] or [`retain`](Self::retain) retained.
     pub fn release(&mut self, node: NodeId) {
-        self.records[node.0].unpin();
+        self.records[node.0].release();
         self.free_if_unused(node.0);
     }
 

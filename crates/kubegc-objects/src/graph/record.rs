@@ -158,9 +158,9 @@ pub(super) struct Record {
     state: u32,
 }
 
-const PIN: u32 = 1 << 8;
+const RETAIN: u32 = 1 << 8;
 /// A count that reached this stays there: such a node is never freed.
-const PINS_MAX: u32 = u32::MAX >> 8;
+const RETAINS_MAX: u32 = u32::MAX >> 8;
 
 impl Record {
     /// Coordinates in use once, without a node.
@@ -202,21 +202,21 @@ impl Record {
         self.state &= !u32::from(flags);
     }
 
-    pub(super) fn pin(&mut self) {
-        if self.state >> 8 < PINS_MAX {
-            self.state += PIN;
+    pub(super) fn retain(&mut self) {
+        if self.state >> 8 < RETAINS_MAX {
+            self.state += RETAIN;
         }
     }
 
-    pub(super) fn unpin(&mut self) {
-        let pins = self.state >> 8;
-        if pins > 0 && pins < PINS_MAX {
-            self.state -= PIN;
+    pub(super) fn release(&mut self) {
+        let retains = self.state >> 8;
+        if retains > 0 && retains < RETAINS_MAX {
+            self.state -= RETAIN;
         }
     }
 
     /// The number of sets and queues that retain the node, up to a maximum.
-    pub(super) fn pins(&self) -> u32 {
+    pub(super) fn retains(&self) -> u32 {
         self.state >> 8
     }
 }

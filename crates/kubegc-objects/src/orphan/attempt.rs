@@ -48,7 +48,7 @@ pub struct Attempt {
     dependents: Vec<NodeId>,
     /// The next dependent to start with.
     started: usize,
-    under_way: BTreeMap<Lane, Patching>,
+    in_flight: BTreeMap<Lane, Patching>,
     /// Requests that responses have caused.
     ready: Vec<(Lane, Request)>,
     failed: usize,
@@ -75,7 +75,7 @@ impl Attempt {
             owner: None,
             dependents: Vec::new(),
             started: 0,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             ready: Vec::new(),
             failed: 0,
             first_failure: None,
@@ -97,7 +97,7 @@ impl Attempt {
             graph.identity(dependent).hash(hasher);
         }
         (
-            &self.under_way,
+            &self.in_flight,
             &self.ready,
             self.failed,
             &self.removing,
@@ -138,7 +138,7 @@ impl Attempt {
                 return Step::Request(lane, request);
             }
         }
-        if !self.under_way.is_empty() {
+        if !self.in_flight.is_empty() {
             return Step::Wait;
         }
         if let Some(first) = self.first_failure.take() {
@@ -182,12 +182,12 @@ impl Attempt {
             }
             return;
         }
-        let Some(mut patching) = self.under_way.remove(&lane) else {
+        let Some(mut patching) = self.in_flight.remove(&lane) else {
             return;
         };
         match patching.next(context, self.node, Some(response)) {
             Patched::Request(request) => {
-                self.under_way.insert(lane, patching);
+                self.in_flight.insert(lane, patching);
                 self.ready.push((lane, request));
             }
             Patched::Done(Response::Applied(_) | Response::NotFound) => {}
@@ -219,7 +219,7 @@ impl Attempt {
         let mut patching = Patching::new(target, change, Reason::OwnerOrphans(owner));
         match patching.next(context, self.node, None) {
             Patched::Request(request) => {
-                self.under_way.insert(lane, patching);
+                self.in_flight.insert(lane, patching);
                 Some(request)
             }
             // A patch always starts with a request.

@@ -55,7 +55,7 @@ pub(crate) fn starts_in_time(world: &World) {
 struct TracedCall<'a> {
     at: usize,
     request: &'a Request,
-    answered: Option<(usize, &'a Response)>,
+    responded: Option<(usize, &'a Response)>,
 }
 
 /// The calls of each collector of the trace, in the order in which they were pulled.
@@ -74,12 +74,12 @@ fn lives(world: &World) -> Vec<Vec<TracedCall<'_>>> {
                 calls.push(TracedCall {
                     at,
                     request: &call.request,
-                    answered: None,
+                    responded: None,
                 });
             }
-            Seen::Answered(call, response) => {
+            Seen::Responded(call, response) => {
                 let calls = lives.last_mut().expect("a trace starts with a collector");
-                calls[positions[call]].answered = Some((at, response));
+                calls[positions[call]].responded = Some((at, response));
             }
             _ => {}
         }
@@ -90,7 +90,7 @@ fn lives(world: &World) -> Vec<Vec<TracedCall<'_>>> {
 impl<'a> TracedCall<'a> {
     /// The result of a read, if its response arrived before that position of the trace.
     fn found(&self, before: usize) -> Option<(usize, Option<&'a ObjectMeta>)> {
-        match self.answered {
+        match self.responded {
             Some((at, Response::Found(live))) if at < before => Some((at, Some(live))),
             Some((at, Response::NotFound)) if at < before => Some((at, None)),
             _ => None,
@@ -279,7 +279,7 @@ pub(crate) fn works_one_at_a_time(world: &World) {
                 let released: BTreeSet<_> = calls.values().collect();
                 assert_eq!(released.len(), calls.len(), "two calls for one dependent");
             }
-            Seen::Answered(call, _) => {
+            Seen::Responded(call, _) => {
                 calls.remove(call);
             }
             Seen::Reported(_, WatchEvent::Delete(meta)) => {
@@ -324,16 +324,16 @@ pub(crate) fn uncertain_deletes_are_read_again(world: &World) {
                 let own = matches!(call.request.operation, Operation::Delete { .. })
                     || matches!(call.request.reason, Reason::BreakCycle(_));
                 let response = call
-                    .answered
+                    .responded
                     .filter(|&(at, _)| at < delete.at)
                     .map(|(_, response)| response);
                 own && matches!(response, Some(Response::Unknown | Response::Conflict))
             });
-            let Some((answered, _)) = uncertain.and_then(|call| call.answered) else {
+            let Some((responded, _)) = uncertain.and_then(|call| call.responded) else {
                 continue;
             };
             let read = calls[..position].iter().filter(same).any(|call| {
-                call.at > answered
+                call.at > responded
                     && call.request.operation == Operation::Get
                     && call.found(delete.at).is_some()
             });

@@ -1,4 +1,4 @@
-//! Small clusters: their kinds, objects and client operations, and their generators.
+//! Small clusters: their kinds, objects and client writes, and their generators.
 
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ impl Object {
         self
     }
 
-    pub(crate) fn held(mut self, finalizer: &str) -> Self {
+    pub(crate) fn with_finalizer(mut self, finalizer: &str) -> Self {
         self.meta.finalizers.push(finalizer.into());
         self
     }
@@ -171,23 +171,23 @@ impl Object {
     }
 }
 
-/// An operation of a client.
+/// A write of a client.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum ClientWrite {
     Delete(usize, Option<PropagationPolicy>),
     /// Removes the finalizer [`HOLD`].
-    Unhold(usize),
+    RemoveFinalizer(usize),
     /// Drops the first reference.
     DropReference(usize),
     /// Makes the second object an owner of the first.
     AddReference(usize, usize),
 }
 
-/// A generated cluster and the operations of its clients.
+/// A generated cluster and the writes of its clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) objects: Vec<Object>,
-    pub(crate) acts: Vec<Act>,
+    pub(crate) client_writes: Vec<ClientWrite>,
 }
 
 impl Cluster {
@@ -199,28 +199,32 @@ impl Cluster {
         server
     }
 
-    /// Executes an operation. Operations on objects that no longer exist change nothing.
-    pub(crate) fn act(&self, server: &mut ApiServer, act: &Act) {
-        let (&Act::Delete(at, _) | &Act::Unhold(at) | &Act::DropReference(at) | &Act::AddReference(at, _)) =
-            act;
+    /// Performs a write. Writes to objects that no longer exist change nothing.
+    pub(crate) fn perform(&self, server: &mut ApiServer, write: &ClientWrite) {
+        let (&ClientWrite::Delete(at, _)
+        | &ClientWrite::RemoveFinalizer(at)
+        | &ClientWrite::DropReference(at)
+        | &ClientWrite::AddReference(at, _)) = write;
         let object = &self.objects[at];
         let (kind, namespace, name) = (id(server, object.kind), &object.meta.namespace, &object.meta.name);
-        if let Act::Delete(_, policy) = act {
+        if let ClientWrite::Delete(_, policy) = write {
             delete(server, object, *policy);
             return;
         }
         let Some(mut meta) = object.live(server) else {
             return;
         };
-        match act {
-            Act::Unhold(_) => meta.finalizers.retain(|finalizer| &**finalizer != HOLD),
-            Act::DropReference(_) if !meta.owner_references.is_empty() => {
+        match write {
+            ClientWrite::RemoveFinalizer(_) => meta.finalizers.retain(|finalizer| &**finalizer != HOLD),
+            ClientWrite::DropReference(_) if !meta.owner_references.is_empty() => {
                 meta.owner_references.remove(0);
             }
-            Act::AddReference(_, owner) => meta.owner_references.push(self.objects[*owner].reference()),
+            ClientWrite::AddReference(_, owner) => {
+                meta.owner_references.push(self.objects[*owner].reference())
+            }
             _ => {}
         }
-        let _answer = server.update(kind, namespace, name, StoredObject::from(meta));
+        let _response = server.update(kind, namespace, name, StoredObject::from(meta));
     }
 }
 
@@ -235,7 +239,7 @@ pub(crate) fn delete(server: &mut ApiServer, object: &Object, policy: Option<Pro
         .code
 }
 
-/// A flaw of a reference.
+/// An error in a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -285,7 +289,7 @@ pub(crate) struct Features {
     /// Objects have several owners.
     pub(crate) several_owners: bool,
     /// Some references do not block their owner.
-    pub(crate) loose: bool,
+    pub(crate) non_blocking: bool,
 }
 
 impl Features {
@@ -293,14 +297,14 @@ impl Features {
         cycles: true,
         finalizers: true,
         several_owners: true,
-        loose: true,
+        non_blocking: true,
     };
 }
 
 /// Clusters whose owners exist, are in scope, have unique uids and are not their own, and one deletion.
 pub(crate) fn well_formed(features: Features) -> impl Strategy<Value = Cluster> {
     (draws(), any::<u8>(), policy()).prop_map(move |(draws, target, policy)| {
-        let mut objects = plain(&draws, WATCHED);
+        let mut objects = without_references(&draws, WATCHED);
         for (at, (_, _, references, finalizer)) in draws.iter().enumerate() {
             let mut owners = Vec::new();
             for &(owner, blocking, _) in references {
@@ -316,7 +320,11 @@ pub(crate) fn well_formed(features: Features) -> impl Strategy<Value = Cluster> 
                     continue;
                 }
                 owners.push(owner);
-                let blocking = if features.loose { blocking } else { Some(true) };
+                let blocking = if features.non_blocking {
+                    blocking
+                } else {
+                    Some(true)
+                };
                 let reference = OwnerReference {
                     block_owner_deletion: blocking,
                     ..by.reference()
@@ -335,8 +343,11 @@ pub(crate) fn well_formed(features: Features) -> impl Strategy<Value = Cluster> 
                 objects[at].meta.finalizers.push(HOLD.into());
             }
         }
-        let acts = vec![Act::Delete(target as usize % objects.len(), policy)];
-        Cluster { objects, acts }
+        let client_writes = vec![ClientWrite::Delete(target as usize % objects.len(), policy)];
+        Cluster {
+            objects,
+            client_writes,
+        }
     })
 }
 
@@ -344,12 +355,12 @@ pub(crate) fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|known| known.kind == kind && !known.namespaced)
 }
 
-/// Clusters with references of every flaw, kinds that are not watched, finalizers of the collector, and
+/// Clusters with references with every flaw, kinds that are not watched, finalizers of the collector, and
 /// clients that change objects.
 pub(crate) fn ill_formed() -> impl Strategy<Value = Cluster> {
-    let act = (0..4u8, any::<u8>(), any::<u8>(), policy());
-    (draws(), proptest::collection::vec(act, 1..=5)).prop_map(|(draws, acts)| {
-        let mut objects = plain(&draws, KINDS.len());
+    let write = (0..4u8, any::<u8>(), any::<u8>(), policy());
+    (draws(), proptest::collection::vec(write, 1..=5)).prop_map(|(draws, client_writes)| {
+        let mut objects = without_references(&draws, KINDS.len());
         for (at, (_, _, references, finalizer)) in draws.iter().enumerate() {
             for &(owner, blocking, flaw) in references {
                 let owner = &objects[owner as usize % draws.len()];
@@ -387,23 +398,23 @@ pub(crate) fn ill_formed() -> impl Strategy<Value = Cluster> {
             objects[at].meta.finalizers.push(finalizer.into());
         }
         let count = objects.len();
-        let act = |(what, first, second, policy): (u8, u8, u8, _)| {
+        let write = |(operation, first, second, policy): (u8, u8, u8, _)| {
             let (first, second) = (first as usize % count, second as usize % count);
-            match what {
-                0 | 1 => Act::Delete(first, policy),
-                2 => Act::Unhold(first),
-                3 if second > first => Act::DropReference(first),
-                _ => Act::AddReference(first, second),
+            match operation {
+                0 | 1 => ClientWrite::Delete(first, policy),
+                2 => ClientWrite::RemoveFinalizer(first),
+                3 if second > first => ClientWrite::DropReference(first),
+                _ => ClientWrite::AddReference(first, second),
             }
         };
         Cluster {
-            acts: acts.into_iter().map(act).collect(),
+            client_writes: client_writes.into_iter().map(write).collect(),
             objects,
         }
     })
 }
 
-fn plain(draws: &[Draw], kinds: usize) -> Vec<Object> {
+fn without_references(draws: &[Draw], kinds: usize) -> Vec<Object> {
     let object = |(at, draw): (usize, &Draw)| {
         let kind = KINDS[draw.0 as usize % kinds];
         Object::new(kind, ["red", "blue"][draw.1 as usize % 2], &format!("o{at}"))

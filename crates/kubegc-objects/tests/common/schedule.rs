@@ -1,4 +1,4 @@
-//! Chooses the next step among all possible ones, from a seed, with optional faults.
+//! Chooses the next step at random from a seed, with optional faults.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kubegc_objects::{Output, Response, collector::MonitorId};
 use kubegc_sim::rng::Rng;
 
 use super::{
-    cluster::{Act, Cluster},
+    cluster::{ClientWrite, Cluster},
     world::{Seen, World},
 };
 
@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     /// 500, and the call was not applied.
     Unknown,
     /// 500, and the call was applied.
-    LoseAnswer,
+    LoseResponse,
 }
 
 /// All faults in which no existing object is reported as absent.
@@ -29,16 +29,16 @@ pub(crate) const FAULTS: [Fault; 5] = [
     Fault::UnsupportedMediaType,
     Fault::TooManyRequests,
     Fault::Unknown,
-    Fault::LoseAnswer,
+    Fault::LoseResponse,
 ];
-/// The same with 404 for existing objects.
-pub(crate) const LIES: [Fault; 6] = [
+/// The same, and 404 for existing objects.
+pub(crate) const FAULTS_AND_FALSE_404: [Fault; 6] = [
     Fault::NotFound,
     Fault::Conflict,
     Fault::UnsupportedMediaType,
     Fault::TooManyRequests,
     Fault::Unknown,
-    Fault::LoseAnswer,
+    Fault::LoseResponse,
 ];
 
 /// A seeded order of steps.
@@ -50,10 +50,10 @@ pub(crate) struct Schedule {
     pub(crate) faults_left: u32,
     pub(crate) restarts_left: u32,
     pub(crate) relists_left: u32,
-    /// Pending operations of clients.
-    pub(crate) acts: Vec<Act>,
-    /// After this long without a change, retries count as endless.
-    pub(crate) patience: Duration,
+    /// Pending writes of clients.
+    pub(crate) client_writes: Vec<ClientWrite>,
+    /// The longest time without a change for which retries are followed.
+    pub(crate) unchanged_max: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,16 +62,16 @@ enum Step {
     Deliver(MonitorId),
     Commit(usize),
     Response(usize),
-    Act,
+    ClientWrite,
     Fault(usize),
     Restart,
     Relist(MonitorId),
-    Drift,
+    AdvanceClock,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum RunEnd {
     /// No step is left.
     Quiet,
     /// Retries continue, and nothing changed for a long time.
@@ -81,7 +81,7 @@ pub(crate) enum Rest {
 /// More steps than any cluster of a dozen objects needs.
 const STEPS_MAX: usize = 100_000;
 /// Longer than the retry delay of any item.
-const PATIENCE: Duration = Duration::from_secs(4_000);
+const UNCHANGED_MAX: Duration = Duration::from_secs(4_000);
 
 impl Schedule {
     pub(crate) fn new(seed: u64) -> Self {
@@ -91,8 +91,8 @@ impl Schedule {
             faults_left: 0,
             restarts_left: 0,
             relists_left: 0,
-            acts: Vec::new(),
-            patience: PATIENCE,
+            client_writes: Vec::new(),
+            unchanged_max: UNCHANGED_MAX,
         }
     }
 
@@ -101,15 +101,15 @@ impl Schedule {
         self
     }
 
-    /// For clusters that never settle: contradicting references are looked up alternately forever, ten times
-    /// a second (G-35).
-    pub(crate) fn impatient(mut self) -> Self {
-        self.patience = Duration::from_secs(60);
+    /// For clusters that never settle: contradicting references are looked up alternately, ten times a second
+    /// (G-35).
+    pub(crate) fn give_up_early(mut self) -> Self {
+        self.unchanged_max = Duration::from_secs(60);
         self
     }
 
-    /// Runs the world until it rests.
-    pub(crate) fn run(&mut self, world: &mut World, cluster: &Cluster) -> Rest {
+    /// Runs the collector and the server until no step is left.
+    pub(crate) fn run(&mut self, world: &mut World, cluster: &Cluster) -> RunEnd {
         let (mut revision, mut changed_at) = (world.server.revision(), world.now);
         for _ in 0..STEPS_MAX {
             if revision != world.server.revision() {
@@ -119,27 +119,27 @@ impl Schedule {
                 continue;
             }
             let Some(until) = world.waiting.and_then(|wait| wait.until) else {
-                return Rest::Quiet;
+                return RunEnd::Quiet;
             };
-            if until.since(changed_at) > self.patience {
-                return Rest::Retrying;
+            if until.since(changed_at) > self.unchanged_max {
+                return RunEnd::Retrying;
             }
             world.tick(until);
         }
-        panic!("no rest after {STEPS_MAX} steps");
+        panic!("steps are left after {STEPS_MAX}");
     }
 
-    /// Executes one of the possible steps. Returns false if only time helps.
+    /// Executes one of the possible steps. Returns false if there is none until time advances.
     pub(crate) fn step(&mut self, world: &mut World, cluster: &Cluster) -> bool {
         let mut steps = Vec::new();
         if world.waiting.is_none() {
             steps.push(Step::Poll);
         }
-        steps.extend(world.with_news().map(Step::Deliver));
+        steps.extend(world.with_pending_events().map(Step::Deliver));
         steps.extend((0..world.open_calls.len()).map(Step::Commit));
         steps.extend((0..world.responses.len()).map(Step::Response));
-        if !self.acts.is_empty() {
-            steps.push(Step::Act);
+        if !self.client_writes.is_empty() {
+            steps.push(Step::ClientWrite);
         }
         if steps.is_empty() {
             return false;
@@ -153,14 +153,14 @@ impl Schedule {
         if self.relists_left > 0 && self.rng.chance(50) {
             steps.extend(
                 world
-                    .lanes
+                    .watches
                     .iter()
-                    .filter(|(_, lane)| lane.listed)
+                    .filter(|(_, watch)| watch.listed)
                     .map(|(&id, _)| Step::Relist(id)),
             );
         }
         if self.rng.chance(50) {
-            steps.push(Step::Drift);
+            steps.push(Step::AdvanceClock);
         }
         let drawn = self.rng.below(steps.len() as u64) as usize;
         self.perform(steps[drawn], world, cluster);
@@ -175,9 +175,9 @@ impl Schedule {
             Step::Deliver(monitor) => world.deliver(monitor),
             Step::Commit(at) => world.commit(at),
             Step::Response(at) => world.respond(at),
-            Step::Act => {
-                let act = self.acts.remove(0);
-                cluster.act(&mut world.server, &act);
+            Step::ClientWrite => {
+                let write = self.client_writes.remove(0);
+                cluster.perform(&mut world.server, &write);
             }
             Step::Fault(at) => {
                 self.faults_left -= 1;
@@ -186,7 +186,7 @@ impl Schedule {
             }
             Step::Restart => {
                 self.restarts_left -= 1;
-                // Some of the running calls still reach the server.
+                // Some of the pulled calls still reach the server.
                 for at in (0..world.open_calls.len()).rev() {
                     if self.rng.chance(500) {
                         world.commit(at);
@@ -198,14 +198,14 @@ impl Schedule {
                 self.relists_left -= 1;
                 world.list(monitor);
             }
-            Step::Drift => world.tick(world.now.saturating_add(Duration::from_millis(3))),
+            Step::AdvanceClock => world.tick(world.now.saturating_add(Duration::from_millis(3))),
         }
     }
 }
 
-/// Responds to a pulled call with a fault.
+/// Gives a pulled call a response with a fault.
 pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
-    if fault == Fault::LoseAnswer {
+    if fault == Fault::LoseResponse {
         world.commit(at);
         if let Some((_, response)) = world.responses.last_mut() {
             *response = Response::Unknown;
@@ -220,7 +220,7 @@ pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
         Fault::TooManyRequests => Response::Refused {
             retry_after: Some(Duration::from_secs(1)),
         },
-        Fault::Unknown | Fault::LoseAnswer => Response::Unknown,
+        Fault::Unknown | Fault::LoseResponse => Response::Unknown,
     };
     world
         .trace

@@ -22,7 +22,7 @@ pub(crate) enum Seen {
     /// The call reached the server, with this response.
     Committed(CallId, Response),
     /// The collector received the response.
-    Answered(CallId, Response),
+    Responded(CallId, Response),
     Reported(MonitorId, WatchEvent),
     Warned(Box<InvalidNamespace>),
     Concluded(ObjectRef, Conclusion),
@@ -31,7 +31,7 @@ pub(crate) enum Seen {
 
 /// The watch of a monitor: the position up to which it has delivered.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct WatchState {
     pub(crate) kind: KindId,
     pub(crate) listed: bool,
     pub(crate) cursor: u64,
@@ -43,10 +43,10 @@ pub(crate) struct World {
     pub(crate) collector: Collector,
     pub(crate) settings: Settings,
     pub(crate) now: Timestamp,
-    pub(crate) lanes: BTreeMap<MonitorId, Lane>,
-    /// Pulled and not executed.
+    pub(crate) watches: BTreeMap<MonitorId, WatchState>,
+    /// Calls that were pulled and not executed.
     pub(crate) open_calls: Vec<Call>,
-    /// Executed and without a delivered response.
+    /// Responses of executed calls that were not delivered.
     pub(crate) responses: Vec<(CallId, Response)>,
     /// The last wait, if nothing happened since.
     pub(crate) waiting: Option<Wait>,
@@ -69,7 +69,7 @@ impl World {
             server,
             settings,
             now,
-            lanes: BTreeMap::new(),
+            watches: BTreeMap::new(),
             open_calls: Vec::new(),
             responses: Vec::new(),
             waiting: None,
@@ -84,7 +84,7 @@ impl World {
             Output::Discover => self.discover(),
             Output::Watch(monitor) => self.watch(*monitor),
             Output::Unwatch(monitor) => {
-                self.lanes.remove(monitor);
+                self.watches.remove(monitor);
             }
             Output::Call(call) => {
                 self.note(Seen::Pulled(call.clone()));
@@ -116,9 +116,9 @@ impl World {
             .server
             .resolve(&resource.group, &resource.version, &resource.resource);
         let kind = kind.expect("discovery showed it");
-        self.lanes.insert(
+        self.watches.insert(
             monitor,
-            Lane {
+            WatchState {
                 kind,
                 listed: false,
                 cursor: 0,
@@ -127,33 +127,33 @@ impl World {
     }
 
     pub(crate) fn monitor_of(&self, kind: KindId) -> MonitorId {
-        let lane = self.lanes.iter().find(|(_, lane)| lane.kind == kind);
-        *lane.expect("the kind is watched").0
+        let watch = self.watches.iter().find(|(_, watch)| watch.kind == kind);
+        *watch.expect("the kind is watched").0
     }
 
-    /// Returns whether this watch has something to deliver.
-    pub(crate) fn has_news(&self, lane: &Lane) -> bool {
-        let news = || {
+    /// Returns whether this watch has an event to deliver.
+    pub(crate) fn has_pending_events(&self, watch: &WatchState) -> bool {
+        let has_events = || {
             self.server
-                .events_since(lane.kind, lane.cursor)
+                .events_since(watch.kind, watch.cursor)
                 .map(|mut events| events.next().is_some())
         };
-        !lane.listed || news().unwrap_or(true)
+        !watch.listed || has_events().unwrap_or(true)
     }
 
     /// Delivers the list of a resource, or its next event.
     pub(crate) fn deliver(&mut self, monitor: MonitorId) {
-        let lane = &self.lanes[&monitor];
-        if !lane.listed {
+        let watch = &self.watches[&monitor];
+        if !watch.listed {
             return self.list(monitor);
         }
         let next = self
             .server
-            .events_since(lane.kind, lane.cursor)
+            .events_since(watch.kind, watch.cursor)
             .map(|mut events| events.next().cloned());
         match next {
             Ok(Some(event)) => {
-                self.lanes.get_mut(&monitor).expect("looked up above").cursor = event.revision;
+                self.watches.get_mut(&monitor).expect("looked up above").cursor = event.revision;
                 let meta = event.object.meta.clone().into();
                 self.watched(
                     monitor,
@@ -170,14 +170,14 @@ impl World {
 
     /// Lists a resource, the first time or again.
     pub(crate) fn list(&mut self, monitor: MonitorId) {
-        let kind = self.lanes[&monitor].kind;
+        let kind = self.watches[&monitor].kind;
         self.watched(monitor, WatchEvent::Init);
         let objects = self.server.objects(kind, None).into_iter();
         let list = objects.map(|object| object.meta.clone().into()).collect();
         self.watched(monitor, WatchEvent::InitApply(list));
         self.watched(monitor, WatchEvent::InitDone);
-        let lane = self.lanes.get_mut(&monitor).expect("looked up above");
-        (lane.listed, lane.cursor) = (true, self.server.revision());
+        let watch = self.watches.get_mut(&monitor).expect("looked up above");
+        (watch.listed, watch.cursor) = (true, self.server.revision());
     }
 
     pub(crate) fn watched(&mut self, monitor: MonitorId, event: WatchEvent) {
@@ -196,11 +196,11 @@ impl World {
     /// Delivers the response of an executed call.
     pub(crate) fn respond(&mut self, at: usize) {
         let (call, response) = self.responses.remove(at);
-        self.hand_in(call, response);
+        self.pass_response(call, response);
     }
 
-    pub(crate) fn hand_in(&mut self, call: CallId, response: Response) {
-        self.note(Seen::Answered(call, response.clone()));
+    pub(crate) fn pass_response(&mut self, call: CallId, response: Response) {
+        self.note(Seen::Responded(call, response.clone()));
         self.handle(Input::Response { call, response });
     }
 
@@ -214,7 +214,7 @@ impl World {
     /// Stops the collector and starts a new one. Calls that were not executed are dropped.
     pub(crate) fn restart(&mut self) {
         self.collector = Collector::new(self.settings.clone());
-        self.lanes.clear();
+        self.watches.clear();
         self.open_calls.clear();
         self.responses.clear();
         self.waiting = None;
@@ -239,8 +239,8 @@ impl World {
         self.trace.push((self.now, seen));
     }
 
-    /// Executes everything at once and in order until only time helps: changes are delivered before the next
-    /// call.
+    /// Executes every step in order until the collector waits for a time: changes are delivered before the
+    /// next call.
     pub(crate) fn settle_now(&mut self) -> Wait {
         loop {
             let output = self.poll();
@@ -286,7 +286,7 @@ impl World {
     pub(crate) fn deliver_all(&mut self) -> bool {
         let mut any = false;
         loop {
-            let fresh: Vec<MonitorId> = self.with_news().collect();
+            let fresh: Vec<MonitorId> = self.with_pending_events().collect();
             if fresh.is_empty() {
                 return any;
             }
@@ -297,14 +297,14 @@ impl World {
         }
     }
 
-    pub(crate) fn with_news(&self) -> impl Iterator<Item = MonitorId> {
-        self.lanes
+    pub(crate) fn with_pending_events(&self) -> impl Iterator<Item = MonitorId> {
+        self.watches
             .iter()
-            .filter(|(_, lane)| self.has_news(lane))
+            .filter(|(_, watch)| self.has_pending_events(watch))
             .map(|(&monitor, _)| monitor)
     }
 
-    /// The same, with time passing until nothing is left or retries count as endless.
+    /// The same, and advances the time for two minutes at most.
     pub(crate) fn settle(&mut self) -> Wait {
         let end = self.now.saturating_add(Duration::from_secs(120));
         loop {
@@ -333,7 +333,7 @@ impl World {
                 Seen::Pulled(call) => {
                     open_calls.insert(call.id, &call.request);
                 }
-                Seen::Answered(id, response) => {
+                Seen::Responded(id, response) => {
                     calls.extend(open_calls.get(id).map(|&request| (request, response)))
                 }
                 _ => {}

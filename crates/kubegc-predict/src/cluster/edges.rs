@@ -15,7 +15,7 @@ pub(crate) enum Owner {
     At(u32),
     /// Nothing: the kind is complete, and no object of that name has the uid.
     Absent,
-    /// Unknown: the kind is not complete, or not served as far as is known.
+    /// Unknown: the kind is not complete, or not known to be served.
     Unknown,
     /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is
     /// known not to be served.
@@ -52,8 +52,8 @@ pub(crate) const HAS_FINALIZERS: u8 = 2;
 pub(crate) const HAS_COLLECTOR_FINALIZER: u8 = 4;
 pub(crate) const FLAWED: u8 = 8;
 /// Some reference does not lead to a live object under exactly its name.
-pub(crate) const ODD_OWNER: u8 = 16;
-/// It is a Namespace or a CustomResourceDefinition: other objects go with it.
+pub(crate) const UNRESOLVED_OWNER: u8 = 16;
+/// It is a Namespace or a CustomResourceDefinition: other objects are deleted with it.
 pub(crate) const HAS_CONTENT: u8 = 32;
 
 /// Owners and dependents by position.
@@ -91,7 +91,7 @@ impl Edges {
                 let owner = edges.owner(snapshot, object.namespace(), &reference);
                 let clean = matches!(owner, Owner::At(at) if edges.facts[at as usize] & DELETING == 0);
                 if !clean {
-                    edges.facts[position] |= ODD_OWNER;
+                    edges.facts[position] |= UNRESOLVED_OWNER;
                 }
                 edges.owners.push(owner.pack());
                 pairs.extend(

@@ -1,4 +1,5 @@
-//! The extensions of the API server that a dump shows: admission webhooks and APIServices of other servers.
+//! The extensions of the API server that a dump shows: admission webhooks and APIServices of extension API
+//! servers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,7 +37,7 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
     webhooks
 }
 
-/// The APIs that other servers serve, by name of their APIService.
+/// The APIs of extension API servers, by name of their APIService.
 pub(super) fn aggregated_apis(snapshot: &Snapshot) -> BTreeMap<Arc<str>, AggregatedApi> {
     let services = objects(snapshot, "apiregistration.k8s.io", "APIService");
     services

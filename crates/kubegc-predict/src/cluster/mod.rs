@@ -3,8 +3,8 @@
 mod adoption;
 mod edges;
 mod extensions;
+mod relations;
 mod scope;
-mod ties;
 
 use std::{
     collections::BTreeMap,
@@ -27,16 +27,16 @@ use crate::{
     selection::{self, unknown_kind, unknown_object},
 };
 
-/// The flags of an object with pending changes: a forecast starts at such objects.
-pub(crate) const ODD: u8 = edges::ODD_OWNER | DELETING;
+/// The flags of an object with pending changes. A forecast starts at such objects.
+pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
 
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
+    relations::{Indexes, Related, Relation},
     scope::{Member, Scope},
-    ties::{Indexes, Tie, Tied},
 };
 
-/// A cluster as far as it was dumped, from which forecasts are computed.
+/// The dump of a cluster, from which forecasts are computed.
 ///
 /// Building it costs one pass over the objects. A forecast afterwards costs what its cascade costs.
 ///
@@ -112,7 +112,7 @@ impl Cluster {
         cluster
     }
 
-    /// The version that is predicted for.
+    /// The version of the cluster.
     #[must_use]
     pub const fn version(&self) -> KubernetesVersion {
         self.version
@@ -142,8 +142,7 @@ impl Cluster {
         })
     }
 
-    /// Predicts what deletes do that are requested at once, one after another, until nothing changes any
-    /// longer.
+    /// Predicts the effects of deletes that are sent one after another, until nothing changes any more.
     ///
     /// # Errors
     /// An intent names a kind that is not known or ambiguous, or an object that is not in the dump.
@@ -161,7 +160,7 @@ impl Cluster {
         if intents.is_empty() {
             return Ok(self.pending().clone());
         }
-        Ok(self.answer(&run, intents))
+        Ok(self.forecast_of(&run, intents))
     }
 
     /// Computes the forecast of a question.
@@ -184,11 +183,11 @@ impl Cluster {
             return Ok(everything(self, controllers, deletes, began, horizon));
         }
         let run = self.run(deletes, now, horizon, controllers);
-        Ok(self.answer(&run, &question.intents))
+        Ok(self.forecast_of(&run, &question.intents))
     }
 
-    /// The forecast of some intents, which may select nothing.
-    fn answer(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
+    /// The forecast of a run, with a finding if its intents select no objects.
+    fn forecast_of(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
         let mut forecast = run.forecast();
         if run.deletes.is_empty() {
             forecast.findings.push(selection::nothing_selected(self, intents));
@@ -240,7 +239,7 @@ impl Cluster {
         Ok(deletes)
     }
 
-    /// The object of a name that does not exist for certain.
+    /// The object of a name, if it certainly does not exist.
     fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
         let (group, kind) = (&resource.group, &resource.kind);
@@ -261,7 +260,7 @@ impl Cluster {
         )))
     }
 
-    /// The positions of the objects that a target means.
+    /// The positions of the objects of a target.
     pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {
         match target {
             Target::Object(name) => Ok(vec![self.position(name)?]),
@@ -303,7 +302,7 @@ impl Cluster {
     pub(crate) fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
         let catalog = self.catalog();
         let mut found = catalog.named(name.as_str());
-        // The core group wins, as kubectl has it; then the group that the dump has objects of.
+        // As in kubectl, the core group takes precedence; then a group of which the dump has objects.
         if let Some(core) = found.iter().position(|kind| catalog[*kind].group.is_empty()) {
             found = vec![found.swap_remove(core)];
         }
@@ -350,7 +349,7 @@ impl Cluster {
         self.catalog().mapping(api_version, kind)
     }
 
-    /// Whether nothing can be known of an object at this address.
+    /// Whether an object that is missing from the dump can exist at this address.
     pub(crate) fn is_unlisted(&self, resource: &ApiResource, namespace: &str) -> bool {
         let completeness = &self.snapshot.completeness;
         let coverage = if resource.is_namespaced() {

@@ -1,8 +1,8 @@
 //! The part of a cluster that a change can reach: the objects that may be affected, and those that are only
 //! read.
 //!
-//! A forecast is simulated on this part alone, so its cost follows the cascade. If a controller changes an
-//! object that was only to be read, the simulation is repeated with it among the seeds.
+//! A forecast simulates only this part, so its cost depends on the cascade. If a controller changes an object
+//! that was only to be read, the simulation is repeated with this object among the seeds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,8 +10,8 @@ use kubegc_core::{OwnerReference, identity::split_api_version};
 
 use super::{
     Cluster, Owner,
-    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, ODD_OWNER},
-    ties::Tie,
+    edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, UNRESOLVED_OWNER},
+    relations::Relation,
 };
 
 /// The role of an object in a scope.
@@ -30,8 +30,8 @@ pub(crate) struct Scope {
     /// References whose owners are neither in the dump nor known to be absent, by the position of the
     /// dependent.
     pub(crate) unknown: Vec<(u32, OwnerReference)>,
-    /// References that no lookup follows, whose owners are not in the dump: one that is deleted without its
-    /// dependents releases them all the same.
+    /// References to owners that are not in the dump and never looked up. If such an owner is deleted and
+    /// orphans its dependents, the reference is removed.
     pub(crate) out_of_reach: Vec<(u32, OwnerReference)>,
     /// Members of which a part could not be read or whose kind is not known.
     pub(crate) flawed: BTreeSet<u32>,
@@ -58,13 +58,13 @@ impl Scope {
                 if scope.members.contains_key(&position) {
                     continue;
                 }
-                if cluster.edges.facts[position as usize] & ODD_OWNER != 0 {
-                    // The garbage collector may be about to delete it, whatever else happens.
+                if cluster.edges.facts[position as usize] & UNRESOLVED_OWNER != 0 {
+                    // The garbage collector may delete it.
                     pending.push_back(position);
                     continue;
                 }
                 scope.members.insert(position, Member::Context);
-                // A lookup of its owners finds them.
+                // Its owners can be looked up.
                 context.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                     Owner::At(owner) => Some(owner),
                     _ => None,
@@ -82,19 +82,19 @@ impl Scope {
                 scope.flawed.insert(position);
             }
             pending.extend(cluster.edges.dependents(position));
-            for tied in cluster.tied(position) {
-                let is_terminating = cluster.edges.facts[tied.position as usize] & DELETING != 0;
-                match tied.tie {
-                    Tie::Follows => pending.push_back(tied.position),
-                    Tie::Waits if is_terminating => pending.push_back(tied.position),
-                    Tie::Waits | Tie::Read => context.push(tied.position),
+            for related in cluster.related(position) {
+                let is_terminating = cluster.edges.facts[related.position as usize] & DELETING != 0;
+                match related.relation {
+                    Relation::Follows => pending.push_back(related.position),
+                    Relation::Waits if is_terminating => pending.push_back(related.position),
+                    Relation::Waits | Relation::Read => context.push(related.position),
                 }
             }
             let references: Vec<_> = view
                 .owner_references()
                 .zip(cluster.edges.owners(position))
                 .collect();
-            // If one owner keeps the collector from ever deciding, the other owners do not matter either.
+            // If one owner prevents every decision, the collector never looks up the others.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
                 if owner == Owner::Never && may_orphan(cluster, &reference)
@@ -105,9 +105,9 @@ impl Scope {
                 if owner == Owner::Unknown {
                     scope.unknown.push((position, reference.clone()));
                 }
-                let named = cluster.positions_of(&reference.uid);
-                let address = scope.address(cluster, view.namespace(), &reference);
-                for owner in named.chain(address) {
+                let by_uid = cluster.positions_of(&reference.uid);
+                let by_name = scope.owner_by_name(cluster, view.namespace(), &reference);
+                for owner in by_uid.chain(by_name) {
                     // An owner that waits for its dependents can be removed when they are.
                     if waits(cluster, owner) {
                         pending.push_back(owner);
@@ -127,7 +127,7 @@ impl Scope {
             .map(|(&position, _)| position)
     }
 
-    fn address(&self, cluster: &Cluster, namespace: &str, reference: &OwnerReference) -> Option<u32> {
+    fn owner_by_name(&self, cluster: &Cluster, namespace: &str, reference: &OwnerReference) -> Option<u32> {
         let kind = cluster.kind_id(&reference.api_version, &reference.kind)?;
         let resource = &cluster.catalog()[kind];
         let (group, _) = split_api_version(&reference.api_version);
@@ -139,13 +139,13 @@ impl Scope {
     }
 }
 
-/// Whether the owner that a cluster-scoped object names in a namespace may exist, unseen.
+/// Whether an owner that is missing from the dump may exist and orphan its dependents.
 fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
         return false;
     };
-    let is_listed = cluster.positions_of(&reference.uid).next().is_some();
-    !is_listed && cluster.is_unlisted(&cluster.catalog()[kind], "")
+    let is_in_dump = cluster.positions_of(&reference.uid).next().is_some();
+    !is_in_dump && cluster.is_unlisted(&cluster.catalog()[kind], "")
 }
 
 /// Whether an object is terminating and waits for the garbage collector.

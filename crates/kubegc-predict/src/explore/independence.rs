@@ -99,7 +99,7 @@ pub(super) struct Objects {
     changed_with_owners: Set,
     /// May lose owner references.
     released: Set,
-    /// Of a kind that takes no strategic patches, which makes patches rest on the informer.
+    /// Of a kind without strategic merge patches, whose JSON patches depend on the state of the informer.
     custom: Set,
 }
 
@@ -160,8 +160,8 @@ impl Objects {
     /// The objects of a race at a state in which no attempt is between its reads and its writes; `None` if
     /// there are too many.
     pub(super) fn of(race: &Race<'_>) -> Option<Self> {
-        let server = &race.world.server;
-        let graph = race.world.plane.collector().graph();
+        let server = &race.simulation.server;
+        let graph = race.simulation.plane.collector().graph();
         let mut seen: Vec<(ObjectRef, Option<KindId>, SharedMeta)> = Vec::new();
         let identity = |kind: KindId, meta: &ObjectMeta| kubegc_control_plane::object_ref(server, kind, meta);
         for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
@@ -172,7 +172,7 @@ impl Objects {
                 );
             }
         }
-        for (kind, _, object) in race.world.plane.pending() {
+        for (kind, _, object) in race.simulation.plane.pending() {
             seen.push((identity(kind, &object.meta), Some(kind), object.meta.clone()));
         }
         for node in graph.nodes() {

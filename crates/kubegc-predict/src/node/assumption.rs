@@ -33,9 +33,9 @@ pub enum Assumption {
     FreedAtOnce,
     /// No container mounts an image as a volume.
     NoImageVolumes,
-    /// The desired pods are unknown, so nothing is deleted on account of a deleted pod.
+    /// The desired pods are unknown, so nothing is deleted because of a deleted pod.
     PodsUnknown,
-    /// Not all pod sources are ready, so no container is deleted on account of a deleted pod.
+    /// Not all pod sources are ready, so no container is deleted because of a deleted pod.
     SourcesNotReady,
     /// The log directories were not listed, so the forecast does not cover them.
     LogsUnknown,

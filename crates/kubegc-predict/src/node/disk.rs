@@ -9,14 +9,14 @@ use kubegc_node::{
 };
 
 /// The time at which an event is due.
-#[expect(clippy::exhaustive_enums, reason = "now, later, or not to be foreseen")]
+#[expect(clippy::exhaustive_enums, reason = "now, later, never or unknown")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// It is so already.
+    /// It is due already.
     Now,
-    /// It is so from then on.
+    /// It is due at this time.
     At(Timestamp),
-    /// It is never so.
+    /// It is never due.
     Never,
     /// It depends on a growth rate that was not given.
     NoGrowth,
@@ -26,16 +26,16 @@ pub enum Due {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
-    /// As it is.
+    /// Its current usage.
     pub file_system: FileSystem,
     /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
     /// The usage above which images are removed.
     pub high_percent: i32,
-    /// The time at which that is reached.
+    /// The time at which that usage is reached.
     pub collection: Due,
-    /// The time at which it is reached again after the next pass, if the deleted images free the sum of their
-    /// sizes; `None` if none is deleted.
+    /// The time at which it is reached again after the next garbage collection, if the deleted images free
+    /// the sum of their sizes; `None` if none is deleted.
     pub again: Option<Due>,
     /// The time at which pods are evicted if no images are deleted: the first hard threshold of
     /// `imagefs.available`.
@@ -43,10 +43,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Foresees a file system that grows steadily, of which the next pass frees so much; `None` if its
-    /// capacity or its free bytes are unknown.
+    /// Predicts the usage of a file system with constant growth, of which the next garbage collection frees
+    /// `freed_bytes`; `None` if its capacity or its free bytes are unknown.
     #[must_use]
-    pub fn foresee(
+    pub fn forecast(
         policy: &Policy,
         file_system: FileSystem,
         usage_percent: i64,
@@ -120,7 +120,7 @@ fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
     Some(met)
 }
 
-/// Time to write so many bytes, rounded up to a second. The rate is not zero.
+/// Time to write a number of bytes, rounded up to a second. The rate is not zero.
 fn time_to_write(bytes: u64, bytes_per_hour: u64) -> Duration {
     let seconds = (u128::from(bytes) * 3600).div_ceil(u128::from(bytes_per_hour.max(1)));
     Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX))

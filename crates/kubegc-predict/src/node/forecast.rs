@@ -63,7 +63,7 @@ pub struct NodeForecast {
     /// The image plan of a kubelet that has just started and has run one detection; `None` if records were
     /// given, or the loop is off.
     pub images_after_restart: Option<PlanOf<image::Policy>>,
-    /// Last use of each image, by id, as far as records contain it.
+    /// Last use of each image that has a record, by id.
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
     /// The plans for a node under pressure.
     pub pressure: PressureForecast,
@@ -83,27 +83,27 @@ pub struct PressureForecast {
     pub images: PlanOf<image::Policy>,
 }
 
-/// Foresees a node's next passes.
+/// Predicts the next garbage collection of a node.
 ///
 /// # Guarantees
-/// Data that the inventory does not list is unknown, and nothing is deleted on account of it. The one
-/// exception is listed as an assumption: without data about images that are mounted as volumes, none are.
+/// Data that the inventory does not list is unknown, and nothing is deleted because of it. The one exception
+/// is listed as an assumption: without data about images that are mounted as volumes, none are.
 ///
 /// # Complexity
 /// That of the planners: `O(n log n)` for `n` containers, sandboxes and images.
 pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -> NodeForecast {
     let mut assumptions = vec![Assumption::NothingElseHappens];
-    let mut world = inventory.clone();
+    let mut assumed = inventory.clone();
     let semantics = policy.semantics();
-    if semantics.image_volumes && world.image_volumes == Err(Unlisted::NotRequested) {
-        world.image_volumes = Ok(Vec::new());
+    if semantics.image_volumes && assumed.image_volumes == Err(Unlisted::NotRequested) {
+        assumed.image_volumes = Ok(Vec::new());
         assumptions.push(Assumption::NoImageVolumes);
     }
-    if world.sandbox_image.is_none() && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED) {
+    if assumed.sandbox_image.is_none() && !semantics.version.has(behavior::SANDBOX_IMAGE_IS_NOT_PROTECTED) {
         assumptions.push(Assumption::SandboxImageUnknown);
     }
-    if !world.pods.sources_ready {
-        let known = world.pods.synced || !world.pods.known.is_empty();
+    if !assumed.pods.sources_ready {
+        let known = assumed.pods.synced || !assumed.pods.known.is_empty();
         assumptions.push(if known {
             Assumption::SourcesNotReady
         } else {
@@ -111,16 +111,19 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         });
     }
 
-    let containers = policy.container().plan(&world, frame.now);
-    let pressure_containers = policy.container().with_mode(Mode::Forced).plan(&world, frame.now);
-    let mut pressed = world.clone();
-    remove_containers(&mut world, &containers);
+    let containers = policy.container().plan(&assumed, frame.now);
+    let pressure_containers = policy
+        .container()
+        .with_mode(Mode::Forced)
+        .plan(&assumed, frame.now);
+    let mut pressed = assumed.clone();
+    remove_containers(&mut assumed, &containers);
     remove_containers(&mut pressed, &pressure_containers);
-    let sandboxes = sandbox::Policy::new(semantics).plan(&world, frame.now);
-    let listed = [world.log_entries.is_ok(), world.log_links.is_ok()];
+    let sandboxes = sandbox::Policy::new(semantics).plan(&assumed, frame.now);
+    let listed = [assumed.log_entries.is_ok(), assumed.log_links.is_ok()];
     let logs = listed
         .contains(&true)
-        .then(|| log::Policy::new(semantics).plan(&world, frame.now));
+        .then(|| log::Policy::new(semantics).plan(&assumed, frame.now));
     if logs.is_none() {
         assumptions.push(Assumption::LogsUnknown);
     }
@@ -129,22 +132,22 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     let collects = policy.image().with_task(Task::Collect);
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
-    if !are_known(&world.image_records) && world.images.as_ref().is_ok_and(|images| !images.is_empty()) {
+    if !are_known(&assumed.image_records) && assumed.images.as_ref().is_ok_and(|images| !images.is_empty()) {
         records = RecordsKnown::AssumedOld;
         // A kubelet that has just started has observed nothing yet. It detects images before it can delete
         // them: its first disk check is too early.
         let started = Inventory {
-            image_records: first_look(&world, policy, frame.now),
+            image_records: first_detection(&assumed, policy, frame.now),
             image_gc_began_at: frame.now,
-            ..world.clone()
+            ..assumed.clone()
         };
         images_after_restart = loop_is_on.then(|| collects.plan(&started, frame.now));
-        for world in [&mut world, &mut pressed] {
-            world.image_records = old_records(world, policy, frame.now);
-            world.image_gc_began_at = Timestamp::EPOCH;
+        for assumed in [&mut assumed, &mut pressed] {
+            assumed.image_records = old_records(assumed, policy, frame.now);
+            assumed.image_gc_began_at = Timestamp::EPOCH;
         }
     }
-    let images = loop_is_on.then(|| collects.plan(&world, frame.now));
+    let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
     let pressure_images = policy
         .image()
         .with_task(Task::DeleteUnused)
@@ -168,11 +171,11 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::NewerVersion { version });
     }
     let freed_bytes = images.as_ref().map_or(0, plan_bytes);
-    let disk = disk(&world, policy, frame, freed_bytes);
+    let disk = disk(&assumed, policy, frame, freed_bytes);
     NodeForecast {
         frame,
         policy: policy.clone(),
-        settings: policy.findings(world.image_file_system.as_ref().ok()),
+        settings: policy.findings(assumed.image_file_system.as_ref().ok()),
         containers,
         sandboxes,
         logs,
@@ -190,9 +193,9 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
 }
 
 /// Removes the containers of a plan.
-fn remove_containers(world: &mut Inventory, plan: &PlanOf<container::Policy>) {
+fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::Policy>) {
     let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
-    if let Ok(containers) = &mut world.containers {
+    if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
     }
 }
@@ -203,19 +206,19 @@ fn are_known(records: &Records) -> bool {
 }
 
 /// The records after the first run of the detection loop.
-fn first_look(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
+fn first_detection(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
     policy
         .image()
         .with_task(Task::Detect)
-        .plan(world, now)
+        .plan(inventory, now)
         .summary
         .records
 }
 
 /// Records as a kubelet may have them that has run for long: everything old, and unused since it started.
-fn old_records(world: &Inventory, policy: &Policy, now: Timestamp) -> Records {
+fn old_records(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
     // The result of a detection, dated before all times.
-    let detected = first_look(world, policy, now);
+    let detected = first_detection(inventory, policy, now);
     let old = detected.iter().map(|record| Record {
         first_detected: None,
         ..record.clone()
@@ -235,10 +238,10 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
 }
 
 /// Usage of the image file system, and its forecast.
-fn disk(world: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
-    let file_system = *world.image_file_system.as_ref().ok()?;
+fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
+    let file_system = *inventory.image_file_system.as_ref().ok()?;
     let usage_percent = policy.image().usage_percent(&file_system)?;
-    Disk::foresee(
+    Disk::forecast(
         policy,
         file_system,
         usage_percent,

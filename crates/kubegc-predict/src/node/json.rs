@@ -59,7 +59,7 @@ impl NodeForecast {
 }
 
 impl WhatIf {
-    /// The comparison as a JSON value: both forecasts, and the ids of the different objects.
+    /// The comparison as a JSON value: both forecasts, and the objects that only one of them removes.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let containers = |containers: &[Arc<Container>]| -> Vec<Value> {

@@ -26,8 +26,8 @@ impl fmt::Display for NodeForecast {
         if !self.settings.is_empty() {
             writeln!(f, "\nSettings:")?;
         }
-        for doubt in &self.settings {
-            writeln!(f, "{}", wrapped("  ! ", &doubt.to_string()))?;
+        for finding in &self.settings {
+            writeln!(f, "{}", wrapped("  ! ", &finding.to_string()))?;
         }
         writeln!(f, "\nAssumed:")?;
         for assumption in &self.assumptions {
@@ -218,7 +218,7 @@ impl NodeForecast {
         )
     }
 
-    /// Last use of the image, as far as the forecast knows it.
+    /// Last use of the image, if it is known.
     fn last_used_text(&self, id: &str) -> String {
         match self.records {
             RecordsKnown::AssumedOld => "unknown".to_owned(),

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Diagnosis {
-    /// Writes the diagnosis for a person: what stays terminating, what is terminating and will be removed,
-    /// and wrong owner references by problem, `objects_max` objects of each.
+    /// Writes the diagnosis as text: objects that stay terminating, terminating objects that will be removed,
+    /// and wrong owner references by problem, at most `objects_max` objects of each.
     ///
     /// Control characters in names are written as escapes.
     #[must_use]
@@ -43,11 +43,11 @@ impl Text<'_> {
     fn write(&mut self) -> fmt::Result {
         let diagnosis = self.diagnosis;
         let (stuck, removed): (Vec<&Terminating>, Vec<&Terminating>) =
-            diagnosis.terminating.iter().partition(|one| one.is_stuck());
+            diagnosis.terminating.iter().partition(|item| item.is_stuck());
         let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) = diagnosis
             .references
             .iter()
-            .partition(|one| one.problem.is_certain());
+            .partition(|item| item.problem.is_certain());
         writeln!(
             self.out,
             "{} stuck in deletion, {} terminating and removed soon, {} wrong, {} that the dump cannot confirm",
@@ -66,7 +66,7 @@ impl Text<'_> {
         writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
     }
 
-    /// A command, in one line so that it can be copied.
+    /// Writes a command, in one line so that it can be copied.
     fn command(&mut self, fix: &Fix) -> fmt::Result {
         writeln!(self.out, "    fix: {}", printable(&fix.command))?;
         self.line("    risk: ", &fix.risk)
@@ -84,24 +84,24 @@ impl Text<'_> {
             return Ok(());
         }
         writeln!(self.out, "\n{title}: {}", objects.len())?;
-        for one in objects.iter().take(self.objects_max) {
-            let mut text = one.object.short();
-            if let Some(since) = one.since {
+        for item in objects.iter().take(self.objects_max) {
+            let mut text = item.object.short();
+            if let Some(since) = item.since {
                 text.push_str(&format!(", since {} UTC", moment(since)));
                 if since < self.diagnosis.now {
                     text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
                 }
             }
-            match &one.fate {
+            match &item.fate {
                 Fate::Deleted { by } => text.push_str(&format!(": removed by the {by}")),
                 Fate::Undetermined { missing } => {
-                    let missing = missing_text(missing, &one.object);
+                    let missing = missing_text(missing, &item.object);
                     text.push_str(&format!(": undetermined; unknown is {missing}"));
                 }
                 fate => text.push_str(&format!(": {}", sentence(fate))),
             }
             self.line("  - ", &text)?;
-            for finalizer in &one.foreign_finalizers {
+            for finalizer in &item.foreign_finalizers {
                 let workloads: Vec<String> =
                     finalizer.similar_workloads.iter().map(ObjectRef::short).collect();
                 let text = match (workloads.is_empty(), finalizer.workloads_are_complete) {
@@ -125,46 +125,46 @@ impl Text<'_> {
         }
         writeln!(self.out, "\n{title}: {}", references.len())?;
         let mut words: Vec<&str> = Vec::new();
-        for one in references {
-            if !words.contains(&one.problem.word()) {
-                words.push(one.problem.word());
+        for item in references {
+            if !words.contains(&item.problem.word()) {
+                words.push(item.problem.word());
             }
         }
         for word in words {
             let of_problem: Vec<&&WrongReference> = references
                 .iter()
-                .filter(|one| one.problem.word() == word)
+                .filter(|item| item.problem.word() == word)
                 .collect();
-            for one in of_problem.iter().take(self.objects_max) {
-                self.write_reference(one)?;
+            for item in of_problem.iter().take(self.objects_max) {
+                self.write_reference(item)?;
             }
             self.more(of_problem.len())?;
         }
         Ok(())
     }
 
-    fn write_reference(&mut self, one: &WrongReference) -> fmt::Result {
-        let reference = &one.reference;
-        let outcome = match &one.fate {
+    fn write_reference(&mut self, item: &WrongReference) -> fmt::Result {
+        let reference = &item.reference;
+        let outcome = match &item.fate {
             Fate::Deleted { by } => format!("deleted by the {by}"),
             Fate::Undetermined { missing } => {
-                format!("undetermined; unknown is {}", missing_text(missing, &one.object))
+                format!("undetermined; unknown is {}", missing_text(missing, &item.object))
             }
             Fate::Kept => "kept".to_owned(),
             fate => sentence(fate),
         };
         let text = format!(
             "{}: owner {} {} {} (uid {}): {}",
-            one.object.short(),
+            item.object.short(),
             reference.api_version,
             reference.kind,
             reference.name,
             reference.uid,
-            one.problem
+            item.problem
         );
         self.line("  - ", &text)?;
         self.line("    outcome: ", &outcome)?;
-        match &one.fix {
+        match &item.fix {
             Some(fix) => self.command(fix),
             None => Ok(()),
         }

@@ -8,7 +8,7 @@ use super::words::line_text;
 use crate::{Fate, Forecast};
 
 impl Forecast {
-    /// The objects that are reached and their references, coloured by fate.
+    /// The affected objects and their references, coloured by fate.
     ///
     /// # Complexity
     /// O(o log o + r) for o objects with r references.

@@ -1,4 +1,4 @@
-//! The fates in a report, by fate.
+//! The objects of a report, grouped by fate.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Text<'_> {
-    /// Writes the terminating objects, with what each waits for.
+    /// Writes the terminating objects, with the conditions that each waits for.
     pub(super) fn write_terminating(&mut self) -> fmt::Result {
         let fates = fates(self.forecast, |fate| matches!(fate, Fate::Terminating { .. }));
         if fates.is_empty() {
@@ -64,10 +64,10 @@ impl Text<'_> {
         });
         let texts: Vec<(String, Name<'_>)> = texts.filter(|(text, _)| !text.is_empty()).collect();
         self.write_grouped(texts.into_iter())?;
-        let of_controllers = self.forecast.undetermined.iter().map(|one| {
-            let object = &one.object;
-            let fact = missing_fact(&one.missing, one.missing.message_about(object));
-            let text = format!("{}: {fact}", one.controller);
+        let of_controllers = self.forecast.undetermined.iter().map(|undetermined| {
+            let object = &undetermined.object;
+            let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
+            let text = format!("{}: {fact}", undetermined.controller);
             (text, Name::from(object))
         });
         self.write_grouped(of_controllers)
@@ -79,7 +79,7 @@ impl Text<'_> {
             .forecast
             .undetermined
             .iter()
-            .any(|one| one.object.uid == of.uid);
+            .any(|undetermined| undetermined.object.uid == of.uid);
         let own = missing.iter().filter_map(|missing| match missing {
             Missing::Controller { object, reason } if *object == *of && !is_listed => {
                 Some(reason.to_string())
@@ -131,15 +131,15 @@ impl Text<'_> {
             .iter()
             .zip(&is_written)
             .filter(|(_, is_written)| **is_written);
-        let (mut left, mut named) = (self.detail.rows_max, 0);
+        let (mut rows_left, mut named) = (self.detail.rows_max, 0);
         for (row, _) in written {
             let Some(first) = row.objects.first() else {
                 continue;
             };
-            if left == 0 {
+            if rows_left == 0 {
                 break;
             }
-            left -= 1;
+            rows_left -= 1;
             let mut line = names_of_kind(&row.names(), self.detail.objects_max);
             match is_deleted(first) {
                 true => named += row.objects.len(),
@@ -182,8 +182,8 @@ fn fates(forecast: &Forecast, is_meant: fn(&Fate) -> bool) -> Vec<&ObjectFate> {
 pub(super) fn undetermined(forecast: &Forecast) -> usize {
     let unknown = forecast.fates.iter();
     let unknown = unknown.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
-    let of_controllers = forecast.undetermined.iter().map(|one| {
-        let object = &one.object;
+    let of_controllers = forecast.undetermined.iter().map(|undetermined| {
+        let object = &undetermined.object;
         let resource = object.resource;
         [
             resource.group(),
@@ -214,7 +214,7 @@ pub(crate) fn sentence(fate: &Fate) -> String {
     }
 }
 
-/// The missing facts about the owners of an object and about others that it depends on.
+/// The missing facts about the owners of an object and other objects that it depends on.
 pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),
@@ -229,13 +229,13 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
             Missing::Controller { object, .. } if *object == *of => None,
             Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
                 let is_claim = *of.kind == *Resource::PersistentVolumeClaims.kind();
-                let what = if is_claim {
+                let claim = if is_claim {
                     "it"
                 } else {
                     "the claim that it belongs to"
                 };
                 Some(format!(
-                    "whether {what} is deleted with a {}: {reason}",
+                    "whether {claim} is deleted with a {}: {reason}",
                     object.kind
                 ))
             }
@@ -244,7 +244,7 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
                 object.kind
             )),
             Missing::Ending { pod, reason } if *pod == *of => Some(format!("when it ends: {reason}")),
-            // Other dependents of an owner that waits for all of them.
+            // The same reason as for the object itself.
             Missing::Ending { reason, .. } if own_end == Some(reason) => None,
             Missing::Ending { pod, reason } => {
                 Some(format!("when the {} that it waits for ends: {reason}", pod.kind))
@@ -256,9 +256,9 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     unknown.join("; ")
 }
 
-/// The condition under which the run of the timeline is the real one.
-fn condition<'a>(undecided: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
-    let missing = undecided.flat_map(|fate| match &fate.fate {
+/// The condition under which the events of the timeline happen.
+fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
+    let missing = undetermined.flat_map(|fate| match &fate.fate {
         Fate::Undetermined { missing } => missing.as_slice(),
         _ => &[],
     });

@@ -1,4 +1,4 @@
-//! The end of a report: the next reconcile, notes and assumptions.
+//! The last sections of a report: the next reconcile, notes and assumptions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ impl Text<'_> {
     }
 }
 
-/// The warnings and findings, with the first names of grouped ones.
+/// The warnings and findings. Grouped findings name the first objects.
 pub(super) fn notes(forecast: &Forecast, names_max: usize) -> Vec<String> {
     let warnings = forecast
         .warnings
@@ -80,7 +80,7 @@ fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
                 of_kind.controllers.insert(controller);
                 of_kind.kinds.push(&*object.kind);
             }
-            // It is in the first line.
+            // The summary contains it.
             Finding::NothingSelected { .. } => {}
             other => others.push(other.to_string()),
         }

@@ -14,7 +14,7 @@ const STUCK: &str = "StuckInDeletion";
 impl Diagnosis {
     /// The diagnosis as a SARIF 2.1.0 log: a result for each object that is stuck in deletion, and for each
     /// wrong owner reference. References that the dump cannot confirm are notes. Objects are logical
-    /// locations, because a dump is no source file.
+    /// locations, because a dump is not a source file.
     ///
     /// See the [specification](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html).
     #[must_use]

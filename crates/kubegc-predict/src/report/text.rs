@@ -41,15 +41,15 @@ use crate::{Fate, Finding, Forecast, Step, explain::StepText, node::units::wrapp
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Maximum number of objects named in a list; all are counted. Default: 8.
+    /// Maximum number of objects named in a list; the others are counted. Default: 8.
     pub objects_max: usize,
-    /// Whether to write what happens instant by instant, instead of a list of deleted objects. Default: only
-    /// with a horizon.
+    /// Whether to write the events by time, instead of a list of deleted objects. Default: only with a
+    /// horizon.
     pub events: Option<bool>,
     /// Maximum number of rows of the tree of deleted objects; the objects of the others are counted. Default:
     /// 200.
     pub rows_max: usize,
-    /// Maximum number of instants; later events are counted. Default: 100.
+    /// Maximum number of times in the list of events; later events are counted. Default: 100.
     pub instants_max: usize,
     /// Whether the events include changes of objects that are kept. Default: yes.
     pub changes: bool,
@@ -74,7 +74,7 @@ impl Default for Detail {
 }
 
 impl Detail {
-    /// Names every object and writes every instant.
+    /// Names every object and writes every event.
     #[must_use]
     pub const fn everything() -> Self {
         Self {
@@ -90,9 +90,9 @@ impl Detail {
 }
 
 impl Forecast {
-    /// Writes the forecast for a person: the counts; what is terminating and what it waits for; what is
-    /// undetermined and which data would settle it; what is deleted, as a tree of owners and dependents; what
-    /// is released and kept; notes and assumptions.
+    /// Writes the forecast as text: the counts; terminating objects, with the conditions that they wait for;
+    /// undetermined objects, with the missing data; deleted objects, as a tree of owners and dependents;
+    /// released and kept objects; notes and assumptions.
     ///
     /// Control characters in names are written as escapes.
     ///
@@ -157,7 +157,7 @@ impl Text<'_> {
             write!(self.out, "{began} UTC to {until} UTC ({}): ", span(horizon))?;
         }
         let mut counts = forecast.counts();
-        // Controllers may also be unable to decide about objects that nothing else happens to.
+        // Also counts objects that are not affected, but about which a controller cannot decide.
         match undetermined(forecast) {
             0 => counts.remove("undetermined"),
             count => counts.insert("undetermined", count),
@@ -209,13 +209,13 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Writes a line, or several if it is long. All text of a dump is written by this or
+    /// Writes a text, in several lines if it is long. All text of a dump is written by this function or
     /// [`items`](Self::items).
     pub(super) fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
         writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
     }
 
-    /// Writes things in a row, in lines that end between them unless a thing is long.
+    /// Writes a comma-separated list. Lines are broken between items, unless an item is long.
     pub(super) fn items(&mut self, mark: &str, before: &str, items: &[String]) -> fmt::Result {
         let items: Vec<String> = items
             .iter()
@@ -229,7 +229,7 @@ impl Text<'_> {
         writeln!(self.out, "{lines}")
     }
 
-    /// Writes objects by kind and text, in the order of their first.
+    /// Writes objects, grouped by kind and text, in the order of the first object of each group.
     pub(super) fn write_grouped<'o>(
         &mut self,
         objects: impl Iterator<Item = (String, Name<'o>)>,
@@ -265,5 +265,5 @@ fn response(step: &Step) -> String {
     }
 }
 
-/// Maximum length of texts that are not broken.
+/// Maximum length of an item that is not broken.
 const WHOLE_MAX: usize = 60;

@@ -1,5 +1,4 @@
-//! The drivers on the simulated server remove the objects of the forecast, at the forecast
-//! times.
+//! Drivers on a simulated server remove the objects of the forecast at the times of the forecast.
 
 use std::{
     future::Future,
@@ -10,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_control_plane::{ControlPlane, Settings, Turn};
+use kubegc_control_plane::{ControlPlane, Settings, StepResult};
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Guard, Operated, Operation, Plugin,
     driver::{Driver, Outside},
@@ -22,7 +21,7 @@ use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, Fixture, NODES, VERSION, ask, at, at_most, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODES, VERSION, at, at_most, condition, noon, owner, predict};
 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
@@ -46,22 +45,22 @@ impl Outside for Plugins {
 }
 
 pub(crate) fn controllers() -> Vec<Arc<dyn Controller>> {
-    let frame = Question::new(VERSION)
+    let question = Question::new(VERSION)
         .up_to(DAY)
         // There is no cloud.
         .without(NODES)
         .with(at_most(3))
         .with(ExternalProvisioner::new(PROVISIONER));
-    frame.controllers
+    question.controllers
 }
 
 pub(crate) type Removal = (Timestamp, String);
 
 /// The removals of the forecast.
-pub(crate) fn foreseen(fixture: &Fixture) -> Vec<Removal> {
-    let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
-    frame.controllers = controllers();
-    let forecast = ask(&fixture.cluster(), &frame);
+pub(crate) fn forecast_removals(fixture: &Fixture) -> Vec<Removal> {
+    let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+    question.controllers = controllers();
+    let forecast = predict(&fixture.cluster(), &question);
     let mut removals: Vec<Removal> = forecast
         .removals()
         .map(|removed| (removed.at, removed.object.short()))
@@ -71,7 +70,7 @@ pub(crate) fn foreseen(fixture: &Fixture) -> Vec<Removal> {
 }
 
 /// The removals of the drivers and the control plane.
-fn simulated(fixture: &Fixture) -> Vec<Removal> {
+fn simulated_removals(fixture: &Fixture) -> Vec<Removal> {
     let clock = SimClock::new(noon());
     let until = noon().saturating_add(HORIZON);
     let shared = SharedApiServer::with_clock(fixture.server(), Arc::new(clock.clone()));
@@ -93,14 +92,14 @@ fn simulated(fixture: &Fixture) -> Vec<Removal> {
     let mut removals = Vec::new();
     for _ in 0..100_000 {
         let before = shared.with(|server| server.revision());
-        // Nothing in it waits for anything but changes and the clock.
+        // The driver waits only for changes and the clock, so polling it again is enough.
         for _ in 0..20 {
             if let Poll::Ready(summary) = running.as_mut().poll(&mut context) {
                 panic!("the driver ended: {summary:?}");
             }
         }
         let certain_at = loop {
-            if let Turn::Idle(idle) = shared.with(|server| plane.step(server)) {
+            if let StepResult::Idle(idle) = shared.with(|server| plane.step(server)) {
                 break idle.certain_at;
             }
         };
@@ -128,12 +127,12 @@ fn simulated(fixture: &Fixture) -> Vec<Removal> {
             }
         }
     }
-    panic!("it never came to rest");
+    panic!("changes continue after 100,000 steps");
 }
 
-/// A part of a generated cluster, with the numbers that decide.
+/// A part of a generated cluster.
 #[derive(Clone, Debug)]
-pub(crate) enum Thing {
+pub(crate) enum Part {
     Job {
         finished: i64,
         ttl: Option<i64>,
@@ -178,24 +177,24 @@ pub(crate) enum Thing {
     },
 }
 
-pub(crate) fn thing() -> impl Strategy<Value = Thing> {
+pub(crate) fn part() -> impl Strategy<Value = Part> {
     let phase = || prop::sample::select(vec!["Running", "Succeeded", "Failed", "Pending", ""]);
     let policy = || prop::sample::select(vec!["Delete", "Retain"]);
     prop_oneof![
         (-2_000..30_i64, prop::option::of(0..4_000_i64), 0..3_usize)
-            .prop_map(|(finished, ttl, pods)| Thing::Job { finished, ttl, pods }),
+            .prop_map(|(finished, ttl, pods)| Part::Job { finished, ttl, pods }),
         (
             0..3_i64,
             0..3_i64,
             prop::collection::vec((any::<bool>(), prop::option::of(-500..-100_i64)), 0..6)
         )
-            .prop_map(|(successful, failed, jobs)| Thing::CronJob {
+            .prop_map(|(successful, failed, jobs)| Part::CronJob {
                 successful,
                 failed,
                 jobs
             }),
         (0..4_usize, phase(), -9_000..-8_000_i64, any::<bool>()).prop_map(
-            |(node, phase, created, terminating)| Thing::Pod {
+            |(node, phase, created, terminating)| Part::Pod {
                 node,
                 phase,
                 created,
@@ -207,21 +206,21 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
             -5_000..0_i64,
             any::<bool>()
         )
-            .prop_map(|(condition, since, certificate)| Thing::Request {
+            .prop_map(|(condition, since, certificate)| Part::Request {
                 condition,
                 since,
                 certificate
             }),
-        (-100..5_000_i64).prop_map(|expires| Thing::Bootstrap { expires }),
+        (-100..5_000_i64).prop_map(|expires| Part::Bootstrap { expires }),
         (0..3_usize, any::<bool>(), policy(), phase()).prop_map(|(users, deleting, policy, phase)| {
-            Thing::Claim {
+            Part::Claim {
                 users,
                 deleting,
                 policy,
                 phase,
             }
         }),
-        (policy(), any::<bool>()).prop_map(|(policy, provisioned)| Thing::Volume { policy, provisioned }),
+        (policy(), any::<bool>()).prop_map(|(policy, provisioned)| Part::Volume { policy, provisioned }),
         (
             any::<bool>(),
             policy(),
@@ -231,7 +230,7 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
             prop::collection::vec(any::<bool>(), 0..3)
         )
             .prop_map(
-                |(deleting, when_deleted, when_scaled, replicas, claims, pods)| Thing::Set {
+                |(deleting, when_deleted, when_scaled, replicas, claims, pods)| Part::Set {
                     deleting,
                     when_deleted,
                     when_scaled,
@@ -243,7 +242,7 @@ pub(crate) fn thing() -> impl Strategy<Value = Thing> {
     ]
 }
 
-pub(crate) fn fixture(things: &[Thing]) -> Fixture {
+pub(crate) fn fixture(parts: &[Part]) -> Fixture {
     let mut fixture = Fixture::default();
     let node = |ready: &str| json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
     fixture.add("v1", "Node", "", "n1", node("True"));
@@ -251,17 +250,17 @@ pub(crate) fn fixture(things: &[Thing]) -> Fixture {
     fixture.change_last(json!({ "spec": { "taints": [{
         "key": "node.kubernetes.io/out-of-service", "value": "yes", "effect": "NoExecute",
     }] } }));
-    for (number, thing) in things.iter().enumerate() {
-        place(&mut fixture, number, thing);
+    for (number, part) in parts.iter().enumerate() {
+        add_part(&mut fixture, number, part);
     }
     fixture
 }
 
-fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
+fn add_part(fixture: &mut Fixture, number: usize, part: &Part) {
     let name = |what: &str| format!("{what}-{number}");
     let pod = |node: &str, phase: &str| json!({ "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 }, "status": { "phase": phase } });
-    match thing {
-        Thing::Job { finished, ttl, pods } => {
+    match part {
+        Part::Job { finished, ttl, pods } => {
             let mut job = json!({ "spec": {}, "status": condition("Complete", *finished) });
             if let Some(ttl) = ttl {
                 job["spec"]["ttlSecondsAfterFinished"] = (*ttl).into();
@@ -279,7 +278,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 fixture.change_last(json!({ "metadata": { "ownerReferences": owners } }));
             }
         }
-        Thing::CronJob {
+        Part::CronJob {
             successful,
             failed,
             jobs,
@@ -303,7 +302,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 fixture.add("batch/v1", "Job", "shop", &format!("cron-{number}-{index}"), job);
             }
         }
-        Thing::Pod {
+        Part::Pod {
             node,
             phase,
             created,
@@ -318,7 +317,7 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
             }
             fixture.change_last(json!({ "metadata": metadata }));
         }
-        Thing::Request {
+        Part::Request {
             condition: kind,
             since,
             certificate,
@@ -336,14 +335,14 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 request,
             );
         }
-        Thing::Bootstrap { expires } => {
+        Part::Bootstrap { expires } => {
             let secret = json!({
                 "type": "bootstrap.kubernetes.io/token",
                 "stringData": { "expiration": at(*expires) },
             });
             fixture.add("v1", "Secret", "kube-system", &name("bootstrap-token"), secret);
         }
-        Thing::Claim {
+        Part::Claim {
             users,
             deleting,
             policy,
@@ -374,8 +373,8 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
                 fixture.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
             }
         }
-        Thing::Set { .. } => place_set(fixture, &name("set"), thing),
-        Thing::Volume { policy, provisioned } => {
+        Part::Set { .. } => add_set(fixture, &name("set"), part),
+        Part::Volume { policy, provisioned } => {
             let claim = json!({ "namespace": "shop", "name": "never", "uid": "never" });
             volume(fixture, &name("pv"), policy, *provisioned, claim);
         }
@@ -383,15 +382,15 @@ fn place(fixture: &mut Fixture, number: usize, thing: &Thing) {
 }
 
 /// A StatefulSet with claims and pods, of which the last may exceed its replicas.
-fn place_set(fixture: &mut Fixture, name: &str, thing: &Thing) {
-    let Thing::Set {
+fn add_set(fixture: &mut Fixture, name: &str, part: &Part) {
+    let Part::Set {
         deleting,
         when_deleted,
         when_scaled,
         replicas,
         claims,
         pods,
-    } = thing
+    } = part
     else {
         return;
     };
@@ -451,20 +450,20 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn drivers_remove_the_objects_of_the_forecast_at_its_times(things in prop::collection::vec(thing(), 0..8)) {
-        let fixture = fixture(&things);
-        prop_assert_eq!(foreseen(&fixture), simulated(&fixture));
+    fn drivers_remove_the_objects_of_the_forecast_at_its_times(parts in prop::collection::vec(part(), 0..8)) {
+        let fixture = fixture(&parts);
+        prop_assert_eq!(forecast_removals(&fixture), simulated_removals(&fixture));
     }
 
     #[test]
-    fn the_order_of_the_dump_changes_nothing(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
-        let fixture = fixture(&things);
+    fn the_order_of_the_dump_changes_nothing(parts in prop::collection::vec(part(), 0..8), seed in any::<u64>()) {
+        let fixture = fixture(&parts);
         let mut other = fixture.clone();
         let count = other.objects.len() as u64;
         other.objects.sort_by_key(|object| {
             let version: u64 = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
             version.wrapping_mul(seed | 1) % count.max(1)
         });
-        prop_assert_eq!(foreseen(&fixture), foreseen(&other));
+        prop_assert_eq!(forecast_removals(&fixture), forecast_removals(&other));
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn at_most(threshold: i32) -> kubegc_controllers::PodGc {
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The forecast of a question without deletes.
-pub(crate) fn ask(cluster: &Cluster, question: &Question) -> Forecast {
+pub(crate) fn predict(cluster: &Cluster, question: &Question) -> Forecast {
     cluster.forecast(question).expect("no name is to be resolved")
 }
 

@@ -6,10 +6,10 @@ use kubegc_core::Timestamp;
 use kubegc_predict::{Fate, Forecast, Question, trace::Actor};
 use serde_json::json;
 
-use crate::fixture::{DAY, Fixture, JOBS, PODS, VERSION, ask, at, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, JOBS, PODS, VERSION, at, condition, noon, owner, predict};
 
 fn forecast(fixture: &Fixture) -> Forecast {
-    ask(&fixture.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
+    predict(&fixture.cluster(), &Question::new(VERSION).up_to(DAY).at(noon()))
 }
 
 /// The removed objects, with the seconds after noon and the actor.
@@ -75,19 +75,19 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
     let mut fixture = Fixture::default();
     finished_job(&mut fixture, "report", -100, 600);
     let cluster = fixture.cluster();
-    let frame = Question::new(VERSION).up_to(DAY).at(noon());
-    let at_the_end = ask(&cluster, &frame.clone().up_to(Duration::from_secs(500)));
+    let question = Question::new(VERSION).up_to(DAY).at(noon());
+    let at_the_end = predict(&cluster, &question.clone().up_to(Duration::from_secs(500)));
     assert_eq!(at_the_end.removals().count(), 1);
-    let before = ask(
+    let before = predict(
         &cluster,
-        &frame.up_to(Duration::from_secs(500) - Duration::from_nanos(1)),
+        &question.up_to(Duration::from_secs(500) - Duration::from_nanos(1)),
     );
     assert_eq!(before.removals().count(), 0);
     assert_eq!(before.next_at, Some(Timestamp::from_secs(noon().as_secs() + 500)));
 }
 
 #[test]
-fn a_chain_through_all_mechanisms() {
+fn a_chain_through_all_controllers() {
     // The job's TTL has expired; its pod is deleted; no pod uses the terminating claim any more; its volume
     // is released and deleted.
     let mut fixture = Fixture::default();
@@ -149,7 +149,7 @@ fn a_chain_through_all_mechanisms() {
 }
 
 #[test]
-fn pods_of_a_missing_node_go_when_its_quarantine_is_over() {
+fn pods_of_a_missing_node_are_deleted_after_its_quarantine() {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     pod(&mut fixture, "on-a", "a", "Running", json!({}));
@@ -176,7 +176,7 @@ fn histories_are_pruned_at_once() {
 }
 
 #[test]
-fn certificates_wait_for_the_hourly_look() {
+fn certificates_wait_for_the_hourly_sync() {
     let mut fixture = Fixture::default();
     let denied = json!({ "spec": {}, "status": condition("Denied", -60) });
     fixture.add(
@@ -244,7 +244,7 @@ fn unread_objects_are_undetermined_and_stay() {
     reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let assumptions = kubegc_predict::Assumptions::default();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), assumptions);
-    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     assert_eq!(forecast.removals().count(), 0);
     let undecided: Vec<_> = forecast
         .undetermined
@@ -262,7 +262,7 @@ fn unread_objects_are_undetermined_and_stay() {
 }
 
 #[test]
-fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
+fn an_owner_that_was_not_dumped_makes_the_fate_undetermined_not_the_time() {
     let mut fixture = Fixture::default();
     finished_job(&mut fixture, "report", -100, 600);
     let owned = json!({ "metadata": { "ownerReferences": owner("example.com/v1", "Report", "r", true) } });
@@ -274,7 +274,7 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
         .complete("nodes");
     reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
     let cluster = kubegc_predict::Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
-    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     // It is removed in every case: for its age, or because its owner does not exist.
     assert_eq!(forecast.removals().count(), 1);
     let fate = &forecast.fates[0].fate;
@@ -288,10 +288,10 @@ fn an_owner_that_was_not_dumped_makes_the_fate_undecided_not_the_time() {
 fn only_the_selected_controllers_run() {
     let mut fixture = Fixture::default();
     finished_job(&mut fixture, "report", -100, 0);
-    let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[PODS]);
-    assert_eq!(ask(&fixture.cluster(), &frame).removals().count(), 0);
-    let frame = Question::new(VERSION).up_to(DAY).at(noon()).only(&[JOBS]);
-    assert_eq!(ask(&fixture.cluster(), &frame).removals().count(), 1);
+    let question = Question::new(VERSION).up_to(DAY).at(noon()).only(&[PODS]);
+    assert_eq!(predict(&fixture.cluster(), &question).removals().count(), 0);
+    let question = Question::new(VERSION).up_to(DAY).at(noon()).only(&[JOBS]);
+    assert_eq!(predict(&fixture.cluster(), &question).removals().count(), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use kubegc_predict::{Fate, Question};
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, Fixture, NODE_TAINTS, NODES, VERSION, ask, at, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODE_TAINTS, NODES, VERSION, at, condition, noon, owner, predict};
 
 /// A pod whose grace period ended half an hour ago.
 fn overdue(fixture: &mut Fixture, name: &str, node: Option<&str>) {
@@ -39,12 +39,12 @@ fn fixture() -> Fixture {
 }
 
 #[test]
-fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_left_to_the_collector_of_pods() {
+fn l1_8_l1_13_l1_14_pods_without_a_kubelet_are_deleted_by_podgc() {
     let cluster = fixture().cluster();
-    let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
+    let mut question = Question::new(VERSION).up_to(DAY).at(noon());
     // No client deletes nodes.
-    frame = frame.without(NODES);
-    let forecast = ask(&cluster, &frame);
+    question = question.without(NODES);
+    let forecast = predict(&cluster, &question);
     let mut removed: Vec<_> = forecast
         .removals()
         .map(|removed| {
@@ -134,9 +134,9 @@ fn the_end_of_a_pod_is_unknown_if_its_kubelet_is() {
                     .retain(|_, field| !field.is_null());
             }
         }
-        let mut frame = Question::new(VERSION).up_to(DAY).at(noon());
-        frame = frame.without(NODES).without(NODE_TAINTS);
-        let forecast = ask(&fixture.cluster(), &frame);
+        let mut question = Question::new(VERSION).up_to(DAY).at(noon());
+        question = question.without(NODES).without(NODE_TAINTS);
+        let forecast = predict(&fixture.cluster(), &question);
         let mut removed: Vec<&str> = forecast.removals().map(|removed| &*removed.object.name).collect();
         removed.sort_unstable();
         let Some(unknown) = unknown else {
@@ -163,7 +163,7 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let mut fixture = Fixture::default();
     overdue(&mut fixture, "somewhere", Some("unseen"));
     let cluster = fixture.cluster_with_all(&["pods"]);
-    let forecast = ask(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     assert_eq!(forecast.removals().count(), 0);
     assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
     let Fate::Undetermined { missing } = &forecast.fates[0].fate else {

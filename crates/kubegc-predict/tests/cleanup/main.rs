@@ -2,7 +2,6 @@
 //! has the same results.
 
 mod agreement;
-mod doubts;
 mod fixture;
 mod forecasts;
 mod kubelets;
@@ -10,3 +9,4 @@ mod partial;
 mod report;
 mod texts;
 mod toy;
+mod undetermined;

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
-    agreement::{HORIZON, Thing, controllers, fixture, foreseen, thing},
-    fixture::{DAY, Fixture, VERSION, ask, noon},
+    agreement::{HORIZON, Part, controllers, fixture, forecast_removals, part},
+    fixture::{DAY, Fixture, VERSION, noon, predict},
 };
 
 /// All kinds that a controller reads, with the name that declares each complete.
@@ -114,28 +114,28 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_a_complete_dump_nothing_is_undetermined(things in prop::collection::vec(thing(), 0..7)) {
-        let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
-        frame.controllers = controllers();
+    fn of_a_complete_dump_nothing_is_undetermined(parts in prop::collection::vec(part(), 0..7)) {
+        let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+        question.controllers = controllers();
         // The plugin of a volume without a provisioner is never known.
-        let is_known = |thing: &Thing| !matches!(thing, Thing::Volume { provisioned: false, .. });
-        let things: Vec<Thing> = things.into_iter().filter(is_known).collect();
-        let forecast = ask(&fixture(&things).cluster(), &frame);
+        let is_known = |part: &Part| !matches!(part, Part::Volume { provisioned: false, .. });
+        let parts: Vec<Part> = parts.into_iter().filter(is_known).collect();
+        let forecast = predict(&fixture(&parts).cluster(), &question);
         prop_assert_eq!(open(&forecast), BTreeSet::new());
     }
 
     #[test]
     fn a_determined_outcome_of_a_partial_dump_holds_for_the_complete_one(
-        things in prop::collection::vec(thing(), 0..7),
+        parts in prop::collection::vec(part(), 0..7),
         losses in prop::collection::vec(loss(), 1..24),
     ) {
-        let fixture = fixture(&things);
+        let fixture = fixture(&parts);
         let happens: BTreeMap<String, Timestamp> =
-            foreseen(&fixture).into_iter().map(|(at, object)| (object, at)).collect();
-        let mut frame = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
-        frame.controllers = controllers();
+            forecast_removals(&fixture).into_iter().map(|(at, object)| (object, at)).collect();
+        let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+        question.controllers = controllers();
         let (left, complete) = dumped(&fixture, &losses);
-        let forecast = ask(&left.cluster_with_all(&complete), &frame);
+        let forecast = predict(&left.cluster_with_all(&complete), &question);
         let open = open(&forecast);
         let certain = certain(&forecast);
         for object in &certain {

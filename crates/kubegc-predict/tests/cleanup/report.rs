@@ -10,16 +10,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    DAY, Fixture, JOBS, VERSION, ask, at, bare_name, condition, noon, owner, without_instances,
+    DAY, Fixture, JOBS, VERSION, at, bare_name, condition, noon, owner, predict, without_instances,
 };
 
 /// A forecast of six hours.
 pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
-    let frame = Question::new(VERSION)
+    let question = Question::new(VERSION)
         .up_to(DAY)
         .at(noon())
         .up_to(Duration::from_secs(6 * 3_600));
-    ask(cluster, &frame)
+    predict(cluster, &question)
 }
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
@@ -101,7 +101,7 @@ fn base64(text: &str) -> String {
 }
 
 /// A cluster with nearly every kind.
-fn small_town() -> Fixture {
+fn small_cluster() -> Fixture {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a", true);
     node(&mut fixture, "c", false);
@@ -141,11 +141,11 @@ fn small_town() -> Fixture {
 
 #[test]
 fn a_small_cluster_word_by_word() {
-    let text = forecast(&small_town()).to_text(Detail::default());
+    let text = forecast(&small_cluster()).to_text(Detail::default());
     assert_eq!(text, GOLDEN);
 }
 
-const GOLDEN: &str = include_str!("small_town.txt");
+const GOLDEN: &str = include_str!("small_cluster.txt");
 
 #[test]
 fn missing_data_is_named() {
@@ -220,7 +220,7 @@ fn names_and_instants_are_cut_with_counts() {
 
 #[test]
 fn json_has_stable_names() {
-    let forecast = forecast(&small_town());
+    let forecast = forecast(&small_cluster());
     let value = forecast.to_json();
     let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -277,7 +277,7 @@ fn json_has_stable_names() {
 
 /// An object that is removed, or is not.
 #[derive(Clone, Debug)]
-pub(crate) enum Thing {
+pub(crate) enum Part {
     Job {
         finished: i64,
         ttl: i64,
@@ -300,32 +300,32 @@ pub(crate) enum Thing {
     },
 }
 
-pub(crate) fn thing() -> impl Strategy<Value = Thing> {
+pub(crate) fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         (
             -4_000..0_i64,
             0..9_000_i64,
             prop::collection::vec(any::<bool>(), 0..4)
         )
-            .prop_map(|(finished, ttl, pods)| Thing::Job { finished, ttl, pods }),
-        (-100..30_000_i64).prop_map(|expires| Thing::Token { expires }),
-        Just(Thing::LostPod),
-        Just(Thing::LeftOver),
-        Just(Thing::HeldPod),
-        any::<bool>().prop_map(|has_user| Thing::Claim { has_user }),
-        (-9_000..0_i64).prop_map(|since| Thing::Request { since }),
-        (0..3_usize).prop_map(|objects| Thing::Namespace { objects }),
+            .prop_map(|(finished, ttl, pods)| Part::Job { finished, ttl, pods }),
+        (-100..30_000_i64).prop_map(|expires| Part::Token { expires }),
+        Just(Part::LostPod),
+        Just(Part::LeftOver),
+        Just(Part::HeldPod),
+        any::<bool>().prop_map(|has_user| Part::Claim { has_user }),
+        (-9_000..0_i64).prop_map(|since| Part::Request { since }),
+        (0..3_usize).prop_map(|objects| Part::Namespace { objects }),
     ]
 }
 
 /// No name is a part of another.
-pub(crate) fn fixture(things: &[Thing]) -> Fixture {
+pub(crate) fn fixture(parts: &[Part]) -> Fixture {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a", true);
-    for (number, thing) in things.iter().enumerate() {
+    for (number, part) in parts.iter().enumerate() {
         let name = format!("t{number:02}");
-        match thing {
-            Thing::Job { finished, ttl, pods } => {
+        match part {
+            Part::Job { finished, ttl, pods } => {
                 job(&mut fixture, &name, *finished, *ttl);
                 for (at, is_running) in pods.iter().enumerate() {
                     let phase = if *is_running { "Running" } else { "Failed" };
@@ -338,16 +338,16 @@ pub(crate) fn fixture(things: &[Thing]) -> Fixture {
                     );
                 }
             }
-            Thing::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
-            Thing::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
-            Thing::LeftOver => fixture.add(
+            Part::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
+            Part::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
+            Part::LeftOver => fixture.add(
                 "v1",
                 "ConfigMap",
                 "shop",
                 &name,
                 owned("v1", "ConfigMap", "removed"),
             ),
-            Thing::HeldPod => {
+            Part::HeldPod => {
                 pod(
                     &mut fixture,
                     &name,
@@ -356,7 +356,7 @@ pub(crate) fn fixture(things: &[Thing]) -> Fixture {
                     json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
                 );
             }
-            Thing::Claim { has_user } => {
+            Part::Claim { has_user } => {
                 deleted_claim(&mut fixture, &name);
                 if *has_user {
                     let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
@@ -369,7 +369,7 @@ pub(crate) fn fixture(things: &[Thing]) -> Fixture {
                     );
                 }
             }
-            Thing::Request { since } => {
+            Part::Request { since } => {
                 let denied = json!({ "spec": {}, "status": condition("Denied", *since) });
                 fixture.add(
                     "certificates.k8s.io/v1",
@@ -379,7 +379,7 @@ pub(crate) fn fixture(things: &[Thing]) -> Fixture {
                     denied,
                 );
             }
-            Thing::Namespace { objects } => {
+            Part::Namespace { objects } => {
                 let deleted = json!({
                     "metadata": { "deletionTimestamp": at(-1) },
                     "spec": { "finalizers": ["kubernetes"] },
@@ -458,8 +458,8 @@ proptest! {
 
     /// The timeline of the text names every removed object once, within 120 columns.
     #[test]
-    fn texts_name_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&fixture(&things));
+    fn texts_name_each_deleted_object_once(parts in prop::collection::vec(part(), 0..12)) {
+        let forecast = forecast(&fixture(&parts));
         let text = forecast.to_text(Detail::everything());
         let timeline = events_of(&text);
         let named = names(timeline);
@@ -475,8 +475,8 @@ proptest! {
 
     /// The events of the JSON contain every removed object once, at its time, and are in order.
     #[test]
-    fn json_has_each_deleted_object_once(things in prop::collection::vec(thing(), 0..12)) {
-        let forecast = forecast(&fixture(&things));
+    fn json_has_each_deleted_object_once(parts in prop::collection::vec(part(), 0..12)) {
+        let forecast = forecast(&fixture(&parts));
         let value = forecast.to_json();
         let events = value["events"].as_array().unwrap();
         let subjects = events.iter().flat_map(|event| {
@@ -510,8 +510,8 @@ proptest! {
 
     /// Texts depend on the forecast alone, not on the order of the dump.
     #[test]
-    fn the_order_of_the_dump_does_not_matter(things in prop::collection::vec(thing(), 0..8), seed in any::<u64>()) {
-        let here = fixture(&things);
+    fn the_order_of_the_dump_does_not_matter(parts in prop::collection::vec(part(), 0..8), seed in any::<u64>()) {
+        let here = fixture(&parts);
         let mut there = here.clone();
         let mut seed = seed | 1;
         for at in (1..there.objects.len()).rev() {

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{
     fixture::{
-        DAY, Fixture, NODE_TAINTS, NODES, VERSION, ask, at, at_most, bare_name, condition, noon, owner,
+        DAY, Fixture, NODE_TAINTS, NODES, VERSION, at, at_most, bare_name, condition, noon, owner, predict,
         without_instances,
     },
-    report::{events_of, fixture, forecast, thing, without_namespaces},
+    report::{events_of, fixture, forecast, part, without_namespaces},
 };
 
 /// The cluster of a fixture of which only these kinds are complete.
@@ -26,7 +26,7 @@ fn incomplete(fixture: &Fixture, complete: &[&str], assumptions: Assumptions) ->
     Cluster::new(VERSION, reader.finish().unwrap(), assumptions)
 }
 
-fn frame() -> Question {
+fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
 }
 
@@ -82,9 +82,9 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
         );
     }
     let cluster = incomplete(&fixture, &["pods", "nodes"], Assumptions::default());
-    let mut frame = frame();
-    frame = frame.with(at_most(2));
-    let forecast = ask(&cluster, &frame);
+    let mut question = question();
+    question = question.with(at_most(2));
+    let forecast = predict(&cluster, &question);
     assert_eq!(forecast.removals().count(), 0);
     let text = text(&forecast);
     assert!(
@@ -116,9 +116,9 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
         let owned = json!({ "metadata": { "ownerReferences": owners } });
         pod(&mut fixture, name, "Running", owned);
     }
-    let mut frame = frame();
-    frame = frame.without(NODES).without(NODE_TAINTS);
-    let forecast = ask(&fixture.cluster(), &frame);
+    let mut question = question();
+    question = question.without(NODES).without(NODE_TAINTS);
+    let forecast = predict(&fixture.cluster(), &question);
     let reported = [
         "Undetermined: 3\n",
         "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
@@ -157,7 +157,7 @@ fn names_cannot_forge_lines() {
         ..Assumptions::default()
     };
     let cluster = incomplete(&fixture, &["all"], assumptions);
-    let text = text(&ask(&cluster, &frame()));
+    let text = text(&predict(&cluster, &question()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
     for name in ["ended", "open", "held", "owned", "role", "other", "node"] {
         let name = format!("{name}-{}", shown.split(' ').next().unwrap_or_default());
@@ -189,18 +189,18 @@ fn a_grace_period_is_shown_as_far_as_it_is_known() {
         "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
         "pod/unread -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
     ];
-    assert_text(&text(&ask(&cluster, &frame())), &reported, &[]);
+    assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
     let ends = Assumptions::default();
     let cluster = incomplete(&fixture, &["all"], ends);
     let reported = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
     assert_text(
-        &text(&ask(&cluster, &frame())),
+        &text(&predict(&cluster, &question())),
         &reported,
         &["overdue -n shop: waiting"],
     );
-    let longer = frame().up_to(Duration::from_secs(90_000));
+    let longer = question().up_to(Duration::from_secs(90_000));
     assert_text(
-        &text(&ask(&cluster, &longer)),
+        &text(&predict(&cluster, &longer)),
         &[],
         &["in-grace -n shop: waiting"],
     );
@@ -242,12 +242,12 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
 #[test]
 fn disabled_controllers_are_named() {
     let cluster = Fixture::default().cluster();
-    let mut only = frame().up_to(Duration::from_secs(3_600));
+    let mut only = question().up_to(Duration::from_secs(3_600));
     only = only.only(&[
         "certificatesigningrequest-cleaner-controller",
         "persistentvolume-binder-controller",
     ]);
-    let forecast = ask(&cluster, &only);
+    let forecast = predict(&cluster, &only);
     let text = text(&forecast).replace("\n    ", " ");
     let reported = [
         "  - these controllers do not run: cloud-node-lifecycle-controller, cronjob-controller, daemonset-controller,",
@@ -270,12 +270,12 @@ fn disabled_controllers_are_named() {
 }
 
 #[test]
-fn answers_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
+fn responses_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     let cluster = fixture.cluster_under(VERSION, &["all"], without_instances(&["a", "typo"]));
     let node = "typo".into();
-    let forecast = ask(&cluster, &frame());
+    let forecast = predict(&cluster, &question());
     assert_eq!(forecast.findings, [Finding::NodeNotDumped { node }]);
     let text = text(&forecast);
     assert_text(
@@ -295,7 +295,7 @@ fn claim(fixture: &mut Fixture, name: &str) {
 }
 
 #[test]
-fn a_claim_is_in_use_where_that_is_known() {
+fn a_claim_is_in_use_if_a_known_pod_uses_it() {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
     claim(&mut fixture, "data");
@@ -310,9 +310,9 @@ fn a_claim_is_in_use_where_that_is_known() {
         ],
         &[],
     );
-    let mut without = frame();
+    let mut without = question();
     without = without.without("persistentvolumeclaim-protection-controller");
-    let without = text(&ask(&fixture.cluster(), &without));
+    let without = text(&predict(&fixture.cluster(), &without));
     assert_text(&without, &["it does not run"], &["uses it"]);
     // The pod's volumes cannot be read.
     fixture.objects.pop();
@@ -372,8 +372,8 @@ proptest! {
 
     /// Whichever fates are undecided: those objects are not counted, and not listed among what is certain.
     #[test]
-    fn undetermined_objects_are_never_listed_as_certain(things in prop::collection::vec(thing(), 1..10), chosen in any::<u64>()) {
-        let mut forecast = forecast(&fixture(&things));
+    fn undetermined_objects_are_never_listed_as_certain(parts in prop::collection::vec(part(), 1..10), chosen in any::<u64>()) {
+        let mut forecast = forecast(&fixture(&parts));
         let before: BTreeSet<String> = forecast.removals().map(|removed| removed.object.short()).collect();
         let mut undecided = BTreeSet::new();
         for (at, fate) in forecast.fates.iter_mut().enumerate() {

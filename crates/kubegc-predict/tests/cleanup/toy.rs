@@ -7,7 +7,7 @@ use kubegc_core::{DeleteOptions, record::Resource};
 use kubegc_predict::Question;
 use serde_json::json;
 
-use crate::fixture::{DAY, Fixture, VERSION, ask, at, noon};
+use crate::fixture::{DAY, Fixture, VERSION, at, noon, predict};
 
 /// Deletes ConfigMaps named `scratch` two hours after their creation.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Controller for Scratch {
 }
 
 #[test]
-fn a_controller_of_ones_own_is_part_of_a_forecast() {
+fn a_custom_controller_is_part_of_a_forecast() {
     let mut fixture = Fixture::default();
     for name in ["scratch", "settings"] {
         fixture.add(
@@ -58,8 +58,8 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
             json!({ "metadata": { "creationTimestamp": at(0) } }),
         );
     }
-    let removed = |frame: &Question| -> Vec<(String, u64, String)> {
-        let forecast = ask(&fixture.cluster(), &frame.clone().at(noon()));
+    let removed = |question: &Question| -> Vec<(String, u64, String)> {
+        let forecast = predict(&fixture.cluster(), &question.clone().at(noon()));
         let collected = forecast.removals();
         collected
             .map(|removed| {
@@ -68,12 +68,12 @@ fn a_controller_of_ones_own_is_part_of_a_forecast() {
             })
             .collect()
     };
-    let frame = Question::new(VERSION).up_to(DAY);
-    assert_eq!(removed(&frame), []);
+    let question = Question::new(VERSION).up_to(DAY);
+    assert_eq!(removed(&question), []);
     let expected = (
         "configmap/scratch -n shop".to_owned(),
         7_200,
         "scratch-controller".to_owned(),
     );
-    assert_eq!(removed(&frame.with(Scratch)), [expected]);
+    assert_eq!(removed(&question.with(Scratch)), [expected]);
 }

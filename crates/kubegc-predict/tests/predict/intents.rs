@@ -437,7 +437,7 @@ Assumed:
 }
 
 #[test]
-fn a_namespace_waits_for_content_that_is_held() {
+fn a_namespace_waits_for_content_with_a_finalizer() {
     let items = [
         object("v1", "/Namespace/shop", &[]),
         with(
@@ -522,7 +522,7 @@ Assumed:
 }
 
 #[test]
-fn a_definition_waits_for_an_object_that_is_held() {
+fn a_definition_waits_for_an_object_with_a_finalizer() {
     let items = [
         common::widget_definition(),
         with(

@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn once_it_has_happened_nothing_is_pending(objects in common::clusters(SHAPE)) {
+    fn nothing_is_pending_after_the_forecast_has_happened(objects in common::clusters(SHAPE)) {
         let items = common::items(&objects);
         let before = common::complete(&items);
         // The collector processes such an object once, and again only after a restart.

@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
-    fn cited_facts_lead_to_the_same_verdict(
+    fn the_facts_of_an_explanation_lead_to_the_same_fate(
         objects in common::clusters(SHAPE),
         root in any::<prop::sample::Index>(),
         policy in common::policies(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_control_plane::{
-    Act, Actor, Assumptions, ControlPlane, Settings, Step, Turn, workloads::Workloads,
+    Act, Actor, Assumptions, ControlPlane, Settings, Step, StepResult, workloads::Workloads,
 };
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{Operation, Request, Response};
@@ -89,7 +89,7 @@ impl Plane {
         self.idle_at = None;
         let mut entries = Vec::new();
         match turn {
-            Turn::Requested { request, response } => {
+            StepResult::Requested { request, response } => {
                 let step = self.control.steps().get(self.audited_steps);
                 let code = step.map_or_else(|| code(&response), |step| step.code);
                 let catalog = Arc::clone(self.control.collector().catalog());
@@ -102,7 +102,7 @@ impl Plane {
                     request.reason.to_string().into(),
                 ));
             }
-            Turn::Idle(idle) => {
+            StepResult::Idle(idle) => {
                 let revision = server.revision();
                 self.idle_at = Some((revision, server.now()));
                 self.audited_steps = self.control.steps().len();

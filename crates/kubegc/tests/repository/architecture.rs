@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The crates of the workspace that each crate may depend on, except in tests. Every crate must be listed.
+/// The crates that each crate may depend on, except in tests. Every crate must be listed.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kubegc-core", &[]),
     ("kubegc-objects", &["kubegc-core"]),
@@ -95,10 +95,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Packages without dependents: they may depend on everything.
+/// Packages that no other package depends on: they may depend on everything.
 const OUTERMOST: &[&str] = &["kubegc-benches", "kubegc-examples"];
 
-/// Crates that only decide: no runtime, no network, no documents.
+/// Crates without I/O: no runtime, no network, no document formats.
 const PURE: &[&str] = &[
     "kubegc-core",
     "kubegc-objects",
@@ -106,8 +106,7 @@ const PURE: &[&str] = &[
     "kubegc-controllers",
 ];
 
-/// Packages that pure crates must not depend on. A name also means all packages that begin with it and a
-/// dash.
+/// Packages that pure crates must not depend on. A name includes all packages that begin with it and a dash.
 const NOT_PURE: &[&str] = &[
     "async-std",
     "axum",
@@ -156,12 +155,12 @@ fn crates_depend_on_lower_crates_only() {
             problems.push(format!("{} is not in the table of dependencies", package.name));
             continue;
         };
-        let seen = package
+        let workspace_dependencies = package
             .dependencies
             .iter()
             .map(String::as_str)
             .filter(|name| members.contains(name));
-        for name in seen.filter(|name| !may_depend_on.contains(name)) {
+        for name in workspace_dependencies.filter(|name| !may_depend_on.contains(name)) {
             problems.push(format!("{} must not depend on {name}", package.name));
         }
     }
@@ -176,11 +175,11 @@ fn pure_crates_have_no_runtime_network_or_document_formats() {
         .filter(|package| PURE.contains(&package.name.as_str()))
     {
         for name in &package.dependencies {
-            let is_of = |family: &&str| {
+            let is_in_family = |family: &&str| {
                 let rest = name.strip_prefix(family);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
-            if NOT_PURE.iter().any(is_of) {
+            if NOT_PURE.iter().any(is_in_family) {
                 problems.push(format!("{} is pure and must not depend on {name}", package.name));
             }
         }
@@ -220,7 +219,6 @@ fn no_source_file_is_too_long() {
         .map(|path| path.join("src"))
         .collect();
     let mut files_seen = 0;
-    // Each folder of the tree is taken once.
     while let Some(folder) = folders.pop() {
         for path in entries(&folder) {
             if path.is_dir() {
@@ -296,7 +294,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What lies in a folder, sorted; nothing where it does not exist.
+/// The entries of a folder, sorted; none if it does not exist.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -312,6 +310,6 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn report(what: &str, problems: &[String]) {
-    assert!(problems.is_empty(), "{what}:\n  {}", problems.join("\n  "));
+fn report(subject: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{subject}:\n  {}", problems.join("\n  "));
 }

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// First words that make every module documentation sound alike.
+/// First words of module documentation that does not state what the module is or does.
 const TEMPLATES: &[&str] = &[
     "Decides", "Lets", "Says", "What", "When", "Where", "Whether", "Which", "Who",
 ];
 
-/// Phrases for which Kubernetes has a word.
+/// Phrases that are not allowed, with the words of Kubernetes to use instead.
 const PHRASES: &[(&str, &str)] = &[
     ("brothers", "the other dependents"),
     ("for ever", "until ..., or: is never removed"),
@@ -39,7 +39,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("hoever", "the caller, the client, anyone who"),
 ];
 
-/// The columns of a line of a comment, as in `rustfmt.toml`.
+/// Maximum width of a comment, as in `rustfmt.toml`.
 const COLUMNS: usize = 110;
 
 #[test]
@@ -82,7 +82,7 @@ fn comments_keep_to_the_width_and_texts_to_the_words() {
     report(&problems);
 }
 
-/// Whether a line has a phrase that ends with a word.
+/// Whether a line contains a phrase that ends at the end of a word.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let ends_word = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric());
     line.match_indices(phrase)
@@ -104,7 +104,7 @@ fn check_module_documentation(text: &str) -> Result<(), &'static str> {
         return Err("the first paragraph of the module documentation is not a sentence");
     }
     if TEMPLATES.contains(&first) {
-        return Err("the module documentation says what the module is or does, without a template");
+        return Err("the module documentation must state what the module is or does");
     }
     Ok(())
 }

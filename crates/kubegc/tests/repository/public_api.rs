@@ -1,7 +1,8 @@
 //! The public items of each package that is published, listed in its `public-api.txt`.
 //!
-//! A change of the surface changes the list, so a review sees it. To write the lists anew, run
-//! `UPDATE_EXPECT=1 cargo test -p kubegc --test repository public_api`. Items that macros generate are missing.
+//! A change of the public API changes the list, so reviewers see it. To update the lists, run
+//! `UPDATE_EXPECT=1 cargo test -p kubegc --test repository public_api`. Items that macros generate are
+//! missing.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +15,14 @@ use syn::{
     TypeInfer, UseTree, Visibility, punctuated::Punctuated, visit_mut::VisitMut,
 };
 
-/// The names of a module and of those around it, from the root of the crate.
+/// The path of a module from the root of the crate.
 type Module = Vec<String>;
 
 /// The parsed source of a crate.
 #[derive(Default)]
 struct Source {
     modules: BTreeMap<Module, Vec<Item>>,
-    /// The implementations of each type of the crate, as they are listed.
+    /// The implementations of each type of the crate, in the form of the lists.
     implementations: BTreeMap<(Module, String), Vec<Item>>,
 }
 
@@ -93,7 +94,7 @@ impl Source {
         self.definition(&at, name, depth)
     }
 
-    /// The module that defines what a name means in a module.
+    /// The module that defines the item of a name in a module.
     fn definition(&self, module: &[String], name: &str, depth: usize) -> Option<(Module, String)> {
         if depth == 0 {
             return None;
@@ -119,7 +120,7 @@ impl Source {
         })
     }
 
-    /// The public items of a module, as they are seen from outside.
+    /// The public items of a module, in the form of the lists.
     fn surface(&self, module: &[String]) -> Vec<Item> {
         let mut listed: Vec<(String, Vec<Item>)> = Vec::new();
         for item in self.items(module) {
@@ -234,7 +235,7 @@ impl Source {
             let is_private = known.is_some_and(|(at, name)| {
                 let mut items = self.items(&at).iter();
                 items
-                    .any(|item| matches!(item, Item::Trait(one) if one.ident == name && !is_public(&one.vis)))
+                    .any(|item| matches!(item, Item::Trait(found) if found.ident == name && !is_public(&found.vis)))
             });
             implementation
                 .items
@@ -255,7 +256,7 @@ impl Source {
 /// The longest chain of re-exports that is followed.
 const DEPTH: usize = 16;
 
-/// Removes what is not part of the surface: bodies, values, private fields and most attributes.
+/// Removes bodies, values, private fields and most attributes.
 struct Skeleton;
 
 impl VisitMut for Skeleton {
@@ -339,7 +340,7 @@ fn unnamed() -> Expr {
     })
 }
 
-/// The attributes that change what a user can do with an item.
+/// The attributes that are part of the public API.
 fn kept(attributes: &[Attribute]) -> Vec<Attribute> {
     let names = ["cfg", "cfg_attr", "derive", "non_exhaustive"];
     let is_kept = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
@@ -401,7 +402,7 @@ fn ident(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// The place of an item in a list: modules last.
+/// The sort key of an item in a list: modules are last.
 fn order(item: &Item) -> String {
     let name = ident(item).unwrap_or_default();
     match item {
@@ -481,7 +482,7 @@ fn public_items_are_listed() {
     assert!(listed > 10, "only {listed} packages are published");
 }
 
-/// What a user meets first has an example, or names the item whose example shows it.
+/// Each item has an example, or names the item whose example uses it.
 #[test]
 fn items_at_the_roots_of_objects_and_predict_have_examples() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");

@@ -1,4 +1,4 @@
-//! Keeps the README true: what it shows is what the example prints.
+//! The READMEs and the guide contain the output of the example and the supported versions.
 
 use std::{fs, path::Path};
 
@@ -19,12 +19,12 @@ fn the_readme_shows_the_output_of_the_example() {
     let arguments = arguments.trim_start_matches("# args:").trim();
     assert!(
         readme.contains(&format!("--example predict -- {arguments}\n")),
-        "README.md runs other arguments"
+        "README.md runs the example with other arguments"
     );
 }
 
 #[test]
-fn each_readme_and_the_guide_name_the_versions_that_the_manifest_has() {
+fn readmes_and_guide_name_the_versions_of_the_manifest() {
     let manifest = read("Cargo.toml");
     let version = |key: &str| {
         let line = manifest

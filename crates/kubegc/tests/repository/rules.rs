@@ -10,7 +10,7 @@ use std::{
 const NOT_COVERED: &str = "Not covered";
 
 #[test]
-fn each_rule_in_the_source_is_documented_and_each_documented_rule_is_used_or_not_covered() {
+fn the_source_and_rules_md_name_the_same_rules() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for package in ["kubegc-controllers", "kubegc-node", "kubegc-objects"] {
         check(&crates.join(package));
@@ -47,7 +47,7 @@ fn check(root: &Path) {
                 for rule in numbers(line) {
                     let link = format!("[{rule}](crate::rules#{})", rule.to_lowercase().replace('.', "-"));
                     if is_doc && !line.contains(&link) {
-                        problems.push(format!("{}:{}: {rule} is no link", path.display(), at + 1));
+                        problems.push(format!("{}:{}: {rule} is not a link", path.display(), at + 1));
                     }
                 }
             }

@@ -26,7 +26,7 @@ pub(super) struct Kind {
     pub(super) verbs: VerbSet,
 }
 
-/// The verbs that a resource supports, as far as collection depends on them.
+/// The verbs of a resource that matter to garbage collection.
 #[derive(Clone, Copy)]
 pub(super) enum VerbSet {
     /// All of them.

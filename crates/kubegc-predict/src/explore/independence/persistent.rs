@@ -96,12 +96,14 @@ pub(in crate::explore) fn persistent(
 /// may precede it where those are made first, so the watch does not count as blocked.
 fn is_delivered_at_once(race: &Race<'_>, objects: &Objects, choices: &[Choice], kind: KindId) -> bool {
     let view = View::of(race, objects);
-    let footprint = view.as_ref().and_then(|view| view.footprint(Choice::Show(kind)));
+    let footprint = view
+        .as_ref()
+        .and_then(|view| view.footprint(Choice::Deliver(kind)));
     let (Some(view), Some(footprint)) = (view, footprint) else {
         return false;
     };
     let blocked = Blocked::default();
-    let mut others = choices.iter().filter(|choice| **choice != Choice::Show(kind));
+    let mut others = choices.iter().filter(|choice| **choice != Choice::Deliver(kind));
     others.all(|other| {
         !view
             .reaches(*other, &blocked)
@@ -137,12 +139,12 @@ impl<'a> Idle<'a> {
 
 impl<'a> View<'a> {
     fn of(race: &'a Race<'a>, objects: &'a Objects) -> Option<Self> {
-        let collector = race.world.plane.collector();
+        let collector = race.simulation.plane.collector();
         let graph = collector.graph();
         if graph.len() > WORKERS {
             return None;
         }
-        let server = &race.world.server;
+        let server = &race.simulation.server;
         let mut view = View {
             objects,
             race,
@@ -186,7 +188,7 @@ impl<'a> View<'a> {
                 view.seen_foreground |= at;
             }
         }
-        for (_, _, object) in race.world.plane.pending() {
+        for (_, _, object) in race.simulation.plane.pending() {
             let at = bit(*objects.by_uid.get(&object.meta.uid)?);
             view.pending |= at;
             view.expect(at, &object.meta);
@@ -291,7 +293,7 @@ impl<'a> View<'a> {
     /// The footprint of a step, which is tried for that; `None` if it is not known.
     fn footprint(&self, choice: Choice) -> Option<Footprint> {
         match choice {
-            Choice::Show(kind) => {
+            Choice::Deliver(kind) => {
                 let mut footprint = self.footprint_of_event(kind)?;
                 footprint.enqueues &= !self.repeatable;
                 Some(footprint)
@@ -299,7 +301,7 @@ impl<'a> View<'a> {
             Choice::Client => {
                 let target = self.objects.find(&self.race.client[self.race.done].object)?;
                 let mut next = self.race.clone();
-                next.take(choice);
+                next.perform(choice);
                 Some(self.footprint_of_write(target, &mut next))
             }
             Choice::Call(at) => {
@@ -312,7 +314,7 @@ impl<'a> View<'a> {
 
     /// The collector learns that an object no longer exists.
     fn forget(&self, footprint: &mut Footprint, at: usize) {
-        let graph = self.race.world.plane.collector().graph();
+        let graph = self.race.simulation.plane.collector().graph();
         for node in graph
             .nodes()
             .filter(|node| self.objects.by_uid.get(&graph.uid(*node)) == Some(&at))
@@ -335,8 +337,8 @@ impl<'a> View<'a> {
 
     fn footprint_of_event(&self, kind: KindId) -> Option<Footprint> {
         let objects = self.objects;
-        let graph = self.race.world.plane.collector().graph();
-        let mut pending = self.race.world.plane.pending();
+        let graph = self.race.simulation.plane.collector().graph();
+        let mut pending = self.race.simulation.plane.pending();
         let (_, event_type, object) = pending.find(|(of, ..)| *of == kind)?;
         let meta = &object.meta;
         let at = *objects.by_uid.get(&meta.uid)?;
@@ -400,12 +402,12 @@ impl<'a> View<'a> {
         let it = bit(item);
         let target = objects.find(&call.request.target)?;
         let mut next = self.race.clone();
-        next.take(Choice::Call(at));
+        next.perform(Choice::Call(at));
         let mut footprint = self.footprint_of_write(target, &mut next);
         if matches!(call.request.operation, Operation::Patch { .. }) {
             footprint.informer_read |= bit(target);
         }
-        let collector = next.world.plane.collector();
+        let collector = next.simulation.plane.collector();
         let goes_on = next.in_flight.iter().any(|call| {
             let of = collector
                 .item_of(call.id)
@@ -427,7 +429,7 @@ impl<'a> View<'a> {
         {
             return Some(footprint);
         }
-        let after = stored(&next.world, objects, item);
+        let after = stored(&next.simulation, objects, item);
         let matters_after = objects.shared & it != 0
             || after.is_some_and(|after| !after.owner_references.is_empty() || self.foreground & it != 0);
         if matters_after {
@@ -461,7 +463,7 @@ impl<'a> View<'a> {
         if self.seen_foreground & bit(owner) == 0 || !self.only_waits(owner) {
             return None;
         }
-        let graph = self.race.world.plane.collector().graph();
+        let graph = self.race.simulation.plane.collector().graph();
         let position = |node| self.objects.by_uid.get(&graph.uid(node)).copied();
         let node = graph.nodes().find(|node| position(*node) == Some(owner))?;
         let mut blocking = graph.blocking_dependents(node).peekable();
@@ -479,16 +481,16 @@ impl<'a> View<'a> {
             stored_read: bit(target),
             ..Footprint::default()
         };
-        if next.world.server.revision() == self.race.world.server.revision() {
+        if next.simulation.server.revision() == self.race.simulation.server.revision() {
             next.choices();
             return footprint;
         }
         footprint.stored |= bit(target);
-        let before = self.race.world.plane.pending_kinds();
+        let before = self.race.simulation.plane.pending_kinds();
         let choices = next.choices();
         let mut kinds: Vec<KindId> = Vec::new();
-        let pending_before = self.race.world.plane.pending().count();
-        for (kind, ..) in next.world.plane.pending().skip(pending_before) {
+        let pending_before = self.race.simulation.plane.pending().count();
+        for (kind, ..) in next.simulation.plane.pending().skip(pending_before) {
             kinds.push(kind);
         }
         let leaves_no_event = match kinds.as_slice() {
@@ -539,7 +541,7 @@ impl<'a> View<'a> {
         for at in (0..choices.len()).filter(|at| is_in(*at)) {
             match choices[at] {
                 Choice::Client => {}
-                Choice::Show(kind) => blocked.watches |= objects.watch(kind),
+                Choice::Deliver(kind) => blocked.watches |= objects.watch(kind),
                 Choice::Call(call) => {
                     let (item, orphan) = self.items[call];
                     if objects.shared & bit(item) != 0 {
@@ -560,7 +562,7 @@ impl<'a> View<'a> {
         }
         let all = self.future(all, &blocked);
         let kept = blocked.attempts & self.in_graph & !self.pending & !all.shown & !objects.shared;
-        let graph = self.race.world.plane.collector().graph();
+        let graph = self.race.simulation.plane.collector().graph();
         for node in graph.nodes() {
             let Some(&owner) = objects.by_uid.get(&graph.uid(node)) else {
                 continue;
@@ -591,8 +593,14 @@ impl<'a> View<'a> {
                     seed.client |= objects.find(&delete.object).map_or(Set::MAX, bit);
                 }
             }
-            Choice::Show(kind) => {
-                for (_, _, object) in self.race.world.plane.pending().filter(|(of, ..)| *of == kind) {
+            Choice::Deliver(kind) => {
+                for (_, _, object) in self
+                    .race
+                    .simulation
+                    .plane
+                    .pending()
+                    .filter(|(of, ..)| *of == kind)
+                {
                     seed.shown |= objects
                         .by_uid
                         .get(&object.meta.uid)
@@ -753,8 +761,8 @@ fn rests_on_owners(call: &Call) -> bool {
 }
 
 /// An object as the server has it.
-fn stored(world: &Simulation, objects: &Objects, at: usize) -> Option<SharedMeta> {
-    let server = &world.server;
+fn stored(simulation: &Simulation, objects: &Objects, at: usize) -> Option<SharedMeta> {
+    let server = &simulation.server;
     let kinds = objects.kinds.keys().filter(|kind| server.len(**kind) > 0);
     let mut all = kinds.flat_map(|kind| server.objects(*kind, None));
     let found = all.find(|object| objects.by_uid.get(&object.meta.uid) == Some(&at))?;

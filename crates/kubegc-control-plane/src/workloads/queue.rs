@@ -1,4 +1,4 @@
-//! The work queue of keys, and the execution of plans.
+//! The work queue of the workload controllers, and the execution of their plans.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
 /// The first and the maximum delay of a retry.
 ///
 /// # Upstream
-/// `DefaultTypedControllerRateLimiter` in `client-go/util/workqueue/default_rate_limiters.go`.
+/// [`DefaultTypedControllerRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
 const RETRY: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1_000)];
 
 type Key = (Kind, Arc<str>, Arc<str>);
 
-/// The keys that are due for a sync.
+/// The keys that the workload controllers, the scheduler and the kubelets have to sync.
 #[derive(Clone, Debug)]
-pub(crate) struct Player {
+pub(crate) struct WorkloadQueue {
     rules: Arc<Workloads>,
     /// Keys that are due now, each with the step that changed the object.
     queue: BTreeMap<Key, Option<usize>>,
@@ -38,37 +38,37 @@ pub(crate) struct Player {
     failed: BTreeMap<Key, (Timestamp, u32)>,
 }
 
-impl Player {
+impl WorkloadQueue {
     pub(crate) fn new(rules: Arc<Workloads>, server: &ApiServer) -> Self {
-        let mut player = Self {
+        let mut workloads = Self {
             rules,
             queue: BTreeMap::new(),
             later: BTreeMap::new(),
             failed: BTreeMap::new(),
         };
-        player.push_all(server);
-        player
+        workloads.enqueue_all(server);
+        workloads
     }
 
     pub(crate) fn set_rules(&mut self, rules: Arc<Workloads>, server: &ApiServer) {
         self.rules = rules;
-        self.push_all(server);
+        self.enqueue_all(server);
     }
 
-    fn push_all(&mut self, server: &ApiServer) {
+    fn enqueue_all(&mut self, server: &ApiServer) {
         let kinds = server.catalog().iter();
         let kinds = kinds.filter_map(|(_, resource)| Kind::of(resource));
         for kind in kinds.collect::<std::collections::BTreeSet<_>>() {
-            self.push_of(server, kind, None, None, |_| true);
+            self.enqueue_where(server, kind, None, None, |_| true);
         }
     }
 
-    fn push(&mut self, kind: Kind, meta: &ObjectMeta, cause: Option<usize>) {
+    fn enqueue(&mut self, kind: Kind, meta: &ObjectMeta, cause: Option<usize>) {
         let key = (kind, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
         self.queue.insert(key, cause);
     }
 
-    fn push_of(
+    fn enqueue_where(
         &mut self,
         server: &ApiServer,
         kind: Kind,
@@ -82,13 +82,12 @@ impl Player {
             .iter()
             .filter(|object| is_affected(object))
         {
-            self.push(kind, &object.meta, cause);
+            self.enqueue(kind, &object.meta, cause);
         }
     }
 
-    /// Enqueues the keys that a change affects. A change without a previous version counts as a change of
-    /// everything.
-    pub(crate) fn notice(
+    /// Enqueues the keys that a change affects. Without a previous version, every field counts as changed.
+    pub(crate) fn observe(
         &mut self,
         server: &ApiServer,
         kind: KindId,
@@ -100,21 +99,21 @@ impl Player {
         };
         let meta = &object.meta;
         let namespace = Some(&*meta.namespace);
-        self.push(kind, meta, cause);
+        self.enqueue(kind, meta, cause);
         let controllers = previous.and_then(|previous| previous.meta.controller());
         for owner in controllers.into_iter().chain(meta.controller()) {
             let Some(owner_kind) = Kind::named(&owner.kind) else {
                 continue;
             };
             let owner = ObjectMeta::new(&meta.namespace, &owner.name, "");
-            self.push(owner_kind, &owner, cause);
+            self.enqueue(owner_kind, &owner, cause);
             // A Deployment that recreates its pods waits for their removal.
             let above = find(server, owner_kind, &owner.namespace, &owner.name);
             if let Some(above) = above.filter(|_| kind == Kind::Pod && event_type == EventType::Deleted)
                 && let Some(controller) = above.meta.controller()
                 && let Some(controller_kind) = Kind::named(&controller.kind)
             {
-                self.push(
+                self.enqueue(
                     controller_kind,
                     &ObjectMeta::new(&meta.namespace, &controller.name, ""),
                     cause,
@@ -124,28 +123,30 @@ impl Player {
         if kind == Kind::Pod {
             let is_beta = Kind::Budget.is_beta(server);
             let versions = [Some(object), previous];
-            self.push_of(server, Kind::Budget, namespace, cause, |budget| {
+            self.enqueue_where(server, Kind::Budget, namespace, cause, |budget| {
                 let mut pods = versions.iter().flatten();
                 pods.any(|pod| disruption::selects(budget, &pod.meta, is_beta))
             });
         }
-        let waits = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]).is_empty();
+        let is_unscheduled = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]).is_empty();
         match kind {
             Kind::Node => {
-                self.push_of(server, Kind::DaemonSet, None, cause, |_| true);
+                self.enqueue_where(server, Kind::DaemonSet, None, cause, |_| true);
                 let is_here = |pod: &StoredObject| pod.text_at(&["spec", "nodeName"]) == &*meta.name;
-                self.push_of(server, Kind::Pod, None, cause, |pod| waits(pod) || is_here(pod));
+                self.enqueue_where(server, Kind::Pod, None, cause, |pod| {
+                    is_unscheduled(pod) || is_here(pod)
+                });
             }
             Kind::Claim => {
-                self.push_of(server, Kind::Pod, namespace, cause, waits);
+                self.enqueue_where(server, Kind::Pod, namespace, cause, is_unscheduled);
                 if event_type == EventType::Deleted {
-                    self.push_of(server, Kind::StatefulSet, namespace, cause, |_| true);
+                    self.enqueue_where(server, Kind::StatefulSet, namespace, cause, |_| true);
                 }
             }
             Kind::Volume => {
                 let text = |field: &str| object.text_at(&["spec", "claimRef", field]);
                 if !text("name").is_empty() {
-                    self.push(
+                    self.enqueue(
                         Kind::Claim,
                         &ObjectMeta::new(text("namespace"), text("name"), ""),
                         cause,
@@ -154,7 +155,7 @@ impl Player {
             }
             Kind::Pod | Kind::Revision if meta.controller().is_none() => {
                 for kind in [Kind::StatefulSet, Kind::DaemonSet] {
-                    self.push_of(server, kind, namespace, cause, |_| true);
+                    self.enqueue_where(server, kind, namespace, cause, |_| true);
                 }
             }
             _ => {}
@@ -188,7 +189,7 @@ impl Player {
         self.failed.values().map(|(at, _)| *at).min()
     }
 
-    /// The plan of a key; `None` where there is no such object, or no controller writes it.
+    /// The plan of a key; `None` if there is no such object, or no controller syncs it.
     fn plan(&self, server: &ApiServer, (kind, namespace, name): &Key) -> Option<Plan> {
         let object = find(server, *kind, namespace, name)?;
         let selects = [
@@ -222,7 +223,7 @@ impl Player {
 }
 
 /// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
-/// Returns `None` where there is no such CronJob, or the response.
+/// Returns the response; `None` if there is no such CronJob.
 pub fn create_job_from(
     server: &mut ApiServer,
     namespace: &str,
@@ -237,19 +238,19 @@ pub fn create_job_from(
 
 impl ControlPlane {
     /// Syncs keys until one of them writes. Returns whether one did.
-    pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {
-        while let Some(player) = &mut self.player
-            && let Some((key, cause)) = player.next(server.now())
+    pub(crate) fn sync_workloads(&mut self, server: &mut ApiServer) -> bool {
+        while let Some(workloads) = &mut self.workloads
+            && let Some((key, cause)) = workloads.next(server.now())
         {
-            let plan = player.plan(server, &key);
+            let plan = workloads.plan(server, &key);
             let namespace = Arc::clone(&key.1);
             match plan.as_ref().and_then(|plan| plan.due) {
-                Some(at) => player.later.insert(key.clone(), at),
-                None => player.later.remove(&key),
+                Some(at) => workloads.later.insert(key.clone(), at),
+                None => workloads.later.remove(&key),
             };
             let writes = plan.map(|plan| plan.writes).unwrap_or_default();
             if writes.is_empty() {
-                player.failed.remove(&key);
+                workloads.failed.remove(&key);
                 continue;
             }
             let before = server.revision();
@@ -257,16 +258,16 @@ impl ControlPlane {
             let failed = writes
                 .map(|write| self.write(server, &namespace, write, cause))
                 .any(|code| code >= 400);
-            if let Some(player) = &mut self.player {
+            if let Some(workloads) = &mut self.workloads {
                 if failed {
-                    let failures = player.failed.get(&key).map_or(0, |(_, failures)| *failures);
+                    let failures = workloads.failed.get(&key).map_or(0, |(_, failures)| *failures);
                     let delay = RETRY[0]
                         .saturating_mul(2_u32.saturating_pow(failures))
                         .min(RETRY[1]);
                     let retry = (server.now().saturating_add(delay), failures.saturating_add(1));
-                    player.failed.insert(key, retry);
+                    workloads.failed.insert(key, retry);
                 } else {
-                    player.failed.remove(&key);
+                    workloads.failed.remove(&key);
                 }
             }
             if failed || server.revision() != before {
@@ -278,14 +279,14 @@ impl ControlPlane {
 
     /// Replaces the rules of the workloads. All keys are synced again.
     pub fn set_workloads(&mut self, server: &ApiServer, rules: Workloads) {
-        match &mut self.player {
-            Some(player) => player.set_rules(Arc::new(rules), server),
-            None => self.player = Some(Player::new(Arc::new(rules), server)),
+        match &mut self.workloads {
+            Some(workloads) => workloads.set_rules(Arc::new(rules), server),
+            None => self.workloads = Some(WorkloadQueue::new(Arc::new(rules), server)),
         }
     }
 
     /// Stops or resumes the reports of a node's kubelet: the node immediately becomes `Unknown` or ready.
-    /// Returns `None` where there is no such node, or the code of the response.
+    /// Returns the code of the response; `None` if there is no such node.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
         let node = find(server, Kind::Node, "", name)?;
         let plan = nodes::set_runs(&self.view(server)?, &node, runs);
@@ -293,7 +294,7 @@ impl ControlPlane {
     }
 
     /// Makes the running containers of a pod exit once with code 1; the kubelet restarts them immediately.
-    /// Returns `None` where there is no such pod or it does not run, or the code of the response.
+    /// Returns the code of the response; `None` if there is no such pod or it does not run.
     pub fn restart_pod(&mut self, server: &mut ApiServer, namespace: &str, name: &str) -> Option<u16> {
         let pod = find(server, Kind::Pod, namespace, name)?;
         let plan = pods::restart(&self.view(server)?, &pod);
@@ -309,10 +310,10 @@ impl ControlPlane {
     }
 
     fn view<'v>(&'v self, server: &'v ApiServer) -> Option<View<'v>> {
-        let player = self.player.as_ref()?;
+        let workloads = self.workloads.as_ref()?;
         Some(View {
             server,
-            rules: &player.rules,
+            rules: &workloads.rules,
             now: server.now(),
         })
     }

@@ -1,7 +1,7 @@
 //! Implicit dependencies between objects of a dump: relations without an owner reference that controllers act
 //! on.
 //!
-//! | of | follows it when it is deleted | is terminating and waits for it | must be known to decide about it |
+//! | object | deleted with it | waits for it while terminating | read to decide about it |
 //! |---|---|---|---|
 //! | Namespace | its content | | |
 //! | CustomResourceDefinition | its custom resources, its APIServices | | those of its group |
@@ -30,10 +30,10 @@ use kubegc_snapshot::{Details, ObjectView};
 
 use super::{Cluster, DELETING, adoption::Selectors};
 
-/// The kind of relation between two objects.
+/// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Tie {
-    /// It may be deleted when the other one is.
+pub(crate) enum Relation {
+    /// It can be deleted when the other one is deleted.
     Follows,
     /// While it is terminating, it waits for the other one.
     Waits,
@@ -41,77 +41,83 @@ pub(crate) enum Tie {
     Read,
 }
 
-/// An object that is tied to another one.
+/// An object that is related to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Tied {
+pub(crate) struct Related {
     /// Its position.
     pub(crate) position: u32,
-    /// How.
-    pub(crate) tie: Tie,
+    /// Its relation to the other object.
+    pub(crate) relation: Relation,
 }
 
 /// Indexes over the dump, built when they are first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
-    referrers: OnceLock<HashMap<Place, Vec<u32>, FixedState>>,
+    referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
     pods_first: OnceLock<bool>,
     pub(super) selectors: OnceLock<Selectors>,
 }
 
 /// Resource, namespace and name.
-type Place = (Resource, Arc<str>, Arc<str>);
+type ObjectKey = (Resource, Arc<str>, Arc<str>);
 
 impl Cluster {
     /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
-    pub(crate) fn tied(&self, position: u32) -> Vec<Tied> {
-        let mut tied = Vec::new();
+    pub(crate) fn related(&self, position: u32) -> Vec<Related> {
+        let mut related = Vec::new();
         let Some(view) = self.snapshot.view(position as usize) else {
-            return tied;
+            return related;
         };
-        let mut add = |position: Option<u32>, tie: Tie| {
-            tied.extend(position.map(|position| Tied { position, tie }));
+        let mut add = |position: Option<u32>, relation: Relation| {
+            related.extend(position.map(|position| Related { position, relation }));
         };
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
         match resource {
             Some(Resource::Namespaces) => {
                 for &content in self.content(name) {
-                    add(Some(content), Tie::Follows);
+                    add(Some(content), Relation::Follows);
                 }
             }
             Some(Resource::Nodes) => {
                 for &position in self.referrers(Resource::Nodes, "", name) {
-                    add(Some(position), Tie::Follows);
+                    add(Some(position), Relation::Follows);
                 }
             }
             Some(Resource::PersistentVolumeClaims) => {
                 let referrers = self.referrers(Resource::PersistentVolumeClaims, namespace, name);
                 for &position in referrers {
                     let is_pod = self.resource_at(position) == Some(Resource::Pods);
-                    add(Some(position), if is_pod { Tie::Read } else { Tie::Follows });
+                    add(
+                        Some(position),
+                        if is_pod { Relation::Read } else { Relation::Follows },
+                    );
                 }
             }
             Some(Resource::Services) => {
-                add(self.by_name(Resource::Endpoints, namespace, name), Tie::Follows);
+                add(
+                    self.by_name(Resource::Endpoints, namespace, name),
+                    Relation::Follows,
+                );
                 for &position in self.referrers(Resource::Services, namespace, name) {
-                    add(Some(position), Tie::Follows);
+                    add(Some(position), Relation::Follows);
                 }
             }
             Some(Resource::Endpoints) => {
-                add(self.by_name(Resource::Services, namespace, name), Tie::Read);
+                add(self.by_name(Resource::Services, namespace, name), Relation::Read);
             }
             Some(Resource::ServiceAccounts) => {
                 for &position in self.referrers(Resource::ServiceAccounts, namespace, name) {
-                    add(Some(position), Tie::Follows);
+                    add(Some(position), Relation::Follows);
                 }
             }
             Some(Resource::StatefulSets) => {
                 for (claim, _) in self.claims_of_set(position) {
-                    add(Some(claim), Tie::Read);
+                    add(Some(claim), Relation::Read);
                 }
             }
             _ => {}
@@ -119,12 +125,12 @@ impl Cluster {
         let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
         if is_referring && let Some(record) = self.snapshot.record_at(position as usize) {
             for (resource, namespace, name) in references(&record) {
-                let tie = match (resource, &*record.body) {
-                    (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Tie::Follows,
-                    (Resource::PersistentVolumeClaims, Body::Pod(_)) => Tie::Waits,
-                    _ => Tie::Read,
+                let relation = match (resource, &*record.body) {
+                    (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Relation::Follows,
+                    (Resource::PersistentVolumeClaims, Body::Pod(_)) => Relation::Waits,
+                    _ => Relation::Read,
                 };
-                add(self.by_name(resource, &namespace, &name), tie);
+                add(self.by_name(resource, &namespace, &name), relation);
             }
         }
         if **view.kind() == *"CustomResourceDefinition"
@@ -135,22 +141,22 @@ impl Cluster {
                 .snapshot
                 .positions_of_kind(&definition.group, &definition.kind)
             {
-                add(Some(instance as u32), Tie::Follows);
+                add(Some(instance as u32), Relation::Follows);
             }
             for version in &definition.versions {
                 let name = format!("{}.{}", version.name, definition.group);
                 let found = self.snapshot.position(REGISTRATION, "APIService", "", &name);
-                add(found.map(|at| at as u32), Tie::Follows);
+                add(found.map(|at| at as u32), Relation::Follows);
             }
             for sibling in self.definitions_of(&definition.group) {
-                add(Some(sibling), Tie::Read);
+                add(Some(sibling), Relation::Read);
             }
         }
         if **view.kind() == *"APIService"
             && let Some((_, group)) = name.split_once('.')
         {
             for definition in self.definitions_of(group) {
-                add(Some(definition), Tie::Read);
+                add(Some(definition), Relation::Read);
             }
         }
         let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
@@ -159,12 +165,12 @@ impl Cluster {
             let found = self
                 .snapshot
                 .position(EXTENSIONS, "CustomResourceDefinition", "", &name);
-            add(found.map(|at| at as u32), Tie::Waits);
+            add(found.map(|at| at as u32), Relation::Waits);
         }
         if !namespace.is_empty() {
-            self.add_namespace(view, resource, &mut tied);
+            self.add_namespace(view, resource, &mut related);
         }
-        tied
+        related
     }
 
     /// The CustomResourceDefinitions of a group, by their names.
@@ -180,14 +186,14 @@ impl Cluster {
 
     /// A terminating namespace waits for its content. If pods are deleted first, the rest of it waits for
     /// its pods.
-    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, tied: &mut Vec<Tied>) {
+    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, related: &mut Vec<Related>) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
             return;
         };
-        let tie = Tie::Waits;
-        tied.push(Tied {
+        let relation = Relation::Waits;
+        related.push(Related {
             position: namespace,
-            tie,
+            relation,
         });
         let is_terminating = self.edges.facts[namespace as usize] & DELETING != 0;
         let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
@@ -195,7 +201,7 @@ impl Cluster {
         if resource == Some(Resource::Pods) && is_terminating && pods_first() {
             let rest = self.content(view.namespace()).iter().copied();
             let rest = rest.filter(|position| self.resource_at(*position) != Some(Resource::Pods));
-            tied.extend(rest.map(|position| Tied { position, tie }));
+            related.extend(rest.map(|position| Related { position, relation }));
         }
     }
 
@@ -220,26 +226,26 @@ impl Cluster {
     /// The objects that name an object in a field.
     fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
         let referrers = self.indexes.referrers.get_or_init(|| {
-            let mut referrers = HashMap::<Place, Vec<u32>, FixedState>::default();
+            let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
             for resource in REFERRING {
                 let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
                 for position in positions {
                     let Some(record) = self.snapshot.record_at(position) else {
                         continue;
                     };
-                    for place in references(&record) {
-                        referrers.entry(place).or_default().push(position as u32);
+                    for key in references(&record) {
+                        referrers.entry(key).or_default().push(position as u32);
                     }
                 }
             }
             referrers
         });
-        let place = (resource, Arc::from(namespace), Arc::from(name));
-        referrers.get(&place).map(Vec::as_slice).unwrap_or_default()
+        let key = (resource, Arc::from(namespace), Arc::from(name));
+        referrers.get(&key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The claims whose names end like those of a StatefulSet, whatever its templates, each with the pod of
-    /// its ordinal. They follow the set or that pod, if the set is among their owners.
+    /// The claims that are named like those of a StatefulSet with any template, each with the pod of its
+    /// ordinal. They can be deleted with the set or that pod, if the set is among their owners.
     pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
         let view = self.snapshot.view(set as usize);
         let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
@@ -269,20 +275,20 @@ impl Cluster {
         found
     }
 
-    /// Everything that may fare otherwise if these do, and they themselves if anything may.
+    /// The objects whose fates depend on these objects, and these objects themselves if there are any.
     pub(crate) fn affected_by(&self, positions: impl IntoIterator<Item = u32>) -> HashSet<u32, FixedState> {
         let mut found = HashSet::default();
         let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
         while let Some((position, is_first)) = pending.pop() {
             let mut next: Vec<u32> = self.edges.dependents(position).to_vec();
             let is_terminating = |at: u32| self.edges.facts[at as usize] & DELETING != 0;
-            next.extend(self.tied(position).into_iter().filter_map(|tied| {
-                let is_affected = match tied.tie {
-                    Tie::Follows => true,
-                    Tie::Waits => is_terminating(tied.position),
-                    Tie::Read => false,
+            next.extend(self.related(position).into_iter().filter_map(|related| {
+                let is_affected = match related.relation {
+                    Relation::Follows => true,
+                    Relation::Waits => is_terminating(related.position),
+                    Relation::Read => false,
                 };
-                is_affected.then_some(tied.position)
+                is_affected.then_some(related.position)
             }));
             next.extend(self.claims_of_set(position).into_iter().map(|(claim, _)| claim));
             if is_first && next.is_empty() {
@@ -310,7 +316,7 @@ impl Cluster {
             let view = self.snapshot.view(found as usize)?;
             return view.uid().is_empty().then_some(found);
         }
-        // The uid leads to the object more quickly than its name.
+        // A lookup by uid is faster than one by name.
         let mut found = self.positions_of(&object.uid);
         found.find(|&at| {
             self.snapshot.view(at as usize).is_some_and(|view| {
@@ -340,47 +346,47 @@ const REFERRING: [Resource; 6] = [
     Resource::VolumeAttachments,
 ];
 
-/// The objects that an object names in its fields.
-fn references(record: &Record) -> Vec<Place> {
+/// The keys of the objects that an object names in its fields.
+fn references(record: &Record) -> Vec<ObjectKey> {
     let cluster = || Arc::<str>::from("");
     let namespace = || Arc::clone(&record.meta.namespace);
     let non_empty = |name: Option<&Arc<str>>| name.filter(|name| !name.is_empty()).cloned();
-    let mut places: Vec<Option<Place>> = Vec::new();
+    let mut keys: Vec<Option<ObjectKey>> = Vec::new();
     match &*record.body {
         Body::Pod(pod) => {
             let node = non_empty(pod.node_name.known());
-            places.push(node.map(|node| (Resource::Nodes, cluster(), node)));
+            keys.push(node.map(|node| (Resource::Nodes, cluster(), node)));
             let volumes = pod.volumes.known().into_iter().flatten();
             let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
             let claims = Resource::PersistentVolumeClaims;
-            places.extend(names.map(|name| Some((claims, namespace(), Arc::from(&*name)))));
+            keys.extend(names.map(|name| Some((claims, namespace(), Arc::from(&*name)))));
         }
         Body::PersistentVolumeClaim(claim) => {
             let volume = non_empty(claim.volume_name.known());
-            places.push(volume.map(|name| (Resource::PersistentVolumes, cluster(), name)));
+            keys.push(volume.map(|name| (Resource::PersistentVolumes, cluster(), name)));
         }
         Body::PersistentVolume(volume) => {
             let claim = volume.claim_ref.known().and_then(Option::as_ref);
-            let place = |claim: &kubegc_core::record::ClaimRef| {
+            let key = |claim: &kubegc_core::record::ClaimRef| {
                 let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
                 (Resource::PersistentVolumeClaims, namespace, name)
             };
-            places.push(claim.map(place));
+            keys.push(claim.map(key));
         }
         Body::Secret(secret) => {
             let account = non_empty(secret.service_account_name.known());
-            places.push(account.map(|name| (Resource::ServiceAccounts, namespace(), name)));
+            keys.push(account.map(|name| (Resource::ServiceAccounts, namespace(), name)));
         }
         Body::VolumeAttachment(attachment) => {
             let node = non_empty(attachment.node_name.known());
-            places.push(node.map(|name| (Resource::Nodes, cluster(), name)));
+            keys.push(node.map(|name| (Resource::Nodes, cluster(), name)));
         }
         _ => {
             let service = non_empty(record.meta.labels.get("kubernetes.io/service-name"));
-            places.push(service.map(|name| (Resource::Services, namespace(), name)));
+            keys.push(service.map(|name| (Resource::Services, namespace(), name)));
         }
     }
-    places.into_iter().flatten().collect()
+    keys.into_iter().flatten().collect()
 }
 
 fn resource_of(view: ObjectView<'_>) -> Option<Resource> {

@@ -3,9 +3,9 @@
 use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, Fixture, NODES, VERSION, ask, at, at_most, condition, noon, owner};
+use crate::fixture::{DAY, Fixture, NODES, VERSION, at, at_most, condition, noon, owner, predict};
 
-fn frame() -> Question {
+fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
 }
 
@@ -40,7 +40,7 @@ fn a_deleted_namespace_deletes_its_content_or_waits_for_it() {
             "held",
             json!({ "metadata": { "finalizers": finalizers }, "type": "Opaque" }),
         );
-        let forecast = ask(&fixture.cluster(), &frame());
+        let forecast = predict(&fixture.cluster(), &question());
         assert!(matches!(fate(&forecast, "settings"), Some(Fate::Deleted { .. })));
         let words = ["tenant", "held"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if is_held { "terminating" } else { "deleted" };
@@ -79,7 +79,7 @@ fn a_deleted_definition_deletes_its_objects_or_waits_for_them() {
             "top",
             json!({ "metadata": { "finalizers": finalizers } }),
         );
-        let forecast = ask(&fixture.cluster(), &frame());
+        let forecast = predict(&fixture.cluster(), &question());
         let words = ["shelves.example.com", "top"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if is_held { "terminating" } else { "deleted" };
         assert_eq!(words, [Some(word); 2]);
@@ -110,9 +110,9 @@ fn three_pods(others: usize) -> Forecast {
         };
         ended_pod(&mut fixture, name, -8_000 + at as i64, rest);
     }
-    let mut frame = frame();
-    frame = frame.with(at_most(2));
-    ask(&fixture.cluster_with_all(&["pods", "nodes"]), &frame)
+    let mut question = question();
+    question = question.with(at_most(2));
+    predict(&fixture.cluster_with_all(&["pods", "nodes"]), &question)
 }
 
 #[test]
@@ -143,11 +143,11 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
         let owner = owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"));
         ended_pod(&mut fixture, name, -9_000 + at as i64, owner);
     }
-    let mut frame = frame();
-    frame = frame.with(at_most(1));
-    let forecast = ask(
+    let mut question = question();
+    question = question.with(at_most(1));
+    let forecast = predict(
         &fixture.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
-        &frame,
+        &question,
     );
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
     assert_eq!(forecast.removals().count(), 0);
@@ -174,7 +174,7 @@ fn dependents_of_a_node_without_a_cloud_response_are_undetermined() {
         "status": { "phase": "Bound" },
     });
     fixture.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
-    let forecast = ask(&fixture.cluster(), &frame());
+    let forecast = predict(&fixture.cluster(), &question());
     for name in ["silent", "user", "data"] {
         assert_eq!(
             fate(&forecast, name).map(Fate::word),
@@ -196,7 +196,7 @@ fn dependents_of_an_undetermined_object_are_undetermined() {
         -9_000,
         owned_by("batch/v1", "Job", "report"),
     );
-    let forecast = ask(&fixture.cluster(), &frame());
+    let forecast = predict(&fixture.cluster(), &question());
     for name in ["report", "report-1"] {
         let fate = fate(&forecast, name);
         let Some(Fate::Undetermined { missing }) = fate else {
@@ -241,7 +241,7 @@ fn the_volume_of_an_undetermined_claim_is_undetermined() {
             json!({ "status": condition("Ready", -3_600), "spec": {} }),
         );
         fixture.add("v1", "Pod", "shop", "user", pod);
-        let forecast = ask(&fixture.cluster(), &frame());
+        let forecast = predict(&fixture.cluster(), &question());
         let words = ["data", "disk"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if claim_goes { "deleted" } else { "undetermined" };
         assert_eq!(words[0], Some(word));
@@ -279,9 +279,9 @@ fn set_with_claims(spec: &Value) -> Fixture {
 }
 
 #[test]
-fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
+fn a_terminating_set_that_was_not_read_keeps_its_claims() {
     let mut fixture = set_with_claims(&Value::Null);
-    let forecast = ask(&fixture.cluster(), &frame());
+    let forecast = predict(&fixture.cluster(), &question());
     let words = |forecast: &Forecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
@@ -290,7 +290,7 @@ fn a_set_that_was_not_read_leaves_its_claims_alone_while_it_is_terminating() {
     // A StatefulSet that stays keeps its claims.
     fixture.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
-    let forecast = ask(&fixture.cluster(), &frame());
+    let forecast = predict(&fixture.cluster(), &question());
     assert_eq!(forecast.undetermined.len(), 1);
     assert_eq!(words(&forecast), [Some("kept"); 3]);
 }
@@ -321,7 +321,7 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
         }
         let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
         fixture.add("batch/v1", "Job", "shop", "setup", job);
-        let forecast = ask(&fixture.cluster(), &frame());
+        let forecast = predict(&fixture.cluster(), &question());
         let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
         let of_set = Some(if is_read { "deleted" } else { "undetermined" });
@@ -331,7 +331,7 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
 
 /// A set that is being deleted in the foreground, with one pod on a node unknown to the cloud provider
 /// and another on one that is ready.
-fn set_on_a_silent_node() -> Fixture {
+fn set_on_a_node_with_unknown_status() -> Fixture {
     let mut fixture = set_with_claims(&json!({
         "replicas": 2,
         "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
@@ -358,7 +358,7 @@ fn set_on_a_silent_node() -> Fixture {
 
 #[test]
 fn objects_with_one_fate_in_every_case_are_determined() {
-    let forecast = ask(&set_on_a_silent_node().cluster(), &frame());
+    let forecast = predict(&set_on_a_node_with_unknown_status().cluster(), &question());
     let words = |names: &[&str]| -> Vec<Option<&str>> {
         let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
         fates.collect()
@@ -387,9 +387,9 @@ fn a_namespace_waits_for_pods_whose_end_is_unknown() {
         fixture.add("v1", "Pod", "shop", "web", pod);
         fixture.add("v1", "ConfigMap", "shop", "settings", json!({}));
         let version = version.parse().unwrap();
-        let mut frame = Question::new(version).up_to(DAY).at(noon());
-        frame = frame.without(NODES);
-        let forecast = ask(&fixture.cluster_of(version, &["all"]), &frame);
+        let mut question = Question::new(version).up_to(DAY).at(noon());
+        question = question.without(NODES);
+        let forecast = predict(&fixture.cluster_of(version, &["all"]), &question);
         let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
         assert_eq!(
             words,
@@ -404,7 +404,7 @@ fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let fixture = set_with_claims(&retained);
     let of_sets = |kinds: &[&str]| {
-        let forecast = ask(&fixture.cluster_with_all(kinds), &frame());
+        let forecast = predict(&fixture.cluster_with_all(kinds), &question());
         let findings = forecast.findings.into_iter();
         let texts = findings.filter(|finding| matches!(finding, Finding::UnseenSets { .. }));
         texts.map(|finding| finding.to_string()).collect::<Vec<_>>()

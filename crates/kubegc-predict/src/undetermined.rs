@@ -16,21 +16,21 @@ use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
     Cluster,
-    cluster::{HAS_CONTENT, Owner, Scope, Tie, Tied},
+    cluster::{HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
 
 /// Maximum number of missing facts that are listed for one object.
 pub(crate) const MISSING_LISTED_MAX: usize = 100;
 
-/// The reaction of an object to an undetermined fate of a related object.
+/// How an object depends on the undetermined fate of a related object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reaction {
     /// Whether the runs end differently for it.
     pub(crate) differs: bool,
     /// Whether it was terminating at any time, so that it may wait for its dependents.
     pub(crate) waits: bool,
-    /// Whether it is deleted by the intent, whatever its owners do.
+    /// Whether an intent deletes it, independently of its owners.
     pub(crate) is_target: bool,
     /// Whether it is removed in every run.
     pub(crate) is_removed: bool,
@@ -106,22 +106,22 @@ pub(crate) fn spread(
                     reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
                 };
                 let has_content = |position: u32| cluster.edges.facts[position as usize] & HAS_CONTENT != 0;
-                let is_affected = |tied: &Tied| match tied.tie {
+                let is_affected = |related: &Related| match related.relation {
                     // The content of a namespace or definition is deleted once that is terminating.
-                    Tie::Follows => via == Via::Other || !has_content(position),
-                    Tie::Waits => may_be_removed(&tied.position),
-                    Tie::Read => false,
+                    Relation::Follows => via == Via::Other || !has_content(position),
+                    Relation::Waits => may_be_removed(&related.position),
+                    Relation::Read => false,
                 };
-                let tied = cluster.tied(position).into_iter().filter(is_affected);
-                pending.extend(tied.map(|tied| match tied.tie {
-                    Tie::Waits if has_content(tied.position) => (tied.position, Via::Waiting),
-                    _ => (tied.position, Via::Other),
+                let related = cluster.related(position).into_iter().filter(is_affected);
+                pending.extend(related.map(|related| match related.relation {
+                    Relation::Waits if has_content(related.position) => (related.position, Via::Waiting),
+                    _ => (related.position, Via::Other),
                 }));
             }
             let dependents = cluster.edges.dependents(position).iter().copied();
             let dependents = dependents
                 .filter(|at| !everywhere || reactions.get(at).is_some_and(|reaction| !reaction.is_target));
-            // The dependents that block a waiting owner are deleted, whatever else the owner waits for.
+            // The dependents that block a waiting owner are deleted, even if the owner also waits for others.
             let dependents = dependents
                 .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position));
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));

@@ -1,4 +1,4 @@
-//! Verdicts that were wrong on dumps of real clusters, each with the right fate and the right reason.
+//! Fates and reasons in dumps like those of real clusters.
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_predict::{
@@ -112,7 +112,7 @@ fn explanation(forecast: &Forecast, kind: &str, name: &str) -> String {
         .to_string()
 }
 
-/// Point 1: the API server adds the finalizer on the first DELETE.
+/// The API server adds the finalizer on the first DELETE.
 #[test]
 fn a_definition_without_its_finalizer_is_deleted_with_its_objects() {
     let widget = object("example.com/v1", "Widget", "shop", "a", json!({}));
@@ -132,9 +132,9 @@ fn a_definition_without_its_finalizer_is_deleted_with_its_objects() {
     assert_eq!(text.replace("shop/Widget/a", "Widget a"), expected);
 }
 
-/// Point 2: kinds that were not dumped may have content with finalizers.
+/// Kinds that were not dumped may have content with finalizers.
 #[test]
-fn a_namespace_with_unread_kinds_is_never_all_deleted() {
+fn the_fate_of_a_namespace_with_unread_kinds_is_undetermined() {
     let shop = object(
         "v1",
         "Namespace",
@@ -168,7 +168,7 @@ fn a_namespace_with_unread_kinds_is_never_all_deleted() {
     );
 }
 
-/// Point 3: no kubelet ends the pods of a lost node.
+/// No kubelet ends the pods of a lost node.
 #[test]
 fn pods_of_a_lost_node_stay_terminating() {
     let cluster = complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
@@ -187,7 +187,7 @@ fn pods_of_a_lost_node_stay_terminating() {
     }
 }
 
-/// Point 4: built-in finalizers are removed by their controllers.
+/// Built-in finalizers are removed by their controllers.
 #[test]
 fn the_controllers_of_kubernetes_remove_their_finalizers() {
     let claim = |name: &str| {
@@ -232,7 +232,7 @@ fn the_controllers_of_kubernetes_remove_their_finalizers() {
     let forecast = delete(&cluster, "shop/Job/report", BACKGROUND);
     assert_eq!(word(&forecast, "Job", "report"), "deleted");
     assert_eq!(word(&forecast, "Pod", "report-1"), "deleted");
-    // The claim's controller gives the reason why it stays.
+    // The reason comes from the controller of the claim.
     let forecast = delete(&cluster, "shop/PersistentVolumeClaim/used", BACKGROUND);
     let wait = waits(&forecast, "PersistentVolumeClaim", "used")[0].to_string();
     let expected = "finalizer kubernetes.io/pvc-protection, which persistentvolumeclaim-protection-controller removes \
@@ -247,7 +247,7 @@ fn the_controllers_of_kubernetes_remove_their_finalizers() {
     );
 }
 
-/// Point 4: pending deletions and those of a day are one forecast with two horizons.
+/// The pending deletions are those of a forecast of a day.
 #[test]
 fn pending_work_and_a_forecast_with_a_horizon_agree() {
     let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
@@ -273,9 +273,9 @@ fn pending_work_and_a_forecast_with_a_horizon_agree() {
     );
 }
 
-/// Point 5: implicit dependents follow.
+/// Implicit dependents are deleted, too.
 #[test]
-fn endpoints_tokens_and_pods_of_a_node_follow() {
+fn endpoints_tokens_and_pods_of_a_node_are_deleted_with_their_owners() {
     let token = json!({
         "type": "kubernetes.io/service-account-token",
         "metadata": { "annotations": {
@@ -315,7 +315,7 @@ fn endpoints_tokens_and_pods_of_a_node_follow() {
     );
 }
 
-/// Point 7: a dump that contradicts its declaration.
+/// A kind that is declared complete can be missing from the dump.
 #[test]
 fn kinds_that_are_declared_complete_and_missing_are_found() {
     let of_job = |name: &str| pod(name, owned("batch/v1", "Job", "report"));
@@ -351,7 +351,7 @@ fn kinds_that_are_declared_complete_and_missing_are_found() {
     );
 }
 
-/// Point 8: reasons name the right object.
+/// Reasons name the object of the right group.
 #[test]
 fn two_kinds_of_one_name_are_distinguished() {
     let definition = json!({
@@ -400,7 +400,7 @@ fn two_kinds_of_one_name_are_distinguished() {
     );
 }
 
-/// Point 8: the explanation of a namespace reads like its conditions.
+/// The explanation of a namespace reads like its conditions.
 #[test]
 fn a_terminating_namespace_names_its_remaining_content() {
     let shop = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } });
@@ -433,9 +433,8 @@ fn a_terminating_namespace_names_its_remaining_content() {
     assert!(text.contains("terminating since 2026-01-01 00:00:00"), "{text}");
 }
 
-/// Point 8: a controller's write has the controller's reason.
 #[test]
-fn the_reasons_of_controllers_are_named() {
+fn steps_of_controllers_have_their_reasons() {
     let cluster = complete(&[node("a", "True"), pod("web", json!({}))]);
     let forecast = delete(&cluster, "Node/a", FOREGROUND);
     let json = forecast.to_json();
@@ -468,9 +467,9 @@ fn each_undetermined_object_is_listed() {
     );
 }
 
-/// Point 9: a Namespace and objects without uid, status or phase, as people write them.
+/// Manifests have no uid, status or phase.
 #[test]
-fn manifests_are_a_cluster() {
+fn manifests_can_be_used_as_a_dump() {
     let manifest = |mut object: Value| {
         let meta = object["metadata"].as_object_mut().expect("metadata");
         meta.retain(|field, _| field != "uid" && field != "resourceVersion");
