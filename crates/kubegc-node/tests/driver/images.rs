@@ -45,7 +45,7 @@ fn n3_8_n3_9_sandbox_image_and_volumes_are_read_in_the_versions_that_use_them() 
 
 #[test]
 fn n3_9_a_failed_or_empty_status_fails_the_pass() {
-    for fault in [refuse(), Fault::SayNothing, Fault::LoseAnswer] {
+    for fault in [refuse(), Fault::EmptyStatus, Fault::LoseResponse] {
         let busy = busy();
         let rule = Rule {
             skip: 2,

@@ -298,7 +298,7 @@ fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
 
 #[test]
 fn without_a_list_of_images_none_is_removed() {
-    for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
+    for fault in [refuse(), Fault::LoseResponse, Fault::Die] {
         let sim = node();
         let faulty = faulty(&sim, vec![Rule::always(Operation::Images, fault.clone())]);
         let runtime = KeepImages::new(faulty, ["gone:1"]);

@@ -255,7 +255,7 @@ proptest! {
         let plan = FaultPlan {
             seed,
             faults_per_mille: per_mille,
-            faults: vec![refuse(), Fault::LoseAnswer, Fault::SayNothing, Fault::Die],
+            faults: vec![refuse(), Fault::LoseResponse, Fault::EmptyStatus, Fault::Die],
             ..FaultPlan::default()
         };
         let runtime = FaultyRuntime::new(busy.node.clone(), plan);
@@ -281,7 +281,7 @@ proptest! {
         let mut violations = busy.node.violations();
         // An empty status hides the log: the link of a removed container is removed before it, as recorded of
         // upstream.
-        violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::SayNothing));
+        violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::EmptyStatus));
         prop_assert_eq!(violations, vec![]);
         let known = busy.node.violations().len();
         // Without faults, from the records.

@@ -292,7 +292,7 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
 #[test]
 fn a_failed_listing_makes_the_pods_unknown() {
     for operation in [Operation::Sandboxes, Operation::Containers] {
-        for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
+        for fault in [refuse(), Fault::LoseResponse, Fault::Die] {
             let busy = busy();
             let runtime = Arc::new(faulty(&busy.node, vec![Rule::always(operation, fault.clone())]));
             let alone = ReadySandboxes::new(Arc::clone(&runtime) as _);

@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     /// 500, and the call was not applied.
     Unknown,
     /// 500, and the call was applied.
-    LoseAnswer,
+    LoseResponse,
 }
 
 /// All faults in which no existing object is reported as absent.
@@ -29,7 +29,7 @@ pub(crate) const FAULTS: [Fault; 5] = [
     Fault::UnsupportedMediaType,
     Fault::TooManyRequests,
     Fault::Unknown,
-    Fault::LoseAnswer,
+    Fault::LoseResponse,
 ];
 /// The same with 404 for existing objects.
 pub(crate) const LIES: [Fault; 6] = [
@@ -38,7 +38,7 @@ pub(crate) const LIES: [Fault; 6] = [
     Fault::UnsupportedMediaType,
     Fault::TooManyRequests,
     Fault::Unknown,
-    Fault::LoseAnswer,
+    Fault::LoseResponse,
 ];
 
 /// A seeded order of steps.
@@ -205,7 +205,7 @@ impl Schedule {
 
 /// Responds to a pulled call with a fault.
 pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
-    if fault == Fault::LoseAnswer {
+    if fault == Fault::LoseResponse {
         world.commit(at);
         if let Some((_, response)) = world.responses.last_mut() {
             *response = Response::Unknown;
@@ -220,7 +220,7 @@ pub(crate) fn fail(world: &mut World, at: usize, fault: Fault) {
         Fault::TooManyRequests => Response::Refused {
             retry_after: Some(Duration::from_secs(1)),
         },
-        Fault::Unknown | Fault::LoseAnswer => Response::Unknown,
+        Fault::Unknown | Fault::LoseResponse => Response::Unknown,
     };
     world
         .trace

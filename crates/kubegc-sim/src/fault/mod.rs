@@ -45,13 +45,13 @@ pub enum Fault {
     /// The call fails with an error and is not performed.
     Refuse(StoreError),
     /// The call is performed and its response is lost: the caller gets [`StoreError::Unknown`].
-    LoseAnswer,
+    LoseResponse,
 }
 
 impl Fault {
     /// The fault for a response with this status code; `None` for codes that are not errors.
     ///
-    /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseAnswer`] is the
+    /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseResponse`] is the
     /// other case.
     #[must_use]
     pub fn of_code(code: u16) -> Option<Self> {
@@ -123,7 +123,8 @@ pub struct FaultPlan {
 /// use kubegc_sim::{ApiServer, FaultPlan, Faulty, SharedApiServer, fault::{Call, Fault, Rule}};
 /// let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
 /// let rule = Rule {
-///     call: Some(Call::Delete), resource: Some("pods".into()), name: None, skip: 1, times: 1, fault: Fault::LoseAnswer,
+///     call: Some(Call::Delete), resource: Some("pods".into()), name: None,
+///     skip: 1, times: 1, fault: Fault::LoseResponse,
 /// };
 /// let store = Faulty::new(SharedApiServer::new(server), FaultPlan { rules: vec![rule], ..FaultPlan::default() });
 /// assert_eq!(store.injected(), 0);
@@ -222,11 +223,11 @@ impl<S> Faulty<S> {
         match self.fault(call, resource, name) {
             None => work.await,
             Some(Fault::Refuse(error)) => Err(error),
-            Some(Fault::LoseAnswer) => {
-                let answer = work.await;
-                let outcome = if answer.is_ok() { "carried out" } else { "refused" };
+            Some(Fault::LoseResponse) => {
+                let result = work.await;
+                let outcome = if result.is_ok() { "performed" } else { "refused" };
                 Err(StoreError::Unknown {
-                    message: format!("the answer was lost (the call was {outcome})"),
+                    message: format!("the response was lost (the call was {outcome})"),
                 })
             }
         }

@@ -167,7 +167,7 @@ fn a_mutating_webhook_changes_the_object_before_validation() {
 }
 
 #[test]
-fn without_a_function_the_failure_policy_decides() {
+fn without_a_hook_the_failure_policy_decides() {
     for (policy, code) in [("Fail", 500), ("Ignore", 201)] {
         let mut server = server();
         configure(
