@@ -72,7 +72,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     if looking.records().is_empty() {
         looking.detect_images().await;
     }
-    let survey = looking.survey().await;
+    let survey = looking.read_inventory().await;
     if let Some(error) = &survey.pods_error {
         eprintln!("note: {error}");
     }

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let node = arguments.node.open().await?;
     eprintln!("{}", node.about);
-    let survey = node.driver(node.world()).survey().await;
+    let survey = node.driver(node.world()).read_inventory().await;
     if let Some(error) = &survey.pods_error {
         eprintln!("note: {error}");
     }

@@ -19,7 +19,7 @@ use kubegc::{
     core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
-        driver::{Environment, KeepImages, ReadySandboxes, Settings},
+        driver::{Environment, PinImages, ReadySandboxes, Settings},
     },
     predict::node::Change,
     snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},
@@ -113,7 +113,7 @@ pub struct OpenNode {
     /// Which runtime responds, and in which version.
     pub about: String,
     /// The runtime.
-    pub runtime: Arc<KeepImages<CriRuntime>>,
+    pub runtime: Arc<PinImages<CriRuntime>>,
     /// The source of the pods of the node.
     pub pods: Box<dyn PodSource>,
     /// The logs, unless they are to be left alone.
@@ -150,7 +150,7 @@ impl NodeArguments {
                     .unwrap_or_else(|| Arc::clone(image)),
             );
         }
-        let runtime = Arc::new(KeepImages::new(runtime, keep));
+        let runtime = Arc::new(PinImages::new(runtime, keep));
         for reference in runtime.unmatched().await? {
             about = format!("{about}\nno image here is called {reference}");
         }
@@ -172,7 +172,7 @@ impl NodeArguments {
 impl NodeArguments {
     async fn pods(
         &self,
-        runtime: &Arc<KeepImages<CriRuntime>>,
+        runtime: &Arc<PinImages<CriRuntime>>,
     ) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
         let shared = || Arc::clone(runtime) as Arc<dyn Runtime>;
         Ok(match &self.pods {

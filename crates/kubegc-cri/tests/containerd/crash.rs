@@ -19,7 +19,7 @@ use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
 use kubegc_node::{
     Environment, Node,
     container::Mode,
-    driver::{KeepImages, Outcome, Performed, ReadySandboxes},
+    driver::{PinImages, Outcome, Performed, ReadySandboxes},
 };
 use kubegc_sim::SimClock;
 
@@ -276,7 +276,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     let runtime = client().await;
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     let world = Environment {
         runtime: &kept,
         logs: None,
@@ -292,7 +292,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     let mut left = host.image_names().await;
     assert_eq!(left.len(), 6);
     for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
-        let killed = KeepImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
+        let killed = PinImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
         let on_killed = Environment {
             runtime: &killed,
             ..world

@@ -10,7 +10,7 @@ use kubegc_core::{
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
     Environment, Node,
-    driver::{ImagesReport, KeepImages},
+    driver::{ImagesReport, PinImages},
     image::{Action, Reason, Subject, Task},
 };
 use kubegc_sim::SimClock;
@@ -93,7 +93,7 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
     }
 
     let runtime = client().await;
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     assert_eq!(kept.unmatched().await, Ok(vec![]));
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
@@ -232,7 +232,7 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
         listed.iter().all(|image| !image.pinned),
         "1.6 pins nothing: {listed:?}"
     );
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
     let plain = Environment {

@@ -156,9 +156,9 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
 
         // The runtime counts what it uses once a second, and reports zero bytes before the first count.
         let (live, documents) = until("the node is counted and does not change", async || {
-            let before = node.survey().await;
+            let before = node.read_inventory().await;
             let documents = printed(host, unset, settings.image.semantics().image_volumes).await;
-            let after = node.survey().await;
+            let after = node.read_inventory().await;
             let (before, after) = (sorted(before.inventory), sorted(after.inventory));
             let counted = matches!(
                 after.image_file_system,
