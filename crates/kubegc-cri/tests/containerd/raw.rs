@@ -16,7 +16,7 @@ use tonic_prost::ProstCodec;
 pub(crate) use crate::bindings::{build, cri};
 use crate::daemon::SOCKET;
 
-/// A connection to the daemon; after a restart it connects anew.
+/// A connection to the daemon; after a restart it reconnects.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw(Channel);
 
