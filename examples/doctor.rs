@@ -45,7 +45,7 @@ enum Output {
     Sarif,
 }
 
-/// How many objects of each problem are named.
+/// Maximum number of named objects for each problem.
 const OBJECTS_MAX: usize = 8;
 
 fn main() -> ExitCode {

@@ -150,7 +150,7 @@ impl Arguments {
     }
 }
 
-/// The forecast that the arguments ask for.
+/// The forecast of the arguments.
 fn forecast(arguments: &Arguments, cluster: &Cluster) -> Result<Forecast, Box<dyn Error>> {
     Ok(match arguments.pending {
         true => cluster.pending().clone(),
