@@ -61,7 +61,7 @@ struct Arguments {
     /// Name every object and every time.
     #[arg(long)]
     all: bool,
-    /// How to write the forecast.
+    /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Exit with 3 if anything stays terminating or is undetermined.

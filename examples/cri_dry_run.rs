@@ -25,7 +25,7 @@ use kubegc_examples::{cri::NodeArguments, exit_code, simulated::in_words};
 struct Arguments {
     #[command(flatten)]
     node: NodeArguments,
-    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    /// The growth of the disk usage, such as 2GB/h or 500MB/d.
     #[arg(long, value_name = "AMOUNT")]
     growth: Option<Growth>,
     /// Writes JSON.

@@ -29,7 +29,7 @@ struct Arguments {
     /// Name every object.
     #[arg(long)]
     all: bool,
-    /// How to write the diagnosis.
+    /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Exit with 3 if something is stuck or wrong.

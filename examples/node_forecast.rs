@@ -39,7 +39,7 @@ struct Arguments {
     /// The present, in RFC 3339, or `now`. Default: when the kubelet measured the disk.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
-    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    /// The growth of the disk usage, such as 2GB/h or 500MB/d.
     #[arg(long, value_name = "AMOUNT")]
     growth: Option<Growth>,
     /// A setting to change, such as imageGCHighThresholdPercent=70. Several changes apply together.

@@ -157,7 +157,7 @@ fn run(
         let pulled_again: u64 = fortnight.pulled_again.iter().sum();
         let of_hour = Day {
             used_percent,
-            // What became free on the disk: layers that other images share stay.
+            // The freed bytes: layers that are shared with other images stay.
             removed: (removed.take(), layers - node.usage().layers_bytes),
             pulled_again: (fortnight.pulled_again.drain(..).count(), pulled_again),
         };

@@ -13,8 +13,8 @@ use kubegc::{
 /// Timeout of a response.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The pods of a node in the cluster of the kubeconfig, and those with a ready sandbox: a pod that was
-/// deleted by force may still run.
+/// The pods of a node in the cluster of the kubeconfig, and those that run here: a pod that was deleted by
+/// force may still run.
 pub(super) async fn pods(
     node: &str,
     runtime: Arc<dyn Runtime>,

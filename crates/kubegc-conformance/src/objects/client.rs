@@ -59,7 +59,7 @@ pub(super) enum Barrier {
 }
 
 impl Client {
-    /// What comes next: a checkpoint after silence, a stop of the collector, or a checkpoint at any time.
+    /// The next barrier: a checkpoint after silence, a stop of the collector, or a checkpoint at any time.
     pub(super) fn next_barrier(&self, scene: &Scene<'_>) -> Barrier {
         let mut steps = scene.scenario.steps.iter().skip(self.step);
         steps

@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What every run begins with: an API server with two namespaces, and the kinds it serves.
+/// The initial state of every run: an API server with two namespaces, and the kinds it serves.
 pub(super) struct Base {
     pub(super) catalog: Arc<Catalog>,
     pub(super) server: ApiServer,

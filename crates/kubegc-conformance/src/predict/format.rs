@@ -124,7 +124,7 @@ pub(super) struct Write {
     pub(super) at_seconds: f64,
 }
 
-/// What an object is in the end.
+/// The final state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Terminating,

@@ -27,7 +27,7 @@ impl Raw {
         Self(endpoint.connect_with_connector_lazy(tower::service_fn(connect)))
     }
 
-    /// Makes a call of the runtime service.
+    /// Calls the runtime service.
     pub(crate) async fn runtime<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
@@ -36,7 +36,7 @@ impl Raw {
         self.call("RuntimeService", method, request).await
     }
 
-    /// Makes a call of the image service.
+    /// Calls the image service.
     pub(crate) async fn images<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,

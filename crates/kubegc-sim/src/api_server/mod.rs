@@ -287,7 +287,7 @@ impl ApiServer {
         self.revision
     }
 
-    /// How many objects a resource has.
+    /// Number of objects of a resource.
     #[must_use]
     pub fn len(&self, kind: KindId) -> usize {
         self.table(kind).map_or(0, |table| table.len())

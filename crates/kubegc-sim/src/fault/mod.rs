@@ -74,9 +74,9 @@ pub struct Rule {
     pub resource: Option<Arc<str>>,
     /// Name of the object; `None` means all.
     pub name: Option<Arc<str>>,
-    /// How many matching calls are performed normally before the first fault.
+    /// Number of matching calls without a fault before the first one.
     pub skip: u32,
-    /// How many calls then get the fault.
+    /// Number of calls that then get the fault.
     pub times: u32,
     /// The fault.
     pub fault: Fault,
@@ -103,13 +103,13 @@ pub struct FaultPlan {
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand get a random fault.
+    /// Number of calls of a thousand that get a random fault.
     pub faults_per_mille: u16,
     /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,
-    /// How many changes of a thousand are delivered twice.
+    /// Number of changes of a thousand that are delivered twice.
     pub duplicates_per_mille: u16,
-    /// How many changes of a thousand are dropped if a newer change of the same object is already available.
+    /// Number of changes of a thousand that are dropped if a newer change of the same object is available.
     pub coalesced_per_mille: u16,
     /// The maximum delay of a change; needs a clock.
     pub watch_delay_max: Duration,
@@ -179,7 +179,7 @@ impl<S> Faulty<S> {
         &self.store
     }
 
-    /// How many faults were injected so far.
+    /// Number of injected faults.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.state.lock().injected

@@ -35,9 +35,9 @@ pub struct Rule {
     pub operation: Option<Operation>,
     /// Their target: an id, reference, entry or path; `None` means all.
     pub target: Option<Arc<str>>,
-    /// How many matching calls are performed normally before the first fault.
+    /// Number of matching calls without a fault before the first one.
     pub skip: u32,
-    /// How many calls then get the fault.
+    /// Number of calls that then get the fault.
     pub times: u32,
     /// The fault.
     pub fault: Fault,
@@ -74,7 +74,7 @@ pub struct FaultPlan {
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand get a random fault.
+    /// Number of calls of a thousand that get a random fault.
     pub faults_per_mille: u16,
     /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,

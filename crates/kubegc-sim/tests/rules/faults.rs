@@ -118,7 +118,7 @@ fn random_faults_are_determined_by_the_seed() {
     assert_ne!(outcomes(1), outcomes(2));
 }
 
-/// What a watch from the beginning delivers without waiting.
+/// The events that a watch from the beginning delivers without waiting.
 fn delivered(store: &Faulty<SharedApiServer>) -> Vec<String> {
     let secrets = resource("v1", "Secret");
     let mut watch = now(store.watch(&secrets, &ResourceVersion::new("1"))).unwrap();

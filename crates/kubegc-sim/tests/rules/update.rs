@@ -110,8 +110,8 @@ fn s_21_no_finalizer_is_added_to_a_terminating_object() {
     }
 }
 
-/// How often each problem is found on an update: the layers of validation overlap, in other ways for custom
-/// resources.
+/// Number of times each problem is found on an update: the layers of validation overlap, in other ways for
+/// custom resources.
 #[test]
 fn problems_are_found_once_by_each_layer() {
     let two_controllers: Vec<Value> = ["o", "p"]

@@ -45,7 +45,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
-    /// Gives the entry a name for findings.
+    /// Sets the name of the entry in findings.
     pub(crate) fn call(&mut self, object: String) {
         self.object = object.into();
     }

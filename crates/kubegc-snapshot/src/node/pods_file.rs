@@ -28,8 +28,8 @@ const SLACK: Duration = Duration::from_secs(10);
 /// # Guarantees
 /// The file is read at each call, so a replaced file counts from the next call on. If it cannot be read or is
 /// incomplete ([`read_all_pods`]), nothing is known and the error contains the reason. The same applies if
-/// the runtime does not list the running pods. A file is always behind. So a pod of which something runs is
-/// living even if the file does not have it, and has not ended whatever the file contains ([`add_running`]).
+/// the runtime does not list the running pods. The list is always outdated. So a running pod is active even
+/// if the file does not have it, and has not terminated for any content of the file ([`add_running`]).
 /// A pod that the file does not have is living if it has a sandbox or a container that is younger than the
 /// file, or up to 10 seconds older ([`add_created_since`]): it may have begun after the list was made, and
 /// may have ended since.
