@@ -1,4 +1,4 @@
-//! Forecasts of what a large cluster cleans up in a day.
+//! Forecasts of a day of clean-up in a large cluster.
 //!
 //! Each controller in a forecast, each controller alone, each as a batch plan, all together, and the read of
 //! the dump.

@@ -1,6 +1,6 @@
-//! A cascade to its end.
+//! A complete cascade.
 //!
-//! An owner is deleted. Each of its dependents is looked up, classified and deleted, and its delete event is
+//! An owner is deleted. Each of its dependents is read, classified and deleted, and its delete event is
 //! processed.
 
 use std::sync::Arc;

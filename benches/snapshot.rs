@@ -1,4 +1,4 @@
-//! Reading of a large dump, beside serde_json with `IgnoredAny` on the same bytes.
+//! Reading of a large dump, compared with serde_json with `IgnoredAny` on the same bytes.
 
 use std::io::BufReader;
 

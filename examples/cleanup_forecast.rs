@@ -23,8 +23,7 @@ use kubegc_examples::{
     write_out,
 };
 
-/// Forecasts what a cluster cleans up by itself, from a dump of it: all controllers together, instant by
-/// instant.
+/// Forecasts what a cluster cleans up by itself, from a dump of it, with all controllers.
 ///
 /// Without --dump it reads the bundled example cluster, an online shop.
 #[derive(Parser)]
@@ -37,10 +36,10 @@ struct Arguments {
     /// When the dump was taken, in RFC 3339, or `now`. Default: the newest time in the dump.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
-    /// How far to look, such as 90m, 36h or 1d12h. Default: 24h.
+    /// The duration of the forecast, such as 90m, 36h or 1d12h. Default: 24h.
     #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "hours")]
     horizon: Option<Duration>,
-    /// How many hours to look ahead.
+    /// The duration of the forecast in hours.
     #[arg(long, value_name = "NUMBER")]
     hours: Option<u32>,
     /// A controller that runs, such as ttl-after-finished-controller; without it, all do. The garbage
@@ -53,7 +52,7 @@ struct Arguments {
     /// External provisioners do not delete storage: the fates of their volumes are undetermined.
     #[arg(long)]
     storage_is_kept: bool,
-    /// How many pods that have ended may stay, as kube-controller-manager takes it; zero or less: all.
+    /// --terminated-pod-gc-threshold of kube-controller-manager; zero or less disables it.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     terminated_pod_gc_threshold: Option<i32>,
     /// A node of the dump that no longer exists in the cloud.
@@ -62,7 +61,7 @@ struct Arguments {
     /// Name every object and every time.
     #[arg(long)]
     all: bool,
-    /// How to write the forecast.
+    /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Exit with 3 if anything stays terminating or is undetermined.
@@ -152,8 +151,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Ends with wrong usage if an option names a node that does not exist. Where the dump
-/// may lack nodes, the forecast says so.
+/// Ends with wrong usage if an option names a node that does not exist. If the
+/// dump may lack nodes, the forecast reports that.
 fn refuse_unknown_nodes(cluster: &Cluster, forecast: &Forecast) {
     let nodes = cluster.snapshot().completeness.of("", "Node");
     let mut findings = forecast.findings.iter();

@@ -1,4 +1,4 @@
-//! Does kubegc decide as the real collector did? Replays recordings and says where they differ.
+//! Does kubegc decide as the real collector did? Replays recordings and prints the differences.
 //!
 //! `cargo run --release -p kubegc-examples --example conformance -- crates/kubegc-conformance/vectors`
 //!
@@ -16,13 +16,13 @@ struct Arguments {
     /// Files, or folders that are searched for `.jsonl` files.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Shows, for each failed case, what was expected and what came.
+    /// Shows the expected and the actual result of each failed case.
     #[arg(long)]
     failures: bool,
-    /// Shows what is not counted but worth knowing, such as states that were reached and never recorded.
+    /// Shows notes, such as states that were reached and never recorded.
     #[arg(long)]
     notes: bool,
-    /// Replays only the case of this name or id, and shows all about it.
+    /// Replays only the case of this name or id, and shows its failure and notes.
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
 }

@@ -31,7 +31,7 @@ use kubegc_examples::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Collects on this machine's container runtime, after asking.
+/// Collects on this machine's container runtime, after a confirmation.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 done, or nothing to do, or not approved; 1 something failed; 2 wrong usage."
@@ -39,10 +39,10 @@ use tokio::signal::unix::{SignalKind, signal};
 struct Arguments {
     #[command(flatten)]
     node: NodeArguments,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Go on as the kubelet does, at its periods, until interrupted.
+    /// Collect at the kubelet's periods until interrupted.
     #[arg(long, requires = "yes")]
     watch: bool,
 }
@@ -61,27 +61,27 @@ fn main() -> ExitCode {
     })
 }
 
-/// Whether all that was tried succeeded.
+/// Returns whether all removals succeeded.
 async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let node = arguments.node.open().await?;
     eprintln!("{}", node.about);
     if arguments.watch {
         return watch(&node).await;
     }
-    let mut looking = node.driver(node.world());
-    if looking.records().is_empty() {
-        looking.detect_images().await;
+    let mut observer = node.driver(node.environment());
+    if observer.records().is_empty() {
+        observer.detect_images().await;
     }
-    let survey = looking.survey().await;
-    if let Some(error) = &survey.pods_error {
+    let report = observer.read_inventory().await;
+    if let Some(error) = &report.pods_error {
         eprintln!("note: {error}");
     }
-    let forecast = node_forecast(&survey.inventory, &node.policy, NodeFrame::at(node.clock.now()));
+    let forecast = node_forecast(&report.inventory, &node.policy, NodeFrame::at(node.clock.now()));
     print!("{forecast}");
     let approved = actions(&forecast);
     if approved.is_empty() {
         println!("\nNothing is removed.");
-        node.memory.write(looking.records())?;
+        node.records_file.write(observer.records())?;
         return Ok(true);
     }
     println!("\nTo be removed:");
@@ -89,21 +89,21 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         .iter()
         .for_each(|action| println!("  {}", in_words(action)));
     if !arguments.yes && !is_approved()? {
-        println!("Nothing was touched.");
-        node.memory.write(looking.records())?;
+        println!("Nothing was removed.");
+        node.records_file.write(observer.records())?;
         return Ok(true);
     }
-    let guard = Approved::new(&*node.runtime, node.world().logs, &approved);
-    let mut world = node.world();
-    (world.runtime, world.logs) = (&guard, world.logs.is_some().then_some(&guard as _));
-    let mut driver = Node::with_records(world, node.settings(), looking.records().clone());
-    driver.set_image_gc_began_at(node.memory.watched_since);
+    let guard = Approved::new(&*node.runtime, node.environment().logs, &approved);
+    let mut environment = node.environment();
+    (environment.runtime, environment.logs) = (&guard, environment.logs.is_some().then_some(&guard as _));
+    let mut driver = Node::with_records(environment, node.settings(), observer.records().clone());
+    driver.set_image_gc_began_at(node.records_file.watched_since);
     let containers = driver.collect_containers(Mode::Periodic).await;
     let images = driver.collect_images().await;
-    node.memory.write(driver.records())?;
-    // A refusal to remove what was not approved is an error of the run, too.
-    let kept_back = images.performed.iter().any(is_left);
-    let error = images.error().filter(|_| !kept_back);
+    node.records_file.write(driver.records())?;
+    // An image that was not approved is an error of the run, but not of this tool.
+    let some_not_approved = images.performed.iter().any(is_not_approved);
+    let error = images.error().filter(|_| !some_not_approved);
     let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
     let performed: Vec<Performed> = containers.performed.into_iter().chain(images.performed).collect();
     performed.iter().for_each(print);
@@ -111,7 +111,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(errors.is_empty() && !performed.iter().any(failed))
 }
 
-/// All that the forecast foresees to go at the next passes.
+/// All actions of the forecast's next runs.
 fn actions(forecast: &NodeForecast) -> Vec<NodeAction> {
     let containers = forecast.containers.actions.iter().cloned();
     let sandboxes = forecast.sandboxes.actions.iter().cloned();
@@ -131,13 +131,13 @@ fn actions(forecast: &NodeForecast) -> Vec<NodeAction> {
 fn is_approved() -> io::Result<bool> {
     print!("Remove these? [y/N] ");
     io::stdout().flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let mut input = String::new();
+    io::stdin().read_line(&mut input)?;
+    Ok(matches!(input.trim(), "y" | "Y" | "yes"))
 }
 
-/// Whether something stays because it was not shown.
-fn is_left(performed: &Performed) -> bool {
+/// Whether an object was kept because it was not approved.
+fn is_not_approved(performed: &Performed) -> bool {
     let refusal = RuntimeError::refused(Approved::REFUSAL);
     matches!(&performed.outcome, Outcome::NotStopped(error) | Outcome::NotRemoved(error) if *error == refusal)
 }
@@ -146,7 +146,7 @@ fn is_left(performed: &Performed) -> bool {
 fn failed(performed: &Performed) -> bool {
     match &performed.outcome {
         Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {
-            !is_left(performed) && *error != RuntimeError::NotFound
+            !is_not_approved(performed) && *error != RuntimeError::NotFound
         }
         Outcome::Done | Outcome::Kept(_) | Outcome::DryRun => false,
     }
@@ -155,7 +155,7 @@ fn failed(performed: &Performed) -> bool {
 fn print(performed: &Performed) {
     let action = in_words(&performed.action);
     match &performed.outcome {
-        _ if is_left(performed) => println!("left for the next time: {action}"),
+        _ if is_not_approved(performed) => println!("not approved, kept: {action}"),
         Outcome::Done => println!("removed {action}"),
         Outcome::NotStopped(RuntimeError::NotFound) | Outcome::NotRemoved(RuntimeError::NotFound) => {
             println!("no longer exists: {action}");
@@ -166,10 +166,9 @@ fn print(performed: &Performed) {
     }
 }
 
-/// All loops of the kubelet until the process is interrupted; a pass that is under way is
-/// finished first.
+/// Runs all loops of the kubelet until the process is interrupted. A run in progress is finished first.
 async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
-    // Signals are received from here on, not only from the first wait on.
+    // Signals are received from here on, not only while waiting.
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     let stop = async {
@@ -178,14 +177,14 @@ async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
             _ = terminated.recv() => {}
         }
     };
-    let mut driver = node.driver(node.world());
+    let mut driver = node.driver(node.environment());
     let mut written = Ok(());
     driver
         .run(stop, |report| match report {
             Report::Containers(done) => done.performed.iter().for_each(print),
             Report::Images(done) => {
                 done.performed.iter().for_each(print);
-                written = node.memory.write(&done.plan.summary.records);
+                written = node.records_file.write(&done.plan.summary.records);
                 if let Err(error) = &written {
                     eprintln!("error: {error}");
                 }
@@ -194,6 +193,6 @@ async fn watch(node: &OpenNode) -> Result<bool, Box<dyn Error>> {
             _ => {}
         })
         .await;
-    node.memory.write(driver.records())?;
+    node.records_file.write(driver.records())?;
     Ok(written.is_ok())
 }

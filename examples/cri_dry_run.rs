@@ -17,7 +17,7 @@ use kubegc::{
 };
 use kubegc_examples::{cri::NodeArguments, exit_code, simulated::in_words};
 
-/// Says what would be collected on this machine, and touches nothing.
+/// Prints what would be collected on this machine, and changes nothing.
 #[derive(Parser)]
 #[command(
     after_help = "Exit codes: 0 forecast; 1 the runtime, a file or the settings cannot be read; 2 wrong usage."
@@ -25,7 +25,7 @@ use kubegc_examples::{cri::NodeArguments, exit_code, simulated::in_words};
 struct Arguments {
     #[command(flatten)]
     node: NodeArguments,
-    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    /// The growth of the disk usage, such as 2GB/h or 500MB/d.
     #[arg(long, value_name = "AMOUNT")]
     growth: Option<Growth>,
     /// Writes JSON.
@@ -41,20 +41,20 @@ fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let node = arguments.node.open().await?;
     eprintln!("{}", node.about);
-    let survey = node.driver(node.world()).survey().await;
-    if let Some(error) = &survey.pods_error {
+    let report = node.driver(node.environment()).read_inventory().await;
+    if let Some(error) = &report.pods_error {
         eprintln!("note: {error}");
     }
     let frame = NodeFrame {
         now: node.clock.now(),
         growth_bytes_per_hour: arguments.growth.unwrap_or_default().bytes_per_hour,
     };
-    let forecast = node_forecast(&survey.inventory, &node.policy, frame);
+    let forecast = node_forecast(&report.inventory, &node.policy, frame);
     match arguments.json {
         true => println!("{:#}", forecast.to_json()),
         false => {
             print!("{forecast}");
-            // The forecast counts them; these are recursive removals, so each has its line.
+            // The forecast only counts log directories. They are removed recursively, so each is printed.
             let logs = forecast.logs.iter().flat_map(|logs| logs.actions.iter().cloned());
             logs.map(NodeAction::Log)
                 .for_each(|action| println!("  {}", in_words(&action)));

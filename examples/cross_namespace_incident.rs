@@ -4,9 +4,9 @@
 //! `cargo run -p kubegc-examples --example cross_namespace_incident`
 //!
 //! `payments/copy` was copied from `shop`, with its reference to the ConfigMap `shop/root`. Up to 1.19, a
-//! restarted collector that sees the copy before the ConfigMap takes the ConfigMap for absent and deletes its
-//! rightful dependents too (kubernetes #65200). From 1.20 on every order ends alike, and a warning names the
-//! copy. Prints `expected/cross_namespace_incident.txt`.
+//! restarted collector that receives the copy before the ConfigMap considers the ConfigMap absent and deletes
+//! its correct dependents too (kubernetes #65200). From 1.20 on every order has the same outcome, and a
+//! warning names the copy. Prints `expected/cross_namespace_incident.txt`.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{collections::BTreeMap, error::Error, sync::Arc};
@@ -89,7 +89,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
                     },
                 )?;
             }
-            // Both kinds are watched: the lists come in, in the order in question.
+            // Both kinds are watched: deliver the lists in the requested order.
             Output::Wait(_) if !is_listed => {
                 for kind in if owner_first {
                     [config_maps, secrets]
@@ -111,7 +111,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
                 }
                 is_listed = true;
             }
-            // The collector did what it wanted, and sees it. All that ever happens here are deletions.
+            // Deliver the watch events of the collector's own writes, which are all deletions.
             Output::Wait(_) if server.revision() > seen => {
                 for change in server.changes_since(seen) {
                     let event = WatchEvent::Delete(change.event.object.meta.clone().into());

@@ -29,7 +29,7 @@ struct Arguments {
     /// Name every object.
     #[arg(long)]
     all: bool,
-    /// How to write the diagnosis.
+    /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Exit with 3 if something is stuck or wrong.
@@ -45,7 +45,7 @@ enum Output {
     Sarif,
 }
 
-/// How many objects of each problem are named.
+/// Maximum number of named objects for each problem.
 const OBJECTS_MAX: usize = 8;
 
 fn main() -> ExitCode {

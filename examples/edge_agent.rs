@@ -37,7 +37,7 @@ use kubegc_examples::simulated::in_words;
 
 const MB: u64 = 1_000_000;
 
-/// The pods that the device should run, by app. Whatever else the runtime has is garbage.
+/// The pods that the device should run, by app. Everything else in the runtime is garbage.
 #[derive(Default)]
 struct StaticPods(Mutex<BTreeMap<&'static str, RunningPod>>);
 
@@ -62,7 +62,7 @@ impl StaticPods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs an app in a version; the pod of its former version ends. What that leaves is for the collector.
+    /// Runs an app in a version; the pod of its former version ends, and becomes garbage.
     fn run(
         &self,
         device: &SimNode,
@@ -84,7 +84,7 @@ impl StaticPods {
         Ok(())
     }
 
-    /// An app crashes and is started again.
+    /// Crashes and restarts an app.
     fn crash(&self, device: &SimNode, app: &str) -> Result<(), Box<dyn Error>> {
         let mut pods = self.lock();
         let running = pods.get_mut(app).ok_or("no such app")?;
@@ -176,7 +176,7 @@ fn log(now: Timestamp, what: &str) {
     println!("{}  {what}", &now.to_string()[11..19]);
 }
 
-/// A line for each event, each action with its outcome, and each pass that failed.
+/// Prints a line for each event, each action with its outcome, and each failed run.
 fn report(now: Timestamp, done: &Report) {
     let (performed, error): (&[Performed], _) = match done {
         Report::Containers(done) => (&done.performed, done.error()),

@@ -23,7 +23,7 @@ use kubegc::core::{
 use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;
 
-/// Pages by name, and what happened to them. They have no finalizers, so a deleted page is removed at once.
+/// Pages by name, and their changes. They have no finalizers, so a deleted page is removed at once.
 #[derive(Default)]
 struct Pages {
     by_name: BTreeMap<String, ObjectMeta>,
@@ -122,7 +122,7 @@ impl ObjectStore for Wiki {
     }
 }
 
-/// What happened after a change, looked up every second.
+/// The deletions after a change, by the second.
 struct Watch(Wiki, usize);
 
 #[async_trait]

@@ -23,7 +23,7 @@ struct Arguments {
     /// that run by default.
     #[arg(default_value = "*")]
     controllers: Vec<String>,
-    /// Only say what is to be written within a minute.
+    /// Only print the writes of the next minute.
     #[arg(long)]
     dry_run: bool,
     /// Print the roles that the controllers need.

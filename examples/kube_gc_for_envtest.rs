@@ -1,8 +1,7 @@
 //! Runs the collector for an API server that has none: envtest, a bare kube-apiserver, kcp.
 //!
 //! It waits for an API server that does not respond yet. In a real cluster the controller manager collects
-//! already; two collectors do no harm, but no good either. For what would be collected, without collecting
-//! it, there is `--dry-run`.
+//! already, and a second collector has no effect. `--dry-run` prints the writes without performing them.
 //!
 //! ```sh
 //! KUBECONFIG=envtest.kubeconfig cargo run --release -p kubegc-examples --features kube --example kube_gc_for_envtest
@@ -15,10 +14,10 @@ use clap::Parser;
 use kubegc_examples::{exit_code, interrupted, log_to_stderr};
 use kubegc_kube::{GarbageCollector, LeaderElection};
 
-/// Collects garbage beside an API server until it is interrupted.
+/// Collects garbage of an API server until interrupted.
 #[derive(Parser)]
 struct Arguments {
-    /// Only say what would be written, and end when there is nothing left to say.
+    /// Only print the writes, and end when the collector is idle.
     #[arg(long)]
     dry_run: bool,
     /// Collect only while holding the Lease `kubegc` under this identity.

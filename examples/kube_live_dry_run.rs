@@ -57,7 +57,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a collector that starts now would write.
+/// The writes of a collector that starts now.
 async fn collector_now(client: Client) -> Result<(), Box<dyn Error>> {
     let summary = GarbageCollector::new(client)
         .dry_run(true)

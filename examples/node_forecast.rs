@@ -22,7 +22,7 @@ use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out}
 
 /// Predicts what a node's collector removes next, from the output of its tools.
 ///
-/// Without a path it reads the bundled node. A listing that is not declared whole is
+/// Without a path it reads the bundled node. A listing that is not declared complete is
 /// unknown and causes no removal.
 #[derive(Parser)]
 #[command(
@@ -39,23 +39,22 @@ struct Arguments {
     /// The present, in RFC 3339, or `now`. Default: when the kubelet measured the disk.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
-    /// How fast the disk fills, such as 2GB/h or 500MB/d.
+    /// The growth of the disk usage, such as 2GB/h or 500MB/d.
     #[arg(long, value_name = "AMOUNT")]
     growth: Option<Growth>,
-    /// A setting to change, such as imageGCHighThresholdPercent=70: what would go then? Several change
-    /// together.
+    /// A setting to change, such as imageGCHighThresholdPercent=70. Several changes apply together.
     #[arg(long, value_name = "SETTING=VALUE")]
     change: Vec<Change>,
-    /// The pods are all pods of the node: what belongs to any other is garbage.
+    /// The pods are all pods of the node: objects of any other pod are garbage.
     #[arg(long)]
     pods_are_whole: bool,
-    /// The containers are all of them, though none has ended: they come from crictl ps -a.
+    /// The containers are complete, although none has ended: they come from crictl ps -a.
     #[arg(long)]
     containers_are_whole: bool,
     /// No container mounts an image as a volume.
     #[arg(long)]
     no_image_volumes: bool,
-    /// Reads past entries and documents that cannot be read; what they may hold is unknown then.
+    /// Skips entries and documents that cannot be read; their facts are unknown then.
     #[arg(long)]
     lenient: bool,
     /// Writes JSON.
@@ -69,7 +68,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let (node, now) = read(arguments)?;
-    // The bundled node explains itself in a file of its own.
+    // The README of the bundled node lists its findings.
     for finding in node.findings.iter().filter(|_| !arguments.paths.is_empty()) {
         eprintln!("note: {}", printable(&finding.to_string()));
     }
@@ -109,7 +108,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads the node, and says what time it is there.
+/// Reads the node and its time.
 fn read(arguments: &Arguments) -> Result<(NodeSnapshot, Timestamp), Box<dyn Error>> {
     let bundled = arguments.paths.is_empty();
     let paths = if bundled {
@@ -146,7 +145,7 @@ fn read(arguments: &Arguments) -> Result<(NodeSnapshot, Timestamp), Box<dyn Erro
     let measured = node.stats.as_ref().and_then(|stats| stats.at);
     match (now, measured) {
         (Some(now), _) => Ok((node, now)),
-        // Read again, so that what lies in the future is found.
+        // Read again with the time, so that times in the future are reported.
         (None, Some(measured)) => Ok((read(Some(measured))?, measured)),
         (None, None) => Err("no document says what time it is: give --now".into()),
     }

@@ -27,7 +27,7 @@ struct Arguments {
     /// Dumps of `kubectl get ... -o yaml` or `-o json`, or folders of them.
     #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"), hide_default_value = true)]
     paths: Vec<PathBuf>,
-    /// The release whose collector draws: the format changed in 1.26.
+    /// The release whose output format is used: it changed in 1.26.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
     /// Draws only the objects that are connected with this one: `kind/name` or `kind.group/name`, as in a

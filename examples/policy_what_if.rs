@@ -4,9 +4,9 @@
 //! cargo run --release -p kubegc-examples --example policy_what_if -- --svg disk.svg
 //! ```
 //!
-//! One simulated node is forked. On each fork the same happens (`src/fortnight.rs`), and the driver collects
-//! at a kubelet's periods. The second policy has `--change`s. Prints `expected/policy_what_if.txt`; `--svg`
-//! draws how full the disk was.
+//! One simulated node is forked. Both forks have the same events (`src/fortnight.rs`), and the driver
+//! collects at a kubelet's periods. The second policy has the `--change`s. Prints
+//! `expected/policy_what_if.txt`; `--svg` draws the usage of the disk.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::{cell::RefCell, error::Error, future::pending, path::PathBuf, pin::pin};
@@ -25,16 +25,16 @@ use kubegc::{
 use kubegc_examples::{
     fortnight::{DAYS, Fortnight, hour_of},
     plot::{BLUE, Level, ORANGE, Plot, RED, Series},
-    simulated::pass_time,
+    simulated::run_until,
 };
 
 /// Runs two weeks of one node under two policies.
 #[derive(Parser)]
 struct Arguments {
-    /// What the second policy changes of upstream's settings.
+    /// Changes of the second policy to upstream's defaults.
     #[arg(long, value_name = "SETTING=VALUE", default_values = ["imageGCHighThresholdPercent=70", "imageGCLowThresholdPercent=65", "imageMaximumGCAge=60h"])]
     change: Vec<Change>,
-    /// Where to draw how full the disk was.
+    /// The file for a plot of the disk usage.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Days and percents.
 type Points = Vec<(f64, f64)>;
 
-/// Two weeks under one policy: what happened each day, and how full the disk was at each hour.
+/// Two weeks under one policy: the summary of each day, and the disk usage at each hour.
 fn run(
     mut fortnight: Fortnight,
     clock: &SimClock,
@@ -151,13 +151,13 @@ fn run(
         fortnight.work(hour)?;
         let (used_percent, layers) = (fortnight.used_percent(), node.usage().layers_bytes);
         points.push((f64::from(hour) / 24.0, used_percent));
-        pass_time(clock, kubelet.as_mut(), hour_of(start, hour + 1));
+        run_until(clock, kubelet.as_mut(), hour_of(start, hour + 1));
         // The record of calls is not used here.
         drop(node.take_calls());
         let pulled_again: u64 = fortnight.pulled_again.iter().sum();
         let of_hour = Day {
             used_percent,
-            // What became free on the disk: layers that other images share stay.
+            // The freed bytes: layers that are shared with other images stay.
             removed: (removed.take(), layers - node.usage().layers_bytes),
             pulled_again: (fortnight.pulled_again.drain(..).count(), pulled_again),
         };

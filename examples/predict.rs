@@ -60,7 +60,7 @@ struct Arguments {
     /// Show every write.
     #[arg(long)]
     timeline: bool,
-    /// How to write the forecast.
+    /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Exit with 3 if anything stays terminating or is undetermined.
@@ -150,7 +150,7 @@ impl Arguments {
     }
 }
 
-/// The forecast that the arguments ask for.
+/// The forecast of the arguments.
 fn forecast(arguments: &Arguments, cluster: &Cluster) -> Result<Forecast, Box<dyn Error>> {
     Ok(match arguments.pending {
         true => cluster.pending().clone(),

@@ -14,7 +14,7 @@ use kubegc::core::KubernetesVersion;
 use kubegc_examples::{exit_code, interrupted};
 use kubegc_testkit::Cluster;
 
-/// Serves a simulated cluster on a loopback socket until it is interrupted. Nothing is kept.
+/// Serves a simulated cluster on a loopback socket until it is interrupted. Nothing is stored.
 #[derive(Parser)]
 struct Arguments {
     /// Manifests to begin with.
@@ -25,7 +25,7 @@ struct Arguments {
     /// The Kubernetes version to behave as.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
-    /// Run no garbage collector: for running another one beside it.
+    /// Run no garbage collector, so that another one can be tested.
     #[arg(long)]
     without_collector: bool,
 }

@@ -1,11 +1,11 @@
-//! Why did images vanish that had just been pulled? The kubelet restarted, and up to 1.28 it then takes every
-//! image for infinitely old.
+//! Why did images vanish that had just been pulled? The kubelet restarted, and up to 1.28 it then considers
+//! every image infinitely old.
 //!
 //! `cargo run -p kubegc-examples --example vanishing_images`
 //!
 //! Images are pulled ahead of a rollout on a full disk, `imageMinimumGCAge` keeps them for 20 minutes, and
-//! the kubelet restarts. Up to 1.28 its first look at images records no time of first detection, so the next
-//! pass removes them (kubernetes #119642); from 1.29 on it records the present, and they stay. Prints
+//! the kubelet restarts. Up to 1.28 its first image detection records no time, so the next image collection
+//! removes them (kubernetes #119642); from 1.29 on it records the present, and they stay. Prints
 //! `expected/vanishing_images.txt`.
 #![expect(clippy::print_stdout, reason = "an example")]
 
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What happened, by time of day.
+/// The events, by time of day.
 type Timeline = Vec<(&'static str, Vec<String>)>;
 
 fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
@@ -85,7 +85,7 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     clock.set(at("09:55")?);
     reported.push(("09:55", pass(&mut kubelet)));
 
-    // The next kubelet remembers nothing. Its first pass comes too early: the disk has not been measured yet.
+    // The restarted kubelet has no records. Its first run is too early: the disk has not been measured yet.
     clock.set(at("09:58")?);
     let early = Fault::Refuse(RuntimeError::refused("no stats of the image file system yet"));
     let mut faults = FaultPlan::default();
@@ -123,7 +123,7 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
     Ok(reported)
 }
 
-/// A pass over images: what went, what stays though it is unused, and why.
+/// Runs an image collection. Returns the removed and the kept unused images, with the reasons.
 fn pass(kubelet: &mut Node<'_>) -> Vec<String> {
     let records = kubelet.records().clone();
     let ImagesReport { plan, performed, .. } = at_once(kubelet.collect_images());

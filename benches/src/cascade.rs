@@ -1,4 +1,4 @@
-//! A dump of one namespace with ConfigMaps, made as it is read: its text uses no memory.
+//! A dump of one namespace with ConfigMaps, generated while it is read: its text uses no memory.
 
 use std::io::{self, Read, Write};
 

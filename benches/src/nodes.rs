@@ -90,13 +90,13 @@ pub fn images(count: usize, policy: Policy) -> Inventory {
         image_gc_began_at: NOW.saturating_sub(Duration::from_secs(86_400)),
         ..Inventory::default()
     };
-    for round in 0..6 {
+    for iteration in 0..6 {
         inventory.containers = Ok(users(&images, &mut random));
-        // The last round's use is what the run itself finds.
-        if round == 5 {
+        // The run itself detects the use of the last iteration.
+        if iteration == 5 {
             break;
         }
-        let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - round)));
+        let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - iteration)));
         let records = std::mem::take(&mut inventory.image_records);
         let mut run = Run::new(policy, Task::Detect, records, inventory.image_gc_began_at, now);
         assert_eq!(run.next(None), Step::List);

@@ -106,7 +106,7 @@ pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
             if pods % 10 == 0 {
                 owners.push(map_owner.clone());
             }
-            // Different in one unit whatever is drawn: two pods of one name would be one object.
+            // The index makes names unique within a unit: two pods of one name would be one object.
             let suffix = random.below(36u64.pow(4) / 11) * 11 + at;
             let name = format!("app-{unit:06}-7d9f8b6c5d-{suffix:05x}");
             all.push((POD, Arc::new(object(name, random.uid(), owners))));

@@ -1,9 +1,9 @@
-//! How fast is kubegc, beside upstream and beside plain memory?
+//! How fast is kubegc, compared with upstream and with plain memory?
 //!
 //! Prints one table, in nanoseconds an item: medians of several runs in one thread. Upstream's figures were
 //! measured on another machine; they are scaled by a calibration in the same process, so such a ratio is an
-//! estimate. Other figures are measured in the same run. With `--instructions`, callgrind counts those of our
-//! side. Files of `kubectl get -o json` or `-o yaml` are read in addition.
+//! estimate. Other figures are measured in the same run. With `--instructions`, callgrind counts those of
+//! kubegc. Files of `kubectl get -o json` or `-o yaml` are read in addition.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example figures -- --size 1000000 dump.json dump.yaml
@@ -61,7 +61,7 @@ struct Arguments {
     /// Runs of each measurement.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// One run of 1,000 items: whether it runs at all.
+    /// One run of 1,000 items, as a smoke test.
     #[arg(long, conflicts_with_all = ["size", "runs"])]
     quick: bool,
     /// Count instructions with callgrind, which takes fifty times as long.

@@ -12,12 +12,12 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Best time of the calibration on the machine of upstream's figures, in nanoseconds an item.
 ///
-/// It is right to about a tenth, and was not measured there. An earlier version of kubegc was, beside
-/// upstream. Its times on another machine, with the calibration beside them, give this figure.
+/// It was not measured there, but computed from the times of a version of kubegc on that machine and on
+/// another one with the calibration. Its error is about a tenth.
 const CALIBRATION_NANOS: f64 = 600.0;
 const CALIBRATION_RUNS: u32 = 15;
 
-/// What a figure is compared with.
+/// The figure to compare with.
 pub(crate) enum Limit {
     /// Nanoseconds an item of upstream's Go code, if it was measured at this size.
     Upstream(Option<f64>),
@@ -25,7 +25,7 @@ pub(crate) enum Limit {
     Of(&'static str, f64),
 }
 
-/// How to measure.
+/// The options of a measurement.
 pub(crate) struct Measure {
     pub(crate) size: usize,
     pub(crate) runs: u32,
@@ -186,7 +186,7 @@ pub(crate) fn memory<O>(work: impl FnOnce() -> O) -> (usize, usize) {
     (held, peak)
 }
 
-/// Named so that a profiler can tell it from the preparation.
+/// A function with a name, so that profilers separate it from the preparation.
 #[inline(never)]
 fn measured<I, O>(work: &mut impl FnMut(I) -> O, input: I) -> O {
     black_box(work(black_box(input)))

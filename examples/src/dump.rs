@@ -1,4 +1,4 @@
-//! Command line arguments of examples that read a dump, and the cluster that is read.
+//! Command line arguments of examples that read a dump, and the reading of the cluster.
 
 use std::{
     error::Error,
@@ -19,7 +19,7 @@ use kubegc::{
     snapshot::{Reader, Snapshot},
 };
 
-/// Which dump to read, what it holds, and what to take for granted of its cluster.
+/// The dump to read, its complete kinds, and the assumptions about its cluster.
 #[non_exhaustive]
 #[derive(Clone, Debug, clap::Args)]
 pub struct DumpArguments {
@@ -28,27 +28,27 @@ pub struct DumpArguments {
     #[arg(long, short, value_name = "PATH")]
     pub dump: Vec<PathBuf>,
     /// Kinds that the dump holds completely, such as `pods,services`, `deployments.apps`, `pods@shop` or
-    /// `all`. What is not declared is unknown, never absent.
+    /// `all`. Missing objects of other kinds are unknown, not absent.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub complete: Vec<String>,
     /// Output of `kubectl api-resources`, for kinds that the dump does not define.
     #[arg(long, value_name = "FILE")]
     pub api_resources: Option<PathBuf>,
-    /// The Kubernetes version to predict for. Default: that of the dump, where it says it, else 1.36.
+    /// The Kubernetes version to predict for. Default: that of the dump, if it is known, else 1.36.
     #[arg(long, visible_alias = "version")]
     pub kubernetes: Option<KubernetesVersion>,
-    /// What to take for granted.
+    /// Assumptions about the cluster.
     #[command(flatten)]
     pub assumptions: AssumptionArguments,
     /// List the findings about the dump, not only their number.
     #[arg(long)]
     pub notes: bool,
-    /// Read past documents that cannot be read; their kinds count as incomplete then.
+    /// Skip documents that cannot be read; their kinds count as incomplete then.
     #[arg(long)]
     pub lenient: bool,
 }
 
-/// What to take for granted of a cluster.
+/// Assumptions about a cluster.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AssumptionArguments {
@@ -75,7 +75,7 @@ impl From<&AssumptionArguments> for Assumptions {
     }
 }
 
-/// What is read where no dump is named.
+/// The dump that is read by default.
 #[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
 #[derive(Clone, Debug)]
 pub struct Bundled {
@@ -95,7 +95,7 @@ impl DumpArguments {
     /// Reads the dump. Findings about it are printed to stderr, unless it is the bundled one.
     ///
     /// # Errors
-    /// A file cannot be read, a text is no dump, or a kind that is declared complete is not known.
+    /// A file cannot be read, a text is not a dump, or a kind that is declared complete is not known.
     pub fn cluster(&self, bundled: Bundled) -> Result<Cluster, Box<dyn Error>> {
         self.cluster_with(bundled, |_| {})
     }
@@ -180,7 +180,7 @@ impl DumpArguments {
         }
         let snapshot = reader.finish()?;
         progress.end();
-        // The bundled dump explains itself in files of its own.
+        // The README of the bundled dump lists its findings.
         if !self.is_bundled() {
             self.note_findings(&snapshot);
         }
@@ -205,10 +205,10 @@ fn all_cores(read_files: &(dyn Fn() + Sync)) {
     });
 }
 
-/// The time without a report, and between two.
+/// The interval of progress reports.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
-/// The line on stderr that says how much was read, if that is a terminal and the reading takes long.
+/// The progress line on stderr, if that is a terminal and reading takes long.
 #[derive(Clone, Default)]
 struct Progress {
     is_shown: Arc<AtomicBool>,

@@ -1,8 +1,7 @@
 //! A simulated node and two weeks of work on it: rollouts, rollbacks, nightly and weekly jobs, builds, and
 //! containers that crash.
 //!
-//! Everything happens on the hour and is the same each time. What a collector does in between is the
-//! caller's.
+//! Everything happens on the hour, and each run is the same. The caller runs a collector in between.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,13 +17,13 @@ use kubegc::{
     },
 };
 
-/// How many days there are.
+/// Number of days.
 pub const DAYS: u32 = 14;
-/// What the disk holds.
+/// Capacity of the disk.
 pub const CAPACITY_BYTES: u64 = 100_000_000_000;
 const MB: u64 = 1_000_000;
 
-/// Something that runs on the node: a service all the time, a job for some hours.
+/// A service or a job on the node.
 struct App {
     name: &'static str,
     /// Layer that it shares with others.
@@ -72,7 +71,7 @@ impl App {
     }
 }
 
-/// What happens: an app runs in a version from now on, ends, or crashes and starts again.
+/// An event on the node: an app starts in a version, ends, or crashes and restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Run { app: usize, version: u32 },
@@ -80,7 +79,7 @@ enum Event {
     Crash { app: usize },
 }
 
-/// What happens at an hour since the beginning.
+/// The events at an hour since the start.
 fn events(hour: u32) -> Vec<Event> {
     let (day, of_day) = (hour / 24, hour % 24);
     let run = |app, version| Event::Run { app, version };
@@ -92,7 +91,7 @@ fn events(hour: u32) -> Vec<Event> {
         (_, 11) if day % 2 == 0 => events.push(run(1, day / 2 + 2)),
         (_, 14) if day % 2 == 1 => events.push(run(2, day / 2 + 2)),
         (_, 15) if day % 3 == 1 => events.push(run(3, day / 3 + 2)),
-        // Two releases are taken back when they have run for days.
+        // Two releases are rolled back after some days.
         (6, 16) => events.push(run(2, 3)),
         (9, 16) => events.push(run(3, 2)),
         // Jobs, and builds with a new image of tools each day.
@@ -109,19 +108,18 @@ fn events(hour: u32) -> Vec<Event> {
     events
 }
 
-/// The node, and what was pulled on it again.
+/// The node, and the images that were pulled again.
 #[derive(Debug)]
 pub struct Fortnight {
     node: SimNode,
     pods: BTreeMap<usize, RunningPod>,
     pulled: BTreeSet<Arc<str>>,
-    /// Bytes of the layers that were missing, for each image that had been there before, since these were
-    /// last taken.
+    /// Pulled bytes of each image that was pulled again, since the caller last cleared this.
     pub pulled_again: Vec<u64>,
 }
 
 impl Fortnight {
-    /// The node as it is before anything runs: a system that fills a part of the disk and continues to grow.
+    /// The node before any pod runs: the system uses a part of the disk, which grows.
     #[must_use]
     pub fn new(clock: SimClock) -> Self {
         let settings = NodeSettings {
@@ -139,7 +137,7 @@ impl Fortnight {
         }
     }
 
-    /// The same node going its own way, by another clock.
+    /// An independent copy of the node with another clock.
     #[must_use]
     pub fn fork(&self, clock: SimClock) -> Self {
         Self {
@@ -156,7 +154,7 @@ impl Fortnight {
         &self.node
     }
 
-    /// How much of the disk is in use, in percent.
+    /// The usage of the disk, in percent.
     #[must_use]
     pub fn used_percent(&self) -> f64 {
         let disk = self.node.file_system(FileSystemRole::Node);
@@ -164,7 +162,7 @@ impl Fortnight {
         100.0 - 100.0 * available / disk.capacity_bytes.unwrap_or(1) as f64
     }
 
-    /// Does what happens at an hour.
+    /// Applies the events of an hour.
     ///
     /// # Errors
     /// The node refuses: its disk is full.

@@ -1,5 +1,5 @@
 //! Shared parts of the examples: bundled dumps of a cluster (an online shop) and of a node, command line
-//! arguments, exit codes, and for simulated nodes the passing of time, a fortnight of work and a plot.
+//! arguments, exit codes, and for simulated nodes a clock, two weeks of work and a plot.
 
 #[cfg(feature = "cri")]
 pub mod cri;
@@ -19,7 +19,7 @@ use std::{
 
 use kubegc::core::{Timestamp, printable};
 
-/// Writes logs to stderr, those of level info and above unless `RUST_LOG` says otherwise.
+/// Writes logs to stderr, those of level info and above unless `RUST_LOG` is set.
 #[cfg(feature = "kube")]
 pub fn log_to_stderr() {
     use tracing_subscriber::{EnvFilter, fmt};
@@ -60,7 +60,7 @@ pub fn time(text: &str) -> Result<Timestamp, String> {
     }
 }
 
-/// Writes to stdout. A reader that closes the pipe, such as `head`, is no error.
+/// Writes to stdout. A reader that closes the pipe, such as `head`, is not an error.
 ///
 /// # Errors
 /// The text cannot be written.
@@ -94,24 +94,24 @@ pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
 
-/// The folder that holds what else is in the shop's cluster and will be cleaned up, as
-/// `data/shop-cleanup/README.md` describes it. It is read beside [`shop_dump`].
+/// The folder with the other objects of the shop's cluster, which will be cleaned up, as
+/// `data/shop-cleanup/README.md` describes them. It is read together with [`shop_dump`].
 #[must_use]
 pub fn shop_cleanup_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop-cleanup"))
 }
 
-/// When the dump of the shop's cluster was taken, both folders of it.
+/// The time of the dump of the shop's cluster, of both folders.
 pub const SHOP_DUMP_TAKEN_AT: &str = "2026-10-20T10:30:00Z";
 
-/// The folder that holds the dump of one node, as `data/node/README.md` describes it. Its pods are all there,
+/// The folder that holds the dump of one node, as `data/node/README.md` describes it. It has all pods,
 /// and no container mounts an image.
 #[must_use]
 pub fn node_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/node"))
 }
 
-/// When the dump of the node was taken.
+/// The time of the dump of the node.
 pub const NODE_DUMP_TAKEN_AT: &str = "2026-03-01T12:00:00Z";
 
 /// The kinds that the dump holds completely, as `data/shop/README.md` lists them.
@@ -124,7 +124,7 @@ pub fn shop_complete() -> Vec<&'static str> {
     KINDS.split_whitespace().collect()
 }
 
-/// The kinds that both folders together hold completely beside those of [`shop_complete`], as
+/// The kinds that both folders together hold completely, without those of [`shop_complete`], as
 /// `data/shop-cleanup/README.md` lists them.
 #[must_use]
 pub fn shop_cleanup_complete() -> Vec<&'static str> {

@@ -1,5 +1,5 @@
-//! Draws how full a disk is over days as an SVG: lines over a grid, levels that mean something, a legend. No
-//! script, no style sheet, no font of its own.
+//! Draws the usage of a disk over days as an SVG: lines over a grid, levels and a legend. Without scripts,
+//! style sheets and fonts.
 
 use std::fmt::{Result, Write as _};
 
@@ -7,7 +7,7 @@ use std::fmt::{Result, Write as _};
 #[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is, for the legend.
+    /// The name in the legend.
     pub name: String,
     /// A colour as SVG has it.
     pub colour: &'static str,
@@ -19,11 +19,11 @@ pub struct Series {
 #[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// What begins there, in a few words.
+    /// The label.
     pub name: String,
     /// A colour as SVG has it.
     pub colour: &'static str,
-    /// Where it lies.
+    /// The position, in percent.
     pub percent: f64,
 }
 
@@ -31,9 +31,9 @@ pub struct Level {
 #[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// How many days there are; at least one is drawn.
+    /// Number of days; at least one is drawn.
     pub days: u32,
     /// The lines; later ones are drawn over earlier ones.
     pub series: Vec<Series>,
@@ -43,9 +43,9 @@ pub struct Plot {
 
 /// For the first of two lines.
 pub const BLUE: &str = "#1f6fb4";
-/// For the second. It differs from the blue for colour-blind readers, too.
+/// For the second; distinguishable from the blue for colour-blind readers.
 pub const ORANGE: &str = "#d9660a";
-/// For what should not be reached.
+/// For a level that should not be reached.
 pub const RED: &str = "#a4161a";
 
 const WIDTH: f64 = 1000.0;
@@ -59,7 +59,7 @@ const GRID: &str = "#e4e7eb";
 const LINE_HEIGHT: f64 = 15.0;
 
 impl Plot {
-    /// The plot as the text of an SVG file. The same plot gives the same text.
+    /// The plot as the text of an SVG file. The output is deterministic.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut svg = String::new();
@@ -129,7 +129,7 @@ impl Plot {
         writeln!(svg, "</svg>")
     }
 
-    /// Grid, ticks and what the axes are.
+    /// Grid, ticks and labels of the axes.
     fn write_axes(&self, svg: &mut String) -> Result {
         let [left, top, right, bottom] = FRAME;
         for percent in (self.floor()..=100).step_by(10) {
@@ -170,7 +170,7 @@ impl Plot {
         )
     }
 
-    /// What the levels are, right of the frame, from the top down and apart from each other.
+    /// Labels of the levels, right of the frame, from the top down, without overlap.
     fn write_labels(&self, svg: &mut String) -> Result {
         let mut levels: Vec<&Level> = self.levels.iter().collect();
         levels.sort_by(|a, b| b.percent.total_cmp(&a.percent));

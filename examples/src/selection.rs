@@ -32,7 +32,7 @@ pub struct SelectionArguments {
     /// Delete the objects of these manifests: files, folders, or `-` for standard input.
     #[arg(long, short = 'f', value_name = "FILE")]
     pub filename: Vec<PathBuf>,
-    /// What happens to dependents.
+    /// The deletion propagation policy.
     #[arg(long, value_enum, default_value_t)]
     pub cascade: Cascade,
     /// The uid that each object must have.
@@ -40,7 +40,7 @@ pub struct SelectionArguments {
     pub uid: Option<String>,
 }
 
-/// What happens to the dependents of a deleted object.
+/// The values of `--cascade`, by their effect on the dependents of a deleted object.
 #[expect(clippy::exhaustive_enums, reason = "the values of a flag")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Cascade {

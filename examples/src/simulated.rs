@@ -11,11 +11,11 @@ use kubegc::{
     sim::SimClock,
 };
 
-/// Lets a driver work until a time.
+/// Runs a driver until a time.
 ///
 /// # Panics
 /// If the driver ends before.
-pub fn pass_time(clock: &SimClock, mut driver: Pin<&mut impl Future>, until: Timestamp) {
+pub fn run_until(clock: &SimClock, mut driver: Pin<&mut impl Future>, until: Timestamp) {
     let mut context = Context::from_waker(Waker::noop());
     loop {
         let progress = driver.as_mut().poll(&mut context);
@@ -28,7 +28,7 @@ pub fn pass_time(clock: &SimClock, mut driver: Pin<&mut impl Future>, until: Tim
     clock.set(until);
 }
 
-/// What a future gives at once, as every future over a simulated node does.
+/// The output of a future that is ready at once, as all futures of a simulated node are.
 ///
 /// # Panics
 /// If the future waits for something.
@@ -36,11 +36,11 @@ pub fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => unreachable!("a simulated node answers at once"),
+        Poll::Pending => unreachable!("a simulated node responds at once"),
     }
 }
 
-/// What an action removes, and why.
+/// The removed object and the reason of an action.
 #[must_use]
 pub fn in_words(action: &NodeAction) -> String {
     match action {

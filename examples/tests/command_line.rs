@@ -47,7 +47,7 @@ fn on_a_terminal(command: &str, no_color: &str) -> Option<Output> {
 }
 
 #[test]
-fn a_reader_that_closes_the_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let mut command = Command::new(predict());
     command.args(QUESTION);
     let whole = command.output().expect("it runs");
@@ -71,7 +71,7 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn colours_are_printed_on_terminals_without_no_color() {
     let piped = Command::new(predict()).args(QUESTION).output();
     assert!(!piped.expect("it runs").stdout.contains(&b'\x1b'));
     let command = format!("{} {}", predict().display(), QUESTION.join(" "));
@@ -196,8 +196,8 @@ fn a_document_of_an_archive_that_cannot_be_read_has_the_same_hint() {
     );
 }
 
-/// Client libraries leave the dependents of a Job to the API server's default, which keeps them. kubectl asks
-/// for their deletion.
+/// Client libraries use the API server's default for the dependents of a Job, which keeps them. kubectl
+/// requests their deletion.
 #[test]
 fn the_default_policy_is_that_of_kubectl() {
     let dump = r#"{"apiVersion":"v1","kind":"List","items":[
@@ -233,7 +233,7 @@ fn the_default_policy_is_that_of_kubectl() {
 }
 
 #[test]
-fn a_node_is_asked_about_now() {
+fn a_live_node_is_forecast_at_the_current_time() {
     let output = Command::new(example("node_forecast"))
         .args(["--now", "now"])
         .output();

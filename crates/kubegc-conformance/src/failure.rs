@@ -6,11 +6,11 @@ use std::fmt::{self, Write as _};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was compared, and where in the case.
+    /// The compared value, and its place in the case.
     pub place: String,
     /// The recorded value.
     pub expected: String,
-    /// What the replay gave.
+    /// The value of the replay.
     pub got: String,
 }
 

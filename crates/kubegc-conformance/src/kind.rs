@@ -25,7 +25,7 @@ pub enum Kind {
     SignalReclaim,
     /// One of the other controllers.
     Controller,
-    /// What a whole control plane does after a delete.
+    /// The outcome of deletions in a whole control plane.
     Forecast,
     /// Requests to an API server and its responses.
     Requests,

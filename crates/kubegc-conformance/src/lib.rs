@@ -1,8 +1,8 @@
 //! Replays recordings of the real control plane against kubegc and reports the differences.
 //!
 //! A recording is a `.jsonl` file: one case a line. [`runner::replay`] reads a file line by line, detects
-//! what kind of case each line is, replays it, and gives a [`runner::FileReport`]. Nothing in a replay knows
-//! a single case: a case that differs shows a difference between kubegc and the recorded program.
+//! the kind of each case, replays it, and returns a [`runner::FileReport`]. No replay has code for a single
+//! case: a case that differs shows a difference between kubegc and the recorded program.
 
 mod api;
 mod controllers;

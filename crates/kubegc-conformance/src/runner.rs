@@ -22,23 +22,23 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 pub struct Options {
-    /// Only the case of this name or id, with notes about what happens in it.
+    /// Only the case of this name or id, with notes about its steps.
     pub only: Option<String>,
 }
 
-/// What became of the cases of one file.
+/// The results of the cases of one file.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct FileReport {
     /// The file.
     pub path: PathBuf,
-    /// What kind of cases it holds, as far as known.
+    /// The kind of its cases, as far as known.
     pub kind: String,
     /// Cases that match.
     pub passed: usize,
     /// Cases that do not, in the file's order.
     pub failed: Vec<FailedCase>,
-    /// What is worth knowing and not counted, in the file's order.
+    /// Notes, in the file's order.
     pub notes: Vec<String>,
     /// Of cases that consist of requests, by category: how many responses agree, of how many.
     pub requests: BTreeMap<String, (usize, usize)>,
@@ -90,7 +90,7 @@ pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
 /// Replays one file.
 ///
 /// # Errors
-/// The file cannot be read. What its lines hold is never an error: a line that is no case is a failed case.
+/// The file cannot be read. Its content is never an error: a line that is not a case is a failed case.
 pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     let source = Source::new(path);
     let lines = Mutex::new(BufReader::new(File::open(path)?).split(b'\n').enumerate());
@@ -168,7 +168,7 @@ impl From<Result<(), Failure>> for CaseReport {
     }
 }
 
-/// What is known of a file without reading its lines.
+/// The facts about a file that are known without reading its lines.
 struct Source {
     is_recording: bool,
     kind: Option<Kind>,

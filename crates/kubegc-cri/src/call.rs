@@ -98,7 +98,7 @@ impl Failure {
     /// Converts the failure to the error of the method.
     ///
     /// The outcome of a failed read, or of a write that was not sent, is known: nothing changed. An error
-    /// response to a write does not show whether the write was performed in part, whatever its code: the
+    /// response to a write does not show whether the write was performed in part, for any code: the
     /// runtime also forwards errors of the services that it calls.
     pub(crate) fn into_error(self, method: Method) -> RuntimeError {
         let nothing_changed = !method.writes || self.not_sent.is_some();

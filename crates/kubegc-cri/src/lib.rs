@@ -74,9 +74,9 @@
 //!   flag `--pod-infra-container-image`; here use [`RuntimeStatus::sandbox_image`], if the runtime reports
 //!   it. Each image run requests the id of the image from the runtime.
 //! - **From 1.29**, the runtime must pin it. containerd 1.6 does not; wrap such a runtime in
-//!   [`KeepImages`](kubegc_node::driver::KeepImages).
+//!   [`PinImages`](kubegc_node::driver::PinImages).
 //!
-//! `KeepImages` compares references as texts, and the configured name of the image can be shorter than the
+//! `PinImages` compares references as texts, and the configured name of the image can be shorter than the
 //! listed one: k3s configures `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`.
 //! So pass both references to it: the configured name, for an image that is pulled later, and the current id
 //! from [`image_id`](kubegc_core::Runtime::image_id). The last example does that.
@@ -127,7 +127,7 @@
 //! use std::{sync::Arc, time::Duration};
 //! use kubegc_core::{Clock, Runtime};
 //! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::{KeepImages, ReadySandboxes, Settings}};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::{PinImages, ReadySandboxes, Settings}};
 //! let (_, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let mut kept: Vec<Arc<str>> = Vec::new();
 //! let sandbox_image = runtime.status().await?.sandbox_image;
@@ -135,7 +135,7 @@
 //!     kept.extend(runtime.image_id(reference).await?);
 //!     kept.push(reference.clone());
 //! }
-//! let runtime = Arc::new(KeepImages::new(runtime, kept));
+//! let runtime = Arc::new(PinImages::new(runtime, kept));
 //! println!("not pulled yet, or misspelled: {:?}", runtime.unmatched().await?);
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
 //! let environment = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };

@@ -99,7 +99,7 @@ impl LogDirectory for HostLogs {
         .await
     }
 
-    /// The entries of the directory of links with the suffix `.log`, even if they are no links, and whether
+    /// The entries of the directory of links with the suffix `.log`, even if they are not links, and whether
     /// their targets exist. A missing directory has no entries.
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
         let directory = self.links.clone();
@@ -151,7 +151,7 @@ impl LogDirectory for HostLogs {
 
     /// Removes a log and its rotated files: the file with this name, and the files in its directory whose
     /// names start with this name and a `.` (`0.log`, `0.log.20260101-000000.gz`). Links are removed without
-    /// their targets. Directories are kept. It stops at the first error. A missing file is no error.
+    /// their targets. Directories are kept. It stops at the first error. A missing file is not an error.
     ///
     /// If the path is not absolute, contains `..` or has no file name, nothing is removed, and a warning is
     /// logged. With an error, the container could not be removed until the path is corrected.

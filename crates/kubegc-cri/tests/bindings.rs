@@ -3,8 +3,8 @@
 
 use std::{env, fs, path::Path};
 
-/// The side of the calls that bindings are for. The module of the client has the messages; the one of the
-/// server uses them.
+/// The side that bindings are generated for. The messages are in the client's module; the server's module
+/// uses them.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Client,
@@ -15,9 +15,9 @@ enum Side {
 fn generate(proto: &str, side: Side) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = root.join(proto);
-    let folder = file.parent().expect("a file lies in a folder");
-    let described = protox::compile([&file], [folder]).expect("the protocol file is correct");
-    let out = tempfile::tempdir().expect("a folder can be made");
+    let directory = file.parent().expect("a file lies in a directory");
+    let described = protox::compile([&file], [directory]).expect("the protocol file is correct");
+    let out = tempfile::tempdir().expect("a directory can be made");
     let mut settings = tonic_prost_build::configure();
     if side == Side::Server {
         settings = settings.extern_path(".runtime.v1", "crate::bindings::cri");

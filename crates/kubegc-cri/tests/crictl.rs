@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 
 use crate::wire as cri;
 
-/// How a message that is not set is printed.
+/// The printed form of a message that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unset {
-    /// Not at all, since July 2024.
+    /// Left out, since July 2024.
     LeftOut,
-    /// As null, before.
+    /// Null, before.
     Null,
 }
 

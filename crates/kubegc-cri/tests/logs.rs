@@ -1,4 +1,4 @@
-//! Log files in temporary folders: listing and removal. No name and no link makes other files disappear.
+//! Log files in temporary directories: listing and removal. No name and no link makes other files disappear.
 
 use std::{
     collections::BTreeSet,
@@ -13,14 +13,14 @@ use kubegc_cri::HostLogs;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// A temporary folder with a node's two log folders, and a file next to them that must stay.
+/// A temporary directory with a node's two log directories, and a file next to them that must stay.
 struct Disk(TempDir);
 
 impl Disk {
     fn new() -> Self {
-        let disk = Self(tempfile::tempdir().expect("a folder"));
-        for folder in ["pods", "containers", "outside"] {
-            fs::create_dir(disk.path(folder)).expect("a folder");
+        let disk = Self(tempfile::tempdir().expect("a directory"));
+        for directory in ["pods", "containers", "outside"] {
+            fs::create_dir(disk.path(directory)).expect("a directory");
         }
         disk.file("outside/keep.log");
         disk.file("keep.log");
@@ -36,15 +36,15 @@ impl Disk {
         self.path(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// A file, with the folders above it.
+    /// A file, with the directories above it.
     fn file(&self, name: impl AsRef<Path>) {
         let path = self.0.path().join(name);
-        fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("below the directory")).expect("a directory");
         fs::write(path, "log").expect("written");
     }
 
-    fn folder(&self, name: &str) {
-        fs::create_dir_all(self.path(name)).expect("a folder");
+    fn directory(&self, name: &str) {
+        fs::create_dir_all(self.path(name)).expect("a directory");
     }
 
     fn link(&self, name: &str, target: &str) {
@@ -61,14 +61,14 @@ impl Disk {
             assert!(self.path(kept).exists(), "{kept}");
         }
         let mut all = BTreeSet::new();
-        let mut folders = vec![self.0.path().to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).expect("a folder") {
+        let mut directories = vec![self.0.path().to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).expect("a directory") {
                 let path = entry.expect("an entry").path();
                 let name = path.strip_prefix(self.0.path()).expect("below").to_string_lossy();
                 all.insert(name.into_owned());
                 if fs::symlink_metadata(&path).expect("there").is_dir() {
-                    folders.push(path);
+                    directories.push(path);
                 }
             }
         }
@@ -100,7 +100,7 @@ fn message(error: &RuntimeError) -> &str {
 #[test]
 fn n2_41_every_entry_is_listed_except_names_that_are_not_utf_8() {
     let disk = Disk::new();
-    disk.folder("pods/shop_web_1/main");
+    disk.directory("pods/shop_web_1/main");
     disk.file("pods/shop_web_1/main/0.log");
     disk.file("pods/b_file_2");
     disk.link("pods/a_link_3", "../outside");
@@ -130,25 +130,25 @@ fn n2_41_every_entry_is_listed_except_names_that_are_not_utf_8() {
 }
 
 #[test]
-fn n2_40_an_unreadable_pod_log_folder_is_an_error_that_names_it() {
+fn n2_40_an_unreadable_pod_log_directory_is_an_error_that_names_it() {
     let disk = Disk::new();
     disk.file("file");
     disk.link("loop", "loop");
-    for folder in ["missing", "file", "loop", "pods/below"] {
-        let path = disk.text(folder);
+    for directory in ["missing", "file", "loop", "pods/below"] {
+        let path = disk.text(directory);
         let logs = HostLogs::new(&path, disk.path("containers"));
-        let error = wait(logs.pod_entries()).expect_err(folder);
+        let error = wait(logs.pod_entries()).expect_err(directory);
         assert!(
             matches!(error, RuntimeError::Refused { .. }),
-            "{folder}: {error:?}"
+            "{directory}: {error:?}"
         );
         assert!(
             message(&error).starts_with(&format!("{path}: ")),
-            "{folder}: {error}"
+            "{directory}: {error}"
         );
     }
     disk.link("to-pods", "pods");
-    disk.folder("pods/one");
+    disk.directory("pods/one");
     let logs = HostLogs::new(disk.path("to-pods"), disk.path("containers"));
     assert_eq!(
         wait(logs.pod_entries()).map(|entries| entries.len()),
@@ -218,7 +218,7 @@ fn n2_42_an_entry_is_removed_with_everything_below_it_and_nothing_else() {
 }
 
 #[test]
-fn n6_2_a_name_outside_the_folder_is_refused() {
+fn n6_2_a_name_outside_the_directory_is_refused() {
     let disk = Disk::new();
     disk.file("pods/a/b");
     let before = disk.all();
@@ -260,7 +260,7 @@ fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
     disk.file("pods/p/0.log");
     disk.link("containers/whole-1.log", "../pods/p/0.log");
     disk.link("containers/by-way-2.log", "whole-1.log");
-    disk.link("containers/folder-3.log", "../pods");
+    disk.link("containers/directory-3.log", "../pods");
     disk.file("containers/file-4.log");
     disk.link("containers/dangles-5.log", "../pods/p/1.log");
     disk.link("containers/by-way-dangles-6.log", "dangles-5.log");
@@ -269,7 +269,7 @@ fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
     disk.link("containers/long-9.log", &"n".repeat(300));
     disk.link("containers/.log", "nowhere");
     disk.link("containers/[a-z]*.log", "nowhere");
-    disk.folder("containers/below.log");
+    disk.directory("containers/below.log");
     disk.link("containers/below.log/x.log", "nowhere");
     disk.link("containers/other.txt", "nowhere");
     disk.link("containers/other.log.1", "nowhere");
@@ -277,11 +277,11 @@ fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
     let odd = Path::new("containers").join(OsStr::from_bytes(b"odd\xff.log"));
     disk.file(odd);
     let listed = wait(disk.logs().container_links()).expect("listed");
-    let folder = format!("{}/", disk.text("containers"));
+    let directory = format!("{}/", disk.text("containers"));
     let listed: Vec<(&str, LogTarget)> = listed
         .iter()
         .map(|link| {
-            let name = link.path.strip_prefix(&folder).expect("a whole path");
+            let name = link.path.strip_prefix(&directory).expect("a whole path");
             (name, link.target)
         })
         .collect();
@@ -294,8 +294,8 @@ fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
             ("by-way-2.log", LogTarget::Exists),
             ("by-way-dangles-6.log", LogTarget::Missing),
             ("dangles-5.log", LogTarget::Missing),
+            ("directory-3.log", LogTarget::Exists),
             ("file-4.log", LogTarget::Exists),
-            ("folder-3.log", LogTarget::Exists),
             ("long-9.log", LogTarget::Unknown),
             ("loops-7.log", LogTarget::Unknown),
             ("through-a-file-8.log", LogTarget::Unknown),
@@ -305,17 +305,17 @@ fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
 }
 
 #[test]
-fn n2_44_a_missing_folder_has_no_links() {
+fn n2_44_a_missing_directory_has_no_links() {
     let disk = Disk::new();
     disk.file("file");
-    for (folder, missing) in [("missing", true), ("outside/missing/too", true), ("file", false)] {
-        let logs = HostLogs::new(disk.path("pods"), disk.path(folder));
+    for (directory, missing) in [("missing", true), ("outside/missing/too", true), ("file", false)] {
+        let logs = HostLogs::new(disk.path("pods"), disk.path(directory));
         let listed = wait(logs.container_links());
         if missing {
-            assert_eq!(listed, Ok(vec![]), "{folder}");
+            assert_eq!(listed, Ok(vec![]), "{directory}");
         } else {
-            let error = listed.expect_err(folder);
-            assert!(message(&error).starts_with(&disk.text(folder)), "{error}");
+            let error = listed.expect_err(directory);
+            assert!(message(&error).starts_with(&disk.text(directory)), "{error}");
         }
     }
 }
@@ -327,7 +327,7 @@ fn n2_52_a_link_is_removed_and_its_target_stays() {
     disk.link("containers/whole-1.log", "../pods/p/0.log");
     disk.link("containers/dangles-2.log", "nowhere");
     disk.link("containers/loops-3.log", "loops-3.log");
-    disk.link("containers/folder-4.log", "../outside");
+    disk.link("containers/directory-4.log", "../outside");
     disk.file("containers/file-5.log");
     disk.link("containers/[a-z]*.log", "nowhere");
     disk.link("containers/other-6.log", "nowhere");
@@ -335,7 +335,7 @@ fn n2_52_a_link_is_removed_and_its_target_stays() {
         "whole-1.log",
         "dangles-2.log",
         "loops-3.log",
-        "folder-4.log",
+        "directory-4.log",
         "file-5.log",
         "[a-z]*.log",
     ] {
@@ -354,25 +354,25 @@ fn n2_52_a_link_is_removed_and_its_target_stays() {
 }
 
 #[test]
-fn a_link_is_named_by_its_real_folder_or_by_the_default_one() {
+fn a_link_is_named_by_its_real_directory_or_by_the_default_one() {
     let disk = Disk::new();
-    disk.folder("containers/below");
+    disk.directory("containers/below");
     disk.file("containers/below/x.log");
-    disk.folder("containers/folder.log");
+    disk.directory("containers/directory.log");
     disk.file("containers/x.txt");
     disk.file("containers/log");
-    let in_folder = |name: &str| disk.text(&format!("containers/{name}"));
+    let in_directory = |name: &str| disk.text(&format!("containers/{name}"));
     for path in [
-        in_folder("below/x.log"),
-        in_folder("folder.log"),
-        in_folder("x.txt"),
-        in_folder("log"),
-        in_folder(".."),
-        in_folder("../keep.log"),
-        in_folder("../containers/x.log"),
-        in_folder("x.log/"),
-        in_folder("x.log/."),
-        in_folder(""),
+        in_directory("below/x.log"),
+        in_directory("directory.log"),
+        in_directory("x.txt"),
+        in_directory("log"),
+        in_directory(".."),
+        in_directory("../keep.log"),
+        in_directory("../containers/x.log"),
+        in_directory("x.log/"),
+        in_directory("x.log/."),
+        in_directory(""),
         disk.text("keep.log"),
         disk.text("outside/keep.log"),
         "x.log".to_owned(),
@@ -390,8 +390,8 @@ fn a_link_is_named_by_its_real_folder_or_by_the_default_one() {
         assert_eq!(disk.all(), before, "{path}");
     }
     for path in [
-        in_folder("x.log"),
-        in_folder("/x.log"),
+        in_directory("x.log"),
+        in_directory("/x.log"),
         "/var/log/containers/x.log".to_owned(),
     ] {
         disk.link("containers/x.log", "../keep.log");
@@ -469,13 +469,13 @@ fn n2_52_a_log_is_removed_with_its_rotated_copies_and_no_log_with_the_same_prefi
 }
 
 #[test]
-fn n2_52_links_and_folders_among_the_logs() {
+fn n2_52_links_and_directories_among_the_logs() {
     let disk = Disk::new();
     disk.file("outside/0.log");
-    disk.folder("pods/p/main/0.log.empty");
+    disk.directory("pods/p/main/0.log.empty");
     disk.link("pods/p/main/0.log", "../../../outside/0.log");
     disk.link("pods/p/main/0.log.dangles", "nowhere");
-    disk.link("pods/p/main/0.log.folder", "../../../outside");
+    disk.link("pods/p/main/0.log.directory", "../../../outside");
     disk.link("pods/p/main/0.log.loops", "0.log.loops");
     disk.file(Path::new("pods/p/main").join(OsStr::from_bytes(b"0.log.\xff")));
     let path = disk.text("pods/p/main/0.log");
@@ -486,15 +486,15 @@ fn n2_52_links_and_folders_among_the_logs() {
         "pods/p/main",
         "pods/p/main/0.log.empty",
     ];
-    assert_eq!(disk.all(), names(&kept), "folders are not removed");
+    assert_eq!(disk.all(), names(&kept), "directories are not removed");
 
     disk.file("pods/p/main/0.log.1");
     disk.file("pods/p/main/0.log.2/full");
     disk.file("pods/p/main/0.log.3");
     assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
     let kept = [&kept[..], &["pods/p/main/0.log.2", "pods/p/main/0.log.2/full"]].concat();
-    assert_eq!(disk.all(), names(&kept), "the logs after a folder are removed");
-    disk.folder("pods/p/main/0.log");
+    assert_eq!(disk.all(), names(&kept), "the logs after a directory are removed");
+    disk.directory("pods/p/main/0.log");
     assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
     assert!(disk.path("pods/p/main/0.log").is_dir());
 }
@@ -536,12 +536,12 @@ fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
     }
     disk.file("file");
     let through_file = disk.text("file/0.log");
-    let error = wait(disk.logs().remove_container_logs(&through_file)).expect_err("no folder");
+    let error = wait(disk.logs().remove_container_logs(&through_file)).expect_err("no directory");
     assert!(message(&error).starts_with(&disk.text("file: ")), "{error}");
 }
 
 #[test]
-fn the_default_folders_are_the_kubelets() {
+fn the_default_directories_are_the_kubelets() {
     assert_eq!(
         HostLogs::default(),
         HostLogs::new("/var/log/pods", "/var/log/containers")
@@ -570,27 +570,26 @@ proptest! {
         }
         let before = disk.all();
         let lost = |before: &BTreeSet<String>| before.difference(&disk.all()).cloned().collect::<Vec<_>>();
-        let expected = |before: &BTreeSet<String>, folder: &str, is_removed: &dyn Fn(&str) -> bool| {
-            let in_folder = |path: &&String| path.strip_prefix(folder).is_some_and(is_removed);
-            before.iter().filter(in_folder).cloned().collect::<Vec<_>>()
+        let expected = |before: &BTreeSet<String>, directory: &str, is_removed: &dyn Fn(&str) -> bool| {
+            let in_directory = |path: &&String| path.strip_prefix(directory).is_some_and(is_removed);
+            before.iter().filter(in_directory).cloned().collect::<Vec<_>>()
         };
         let _ = wait(disk.logs().remove_pod_entry(&name));
         prop_assert_eq!(lost(&before), expected(&before, "pods/", &|one| one == name));
 
-        // Empty parts of a path, and `.`, are as if they were not there; other folders than the named ones
-        // there are none.
+        // Empty parts of a path, and `.`, are ignored; the named directories are the only ones.
         let (above, file) = name.rsplit_once('/').unwrap_or(("", &name));
-        let is_in_folder = above.split('/').all(|part| matches!(part, "" | "."));
+        let is_in_directory = above.split('/').all(|part| matches!(part, "" | "."));
 
         let before = disk.all();
         let _ = wait(disk.logs().remove_container_link(&disk.text(&format!("containers/{name}"))));
-        let is_link = |one: &str| is_in_folder && one == file && one.ends_with(".log");
+        let is_link = |one: &str| is_in_directory && one == file && one.ends_with(".log");
         prop_assert_eq!(lost(&before), expected(&before, "containers/", &is_link));
 
         let before = disk.all();
         let _ = wait(disk.logs().remove_container_logs(&disk.text(&format!("outside/logs/{name}"))));
         let is_of_log = |one: &str| {
-            let rest = one.strip_prefix(file).filter(|_| is_in_folder && !matches!(file, "" | "." | ".."));
+            let rest = one.strip_prefix(file).filter(|_| is_in_directory && !matches!(file, "" | "." | ".."));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         prop_assert_eq!(lost(&before), expected(&before, "outside/logs/", &is_of_log));

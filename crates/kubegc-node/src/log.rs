@@ -177,17 +177,14 @@ pub enum NoContainer {
 }
 
 /// The subject of an entry in a log plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "an entry, a link, or the node as a not_dangling"
-)]
+#[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// An entry of the pod log directory.
     Directory(Arc<str>),
     /// A link to a log, by its path.
     Link(Arc<str>),
-    /// The node as a not_dangling.
+    /// The node as a whole.
     Node,
 }
 
@@ -276,8 +273,8 @@ impl Planner for Policy {
 }
 
 impl Policy {
-    /// [N2.40](crate::rules#n2-40) to [N2.43](crate::rules#n2-43). Returns whether links are considered in
-    /// this run.
+    /// Plans the directories ([N2.40](crate::rules#n2-40) to [N2.43](crate::rules#n2-43)). Returns whether
+    /// links are considered in this run.
     fn directories(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) -> bool {
         let entries = match &inventory.log_entries {
             Ok(entries) => entries,
@@ -318,7 +315,7 @@ impl Policy {
         true
     }
 
-    /// [N2.44](crate::rules#n2-44) to [N2.48](crate::rules#n2-48).
+    /// Plans the links ([N2.44](crate::rules#n2-44) to [N2.48](crate::rules#n2-48)).
     fn links(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) {
         let links = match &inventory.log_links {
             Ok(links) => links,

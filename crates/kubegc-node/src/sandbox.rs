@@ -218,7 +218,7 @@ impl Policy {
         groups
     }
 
-    /// [N2.33](crate::rules#n2-33) to [N2.36](crate::rules#n2-36), for one pod.
+    /// Plans the sandboxes of one pod ([N2.33](crate::rules#n2-33) to [N2.36](crate::rules#n2-36)).
     fn plan_pod(
         &self,
         inventory: &Inventory,

@@ -281,7 +281,7 @@ fn images_listed_twice_are_a_finding_and_are_kept_if_any_use_is_known() {
 }
 
 #[test]
-fn of_log_links_listed_twice_the_more_protective_counts() {
+fn a_log_link_listed_twice_has_its_more_protective_state() {
     let path = "/var/log/containers/web_shop_c-0123456789.log";
     let link = |target| LogLink {
         path: path.into(),
@@ -307,7 +307,7 @@ fn of_log_links_listed_twice_the_more_protective_counts() {
 }
 
 #[test]
-fn log_entries_that_are_no_names_are_kept() {
+fn log_entries_that_are_not_file_names_are_kept() {
     for name in ["", ".", "..", "/", "a/b", "../p", "p/", "/etc"] {
         for order in ORDERS {
             let node = Inventory {
@@ -540,7 +540,7 @@ fn objects_without_an_id_are_reported_and_kept() {
 }
 
 #[test]
-fn missing_facts_protect() {
+fn missing_facts_prevent_removals() {
     // Labels, metadata and images that the runtime did not return.
     let nameless = Container {
         name: None,
@@ -722,7 +722,7 @@ proptest! {
 }
 
 #[test]
-fn ids_with_a_common_start_are_distinguished_in_linear_time() {
+fn ids_with_a_common_prefix_are_distinguished_in_linear_time() {
     // Too many entries to compare each with each.
     let ids: Vec<String> = (0..100_000)
         .map(|at| format!("a-long-beginning-{at:08}"))

@@ -690,9 +690,9 @@ fn n1_18_a_negative_age_is_refused_in_upstreams_words() {
     );
 }
 
-/// One of the ideas 1 to 18.
-struct Idea {
-    number: u8,
+/// A worked example.
+struct Example {
+    name: &'static str,
     containers: Vec<Container>,
     pod: Option<PodState>,
     sources_ready: bool,
@@ -706,12 +706,12 @@ struct Idea {
 
 /// Containers `c1`, `c2` of pod `p`, created at these seconds; the pod exists, all sources are ready, limits
 /// are upstream's.
-fn idea(number: u8, created: &[i64], expected: &[&'static str]) -> Idea {
+fn example(name: &'static str, created: &[i64], expected: &[&'static str]) -> Example {
     let containers = created
         .iter()
         .map(|&created| dead(&format!("c{created}"), "p", "web", created));
-    Idea {
-        number,
+    Example {
+        name,
         containers: containers.collect(),
         pod: Some(PodState::ACTIVE),
         sources_ready: true,
@@ -724,7 +724,7 @@ fn idea(number: u8, created: &[i64], expected: &[&'static str]) -> Idea {
     }
 }
 
-fn ideas() -> Vec<Idea> {
+fn examples() -> Vec<Example> {
     let gone = Some(PodState::GONE);
     let pairs = |pods: &[&str], each: i64| -> Vec<Container> {
         let all = pods.iter().flat_map(|&pod| {
@@ -740,119 +740,119 @@ fn ideas() -> Vec<Idea> {
         all.collect()
     };
     vec![
-        Idea {
+        Example {
             limits: (1, 0),
-            ..idea(1, &[1], &["c1"])
+            ..example("zero for the node", &[1], &["c1"])
         },
-        Idea {
+        Example {
             limits: (-1, 4),
-            ..idea(2, &[1, 2, 3, 4, 5], &["c1"])
+            ..example("the oldest of one unit", &[1, 2, 3, 4, 5], &["c1"])
         },
-        Idea {
+        Example {
             limits: (-1, -1),
-            ..idea(3, &[1, 2, 3], &[])
+            ..example("no limits", &[1, 2, 3], &[])
         },
-        Idea {
+        Example {
             age_min: 60,
             pod: gone,
-            ..idea(4, &[100], &[])
+            ..example("the minimum age exactly", &[100], &[])
         },
-        Idea {
+        Example {
             age_min: 60,
             limits: (0, -1),
-            ..idea(5, &[40], &["c40"])
+            ..example("old enough", &[40], &["c40"])
         },
-        Idea {
+        Example {
             limits: (0, -1),
-            ..idea(6, &[101], &[])
+            ..example("created in the future", &[101], &[])
         },
-        Idea {
+        Example {
             limits: (2, -1),
             containers: stated(&[(1, Running), (2, Exited), (3, Exited)]),
-            ..idea(7, &[], &[])
+            ..example("running ones do not count", &[], &[])
         },
-        Idea {
+        Example {
             limits: (2, -1),
             containers: pairs(&["p", "q"], 3),
-            ..idea(8, &[], &["p1", "q1"])
+            ..example("a limit for each unit", &[], &["p1", "q1"])
         },
-        Idea {
+        Example {
             limits: (-1, 4),
             containers: pairs(&["p", "q", "r"], 2),
-            ..idea(9, &[], &["p1", "q1", "r1"])
+            ..example("equal shares", &[], &["p1", "q1", "r1"])
         },
-        Idea {
+        Example {
             limits: (1, 5),
             containers: singles.collect(),
-            ..idea(10, &[], &["c1", "c2"])
+            ..example("more units than the node allows", &[], &["c1", "c2"])
         },
-        Idea {
+        Example {
             pod: gone,
             sources_ready: false,
-            ..idea(11, &[1, 2, 3], &["c1", "c2"])
+            ..example("sources not ready", &[1, 2, 3], &["c1", "c2"])
         },
-        Idea {
+        Example {
             pod: gone,
             order: Order::Listing,
-            ..idea(12, &[2, 3, 1], &["c1", "c3", "c2"])
+            ..example("the order of the listing", &[2, 3, 1], &["c1", "c3", "c2"])
         },
-        Idea {
+        Example {
             pod: Some(PodState::COMPLETED),
-            ..idea(13, &[1, 2], &["c1"])
+            ..example("completed pod", &[1, 2], &["c1"])
         },
-        Idea {
+        Example {
             pod: Some(PodState::COMPLETED),
             mode: Forced,
-            ..idea(13, &[1, 2], &["c1", "c2"])
+            ..example("completed pod, forced", &[1, 2], &["c1", "c2"])
         },
-        Idea {
+        Example {
             pod: None,
             synced: false,
-            ..idea(14, &[1, 2, 3], &["c1", "c2"])
+            ..example("unknown pod, not synced", &[1, 2, 3], &["c1", "c2"])
         },
-        Idea {
+        Example {
             containers: vec![dead("a", "", "web", 1), dead("b", "", "web", 2)],
-            ..idea(15, &[], &["a", "b"])
+            ..example("no pod uid", &[], &["a", "b"])
         },
-        Idea {
+        Example {
             limits: (1, -1),
             containers: stated(&[(1, Created), (2, Exited)]),
-            ..idea(17, &[], &["c1"])
+            ..example("created but not started", &[], &["c1"])
         },
-        Idea {
+        Example {
             limits: (0, 5),
-            ..idea(18, &[1, 2, 3], &["c1", "c2", "c3"])
+            ..example("zero for each unit", &[1, 2, 3], &["c1", "c2", "c3"])
         },
     ]
 }
 
 #[test]
-fn ideas_1_to_18_containers() {
-    for idea in ideas() {
+fn containers_are_removed_by_pod_state_limits_and_age() {
+    for example in examples() {
         let mut known = vec![("q", PodState::ACTIVE), ("r", PodState::ACTIVE)];
-        known.extend(idea.pod.map(|state| ("p", state)));
+        known.extend(example.pod.map(|state| ("p", state)));
         let mut node = Inventory {
-            containers: listed(idea.containers),
+            containers: listed(example.containers),
             pods: pods(&known),
             ..empty()
         };
-        node.pods.sources_ready = idea.sources_ready;
-        node.pods.synced = idea.synced;
+        node.pods.sources_ready = example.sources_ready;
+        node.pods.synced = example.synced;
         let limits = Limits {
-            age_min: seconds(idea.age_min),
-            ..limits(idea.limits.0, idea.limits.1)
+            age_min: seconds(example.age_min),
+            ..limits(example.limits.0, example.limits.1)
         };
         for minor in crate::world::RELEASES {
-            if idea.number == 14 && minor == "1.20.2" {
-                // Before the pod workers an unknown pod was removable at once.
+            if !example.synced && minor == "1.20.2" {
+                // Before the pod workers, an unknown pod could be removed at once.
                 continue;
             }
             let policy = Policy::new(limits, release(minor)).expect("valid limits");
             let plan = policy
-                .with_mode(idea.mode)
-                .with_order(idea.order)
+                .with_mode(example.mode)
+                .with_order(example.order)
                 .plan(&node, at(100));
-            assert_eq!(removed(&plan), idea.expected, "idea {} on {minor}", idea.number);
+            assert_eq!(removed(&plan), example.expected, "{} on {minor}", example.name);
             let stopped = plan.actions.iter().any(|action| {
                 matches!(
                     action,
@@ -862,9 +862,13 @@ fn ideas_1_to_18_containers() {
                     }
                 )
             });
-            assert!(!stopped, "idea {}", idea.number);
-            if idea.number == 18 {
-                assert_eq!(why(&plan), ["UnitLimit"; 3], "the rule of the node is silent");
+            assert!(!stopped, "{}", example.name);
+            if example.limits == (0, 5) {
+                assert_eq!(
+                    why(&plan),
+                    ["UnitLimit"; 3],
+                    "the limit of the node has no effect"
+                );
                 assert!(plan.findings.is_empty());
             }
         }

@@ -4,10 +4,10 @@ mod approved;
 mod begins;
 mod containers;
 mod images;
-mod keep;
+mod inventory;
 mod loops;
+mod pin;
 mod ready;
-mod survey;
 
 use std::{
     collections::BTreeSet,
@@ -139,21 +139,21 @@ fn busy() -> Busy {
     node.evict_pod(&uid("evicted")).expect("known");
     node.delete_pod(&uid("deleted")).expect("known");
     node.forget_pod(&uid("forgotten"));
-    let doubtful = run("doubtful", "job:1", &[]);
-    node.end_sandbox(&doubtful.sandbox_id).expect("there is one");
-    node.set_container_state(&doubtful.container_ids[0], ContainerState::Unknown)
+    let undetermined = run("undetermined", "job:1", &[]);
+    node.end_sandbox(&undetermined.sandbox_id).expect("there is one");
+    node.set_container_state(&undetermined.container_ids[0], ContainerState::Unknown)
         .expect("there is one");
-    node.edit_container(&doubtful.container_ids[0], |container| {
+    node.edit_container(&undetermined.container_ids[0], |container| {
         container
             .annotations
             .insert(annotation::TERMINATION_GRACE_PERIOD.into(), "30".into());
     })
     .expect("there is one");
-    node.forget_pod(&uid("doubtful"));
-    node.set_container_state(&doubtful.container_ids[0], ContainerState::Unknown)
+    node.forget_pod(&uid("undetermined"));
+    node.set_container_state(&undetermined.container_ids[0], ContainerState::Unknown)
         .expect("there is one");
-    orphans.extend(doubtful.container_ids);
-    gone_sandboxes.push(doubtful.sandbox_id);
+    orphans.extend(undetermined.container_ids);
+    gone_sandboxes.push(undetermined.sandbox_id);
     node.insert_log_entry("123", 20).expect("there is room");
     node.insert_log_link(
         "/var/log/containers/short-x.log",

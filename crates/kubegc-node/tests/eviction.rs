@@ -1,4 +1,4 @@
-//! The reclaim of a node under pressure, and its verdict.
+//! The reclaim of a node under pressure, and its decision.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, Timestamp, node_
 use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
-        EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
+        Decision, EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
         Observations, Origin, Pressure, Reason, Resource, Response, Run, Signal, Step, Subject, Thresholds,
-        Verdict, pod_grace_seconds, reclaim_functions,
+        pod_grace_seconds, reclaim_functions,
     },
 };
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Rules N3.1 to N3.50: images and their records.
 
-mod ideas;
+mod cases;
 mod records;
 mod removal;
 mod room;

@@ -248,7 +248,7 @@ fn n2_49_links_are_named_as_the_kubelet_writes_them() {
     let path = link_path(&long).expect("a path");
     let name = path
         .strip_prefix("/var/log/containers/")
-        .expect("in the folder of links");
+        .expect("in the directory of links");
     assert_eq!(name.len(), 255);
     assert!(name.starts_with("nnn") && name.ends_with("_.log"), "{name}");
     // 251 bytes are left before `.log`: the cut is before the character that is at that place.
@@ -278,7 +278,7 @@ fn n2_49_links_are_named_as_the_kubelet_writes_them() {
 }
 
 #[test]
-fn ideas_27_to_35_logs() {
+fn log_entries_are_removed_by_pod_state_and_links_by_container_id() {
     let names = ["123", "456", "789", "012", "a_b_321", "a_b_654"];
     let dangling = "/var/log/containers/web_shop_c-0123456789.log";
     for version in crate::world::RELEASES {
@@ -290,12 +290,12 @@ fn ideas_27_to_35_logs() {
         ]);
         let mut removed = reported(&policy(version).plan(&node, at(9)));
         removed.sort();
-        assert_eq!(removed, ["012", "789", "a_b_654"], "idea 27 on {version}");
+        assert_eq!(removed, ["012", "789", "a_b_654"], "{version}");
 
         node.pods.sources_ready = false;
         node.log_links = links(&[(dangling, Missing)]).log_links;
         let plan = policy(version).plan(&node, at(9));
-        assert_eq!(reported(&plan), ["?0123456789"], "idea 28 on {version}");
+        assert_eq!(reported(&plan), ["?0123456789"], "sources not ready on {version}");
         let waiting = plan
             .kept
             .iter()
@@ -304,14 +304,13 @@ fn ideas_27_to_35_logs() {
 
         node.pods.sources_ready = true;
         node.log_entries = Err(refused());
-        assert!(policy(version).plan(&node, at(9)).actions.is_empty(), "idea 29");
+        assert!(policy(version).plan(&node, at(9)).actions.is_empty(), "{version}");
     }
     let short = policy("1.36.0").plan(&links(&[("/var/log/containers/c-01234.log", Missing)]), at(9));
     assert!(
         matches!(short.actions[..], [Action::RemoveLink { .. }]),
-        "idea 30"
+        "the id is too short"
     );
     let healthy = policy("1.36.0").plan(&links(&[(dangling, Exists)]), at(9));
-    assert!(healthy.actions.is_empty(), "idea 34: never planned");
-    // Ideas 31, 32, 33 and 35 are rows of N2.47.
+    assert!(healthy.actions.is_empty(), "the target exists");
 }

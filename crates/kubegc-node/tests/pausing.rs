@@ -1,5 +1,5 @@
-//! A runtime, log directory and source of pods that yield before and after each call, so that a caller can be
-//! dropped there.
+//! A runtime, log directory and source of pods that yield before and after each call, so that a test can drop
+//! the caller there.
 
 use std::{
     future::Future,
@@ -16,7 +16,7 @@ use kubegc_core::{
 };
 use kubegc_sim::SimClock;
 
-/// Yields around every call of `0`; each listing of containers takes some time.
+/// Yields before and after every call of `inner`. Each listing of containers advances the clock.
 pub(crate) struct Pausing<R> {
     pub(crate) inner: R,
     pub(crate) clock: SimClock,

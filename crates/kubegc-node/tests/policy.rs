@@ -289,7 +289,7 @@ fn n1_6_to_n1_10_the_loops_of_each_version_and_gate() {
 }
 
 #[test]
-fn odd_settings_are_found() {
+fn implausible_settings_are_findings() {
     let hour = seconds(3_600);
     let flag = |flag| Finding::DeprecatedFlag { flag };
     for (name, spec, expected) in [
@@ -322,7 +322,7 @@ fn odd_settings_are_found() {
             ],
         ),
         (
-            "no limit is no limit",
+            "no limit is not a limit",
             spec(|spec| spec.maximum_dead_containers = -5),
             vec![],
         ),

@@ -57,19 +57,19 @@ fn kept(plan: &PlanOf<Policy>) -> Vec<(&str, String)> {
 
 #[test]
 fn n2_30_without_either_listing_nothing_is_removed() {
-    let why = || Unlisted::Failed(RuntimeError::refused("no socket"));
+    let failed = || Unlisted::Failed(RuntimeError::refused("no socket"));
     let whole = node(None, &[("a", NotReady, 1)], &[]);
     for (broken, text) in [
         (
             Inventory {
-                containers: Err(why()),
+                containers: Err(failed()),
                 ..whole.clone()
             },
             "no socket",
         ),
         (
             Inventory {
-                sandboxes: Err(why()),
+                sandboxes: Err(failed()),
                 ..whole.clone()
             },
             "no socket",
@@ -129,15 +129,15 @@ fn n2_32_groups_have_the_uid_of_the_metadata() {
 }
 
 #[test]
-fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_mode() {
-    // Two inactive ones: only the newest is kept, or none. Neither sources nor ages count.
+fn n2_33_n2_34_n2_36_the_pod_state_and_the_mode_decide_whether_the_newest_is_kept() {
+    // Of two inactive sandboxes the newest is kept, or none. Neither sources nor ages have an effect.
     let all = true;
     for (name, state, synced, version, periodic, forced) in [
-        ("living", Some(PodState::ACTIVE), true, "1.36.0", !all, !all),
-        ("ending", Some(ENDING), true, "1.36.0", !all, !all),
+        ("active", Some(PodState::ACTIVE), true, "1.36.0", !all, !all),
+        ("terminating", Some(ENDING), true, "1.36.0", !all, !all),
         ("evicted", Some(EVICTED), true, "1.36.0", all, all),
         ("completed", Some(PodState::COMPLETED), true, "1.36.0", !all, all),
-        ("gone", Some(PodState::GONE), false, "1.36.0", all, all),
+        ("deleted", Some(PodState::GONE), false, "1.36.0", all, all),
         ("unknown", None, true, "1.36.0", all, all),
         ("unknown, unsynced", None, false, "1.36.0", !all, !all),
         ("unknown, unsynced", None, false, "1.22.0", !all, !all),
@@ -153,7 +153,7 @@ fn n2_33_n2_34_n2_36_how_many_are_considered_by_pod_and_mode() {
             }
         }
     }
-    // Before the pod workers, an unknown pod needs the sources only.
+    // Before the pod workers (1.22), an unknown pod depends on the sources only.
     for (sources_ready, expected) in [(true, &["a", "b"][..]), (false, &["a"])] {
         let mut node = node(None, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]);
         node.pods.synced = false;
@@ -184,7 +184,7 @@ fn n2_35_the_oldest_are_removed_first_and_active_ones_are_not_replaced() {
         let plan = policy().with_order(order).plan(&node(state, listing, &[]), at(9));
         assert_eq!(removed(&plan), expected, "{state:?} {order:?}");
         let ready = kept(&plan).contains(&("c2", "ready".to_owned()));
-        assert!(ready, "skipped: {:?}", plan.kept);
+        assert!(ready, "it is kept: {:?}", plan.kept);
     }
 }
 
@@ -217,7 +217,7 @@ fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
 }
 
 #[test]
-fn reasons_of_removal() {
+fn removal_reasons_have_texts_and_names() {
     for (state, text) in [
         (
             Some(PodState::GONE),
@@ -250,23 +250,52 @@ fn reasons_of_removal() {
 }
 
 #[test]
-fn ideas_19_to_25_sandboxes() {
+fn inactive_sandboxes_are_removed_by_pod_state() {
     let gone = Some(PodState::GONE);
     let living = Some(PodState::ACTIVE);
-    for (idea, state, sandboxes, within, expected) in [
-        (19, gone, &[("a", NotReady, 1)][..], &[][..], &["a"][..]),
-        (20, gone, &[("a", Ready, 1)], &[], &[]),
-        (21, living, &[("a", NotReady, 1), ("b", NotReady, 2)], &[], &["a"]),
-        (22, living, &[("a", NotReady, 1), ("b", Ready, 2)], &["a"], &[]),
-        (23, living, &[("a", Ready, 1), ("b", NotReady, 2)], &[], &[]),
-        // 24 needs both stages: see the driver's tests.
-        (25, None, &[("a", NotReady, 1)], &[], &["a"]),
+    for (case, state, sandboxes, within, expected) in [
+        (
+            "deleted pod",
+            gone,
+            &[("a", NotReady, 1)][..],
+            &[][..],
+            &["a"][..],
+        ),
+        ("deleted pod, ready", gone, &[("a", Ready, 1)], &[], &[]),
+        (
+            "older one",
+            living,
+            &[("a", NotReady, 1), ("b", NotReady, 2)],
+            &[],
+            &["a"],
+        ),
+        (
+            "older one with a container",
+            living,
+            &[("a", NotReady, 1), ("b", Ready, 2)],
+            &["a"],
+            &[],
+        ),
+        (
+            "newest not ready",
+            living,
+            &[("a", Ready, 1), ("b", NotReady, 2)],
+            &[],
+            &[],
+        ),
+        (
+            "unknown pod, sources not ready",
+            None,
+            &[("a", NotReady, 1)],
+            &[],
+            &["a"],
+        ),
     ] {
         let mut node = node(state, sandboxes, within);
-        node.pods.sources_ready = idea != 25;
+        node.pods.sources_ready = state.is_some();
         for version in crate::world::RELEASES {
             let plan = Policy::new(release(version)).plan(&node, at(9));
-            assert_eq!(removed(&plan), expected, "idea {idea} on {version}");
+            assert_eq!(removed(&plan), expected, "{case} on {version}");
             assert_eq!(plan.actions.len() + plan.kept.len(), sandboxes.len());
         }
     }

@@ -97,7 +97,7 @@ fn an_end_without_a_run_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn n1_11_a_container_failure_is_worth_an_event_every_time() {
+fn n1_11_every_container_failure_has_an_event() {
     let mut health = LoopHealth::default();
     for _ in 0..3 {
         let event = health.containers_finished(Some("[a, b]")).event;
@@ -124,7 +124,7 @@ fn n1_12_a_container_success_only_reports_whether_it_recovered() {
 }
 
 #[test]
-fn n1_13_to_n1_15_an_image_failure_is_worth_an_event_from_the_second_in_a_row() {
+fn n1_13_to_n1_15_an_image_failure_has_an_event_from_the_second_consecutive_one_on() {
     let mut health = LoopHealth::default();
     for (step, (error, expected, recovered)) in [
         (Some("first"), None, false),

@@ -97,7 +97,7 @@ pub(crate) fn file_system(capacity: u64, available: u64) -> FileSystem {
 /// Wraps the content of a listing.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "a listing that succeeded, beside ones that did not"
+    reason = "a listing that succeeded, next to failed ones"
 )]
 pub(crate) fn listed<T>(all: impl IntoIterator<Item = T>) -> Listing<Vec<Arc<T>>> {
     Ok(all.into_iter().map(Arc::new).collect())

@@ -354,7 +354,7 @@ fn lost_responses_and_refusals_only_delay_a_cascade() {
             seed,
             faults_per_mille: 200,
             faults: vec![
-                Fault::LoseAnswer,
+                Fault::LoseResponse,
                 Fault::of_code(429).expect("an error"),
                 Fault::of_code(500).expect("an error"),
             ],

@@ -359,7 +359,7 @@ struct Watch<T> {
     view: Box<dyn Fn(&StoredObject) -> T + Send>,
 }
 
-/// How many changes are read from the server at a time.
+/// Maximum number of changes in one read from the server.
 const BATCH: usize = 64;
 
 impl<T> Watch<T> {

@@ -39,7 +39,7 @@ impl Coverage {
     }
 }
 
-/// The basis of a completeness.
+/// The proof that a kind is complete.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
@@ -164,21 +164,21 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completeness {
     pub(crate) kinds: BTreeMap<GroupKind, Entry>,
-    pub(crate) spoiled: BTreeMap<GroupKind, Why>,
-    pub(crate) all_spoiled: Option<Why>,
+    pub(crate) revoked: BTreeMap<GroupKind, Why>,
+    pub(crate) all_revoked: Option<Why>,
 }
 
 impl Completeness {
     /// Whether the snapshot has all objects of a kind, in every namespace.
     #[must_use]
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
-        self.judge(group, kind, |entry| entry.everywhere)
+        self.coverage(group, kind, |entry| entry.everywhere)
     }
 
     /// Whether the snapshot has all objects of a kind in one namespace.
     #[must_use]
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
-        self.judge(group, kind, |entry| {
+        self.coverage(group, kind, |entry| {
             let in_namespace = || entry.namespaces.get(namespace).copied();
             entry.everywhere.or_else(in_namespace)
         })
@@ -193,12 +193,12 @@ impl Completeness {
         }
     }
 
-    fn judge(&self, group: &str, kind: &str, proof: impl FnOnce(&Entry) -> Option<Proof>) -> Coverage {
+    fn coverage(&self, group: &str, kind: &str, proof: impl FnOnce(&Entry) -> Option<Proof>) -> Coverage {
         let key = GroupKind::new(group, kind);
         let Some(entry) = self.kinds.get(&key) else {
             return Coverage::Incomplete(Why::Unresolvable);
         };
-        match self.spoiled.get(&key).or(self.all_spoiled.as_ref()) {
+        match self.revoked.get(&key).or(self.all_revoked.as_ref()) {
             Some(why) => Coverage::Incomplete(why.clone()),
             None => proof(entry).map_or_else(|| entry.incomplete(), Coverage::Complete),
         }
@@ -210,15 +210,15 @@ impl Completeness {
     }
 }
 
-/// The data that revokes a declaration, by kind.
+/// The reasons that revoke declarations, by kind.
 #[derive(Debug, Default)]
-pub(crate) struct Spoils {
+pub(crate) struct Revocations {
     kinds: BTreeMap<(Arc<str>, Arc<str>), Why>,
     all: Option<Why>,
 }
 
-impl Spoils {
-    /// Marks a kind. Counts add up; of different reasons the first in the order of [`Why`] stays.
+impl Revocations {
+    /// Revokes a kind. Counts are added; of different reasons the first in the order of [`Why`] is kept.
     pub(crate) fn kind(&mut self, group: &str, kind: &str, why: Why) {
         let key = (Arc::from(group), Arc::from(kind));
         match self.kinds.get_mut(&key) {
@@ -229,7 +229,7 @@ impl Spoils {
         }
     }
 
-    /// Marks every kind.
+    /// Revokes every kind.
     pub(crate) fn all(&mut self, why: Why) {
         match &mut self.all {
             Some(known) => merge(known, why),
@@ -237,7 +237,7 @@ impl Spoils {
         }
     }
 
-    /// Adds the marks of others.
+    /// Adds the reasons of others.
     pub(crate) fn append(&mut self, other: Self) {
         for ((group, kind), why) in other.kinds {
             self.kind(&group, &kind, why);
@@ -247,7 +247,7 @@ impl Spoils {
         }
     }
 
-    pub(crate) fn settle(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
+    pub(crate) fn into_parts(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
         let kinds = self
             .kinds
             .into_iter()

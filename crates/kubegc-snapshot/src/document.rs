@@ -10,9 +10,9 @@ use crate::{
     Finding, Place, Problem, SnapshotError, VersionSource, block,
     completeness::Why,
     duplicates,
-    error::{Cause, ParserSaid},
+    error::{Cause, ParserMessage},
     foreign,
-    ingest::{Ingest, Source, TypeName, refuse_odd_kinds, without_objects},
+    ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
     internal,
     item::{Item, ItemSeed, ListHead, OnlyItem},
     json,
@@ -163,7 +163,7 @@ impl Reading<'_> {
             Notice::Message { text, is_error } => (text, is_error),
         };
         let problem = if is_error {
-            self.ingest.spoils.all(Why::KubectlError(place.clone()));
+            self.ingest.revocations.all(Why::KubectlError(place.clone()));
             Problem::KubectlError
         } else {
             Problem::KubectlMessage
@@ -240,7 +240,7 @@ impl Reading<'_> {
                         line: window.position(0).0,
                         column: window.position(0).1,
                         format: "JSON",
-                        source: said(&format!("beside `items`: {}", json_words(&error))),
+                        source: said(&format!("outside `items`: {}", json_words(&error))),
                     })?;
                     if shape.items == 0 && splitter.is_internal() {
                         shape.internal = internal::kind_of(rest, &source.place.file);
@@ -283,7 +283,7 @@ impl Reading<'_> {
         let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
         let hint = taken.map(|(api_version, kind)| (&**api_version, &**kind));
         let (mut object, mut parsed) = strict(text, hint);
-        if object.rests_on_hint && !object.kind_str().is_empty() {
+        if object.depends_on_hint && !object.kind_str().is_empty() {
             (object, parsed) = strict(text, None);
         }
         if parsed.is_ok() && !is_list_kind(&object) {
@@ -313,12 +313,12 @@ impl Reading<'_> {
         }
         if item.is_some() && is_list_kind(&object) && depth == 0 {
             // A list in a list is streamed like a document of its own.
-            let aside = self.ingest.set_aside();
+            let aside = self.ingest.suspend();
             let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
             let in_array = self.in_array;
             let read = self.json(&mut inner, source, depth + 1);
             self.in_array = in_array;
-            self.ingest.take_up(aside);
+            self.ingest.resume(aside);
             return read;
         }
         self.value(&value, text, source, item)
@@ -346,7 +346,7 @@ impl Reading<'_> {
                     match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
                         Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
                             maps += 1;
-                            item.look_through(text);
+                            item.search_mentions(text);
                             self.object(&item, text, source, Some(shape.items), None)?;
                         }
                         _ => {
@@ -366,7 +366,7 @@ impl Reading<'_> {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
                     match parse_object::<Item<'_>>(text, &mut json_text) {
                         Ok(mut item) if !is_list_kind(&item) => {
-                            item.look_through(text);
+                            item.search_mentions(text);
                             self.object(&item, text, source, None, None)?;
                         }
                         _ => {
@@ -390,7 +390,7 @@ impl Reading<'_> {
                 Some(yaml::Piece::ListEnd) => {
                     shape.is_array = splitter.is_array();
                     if shape.is_array && maps == 0 && !source.is_member {
-                        self.ingest.forget_since(shape.mark);
+                        self.ingest.discard_since(shape.mark);
                         return Err(source.not_an_object("it is a list".to_owned()));
                     }
                     let text = as_text(splitter.rest(), window, source, None)?;
@@ -411,7 +411,7 @@ impl Reading<'_> {
     /// else would show it.
     fn cut_off(&mut self, source: &Source) {
         self.ingest
-            .spoils
+            .revocations
             .all(Why::NoFinalLineBreak(source.place.clone()));
         let problem = Problem::NoFinalLineBreak;
         self.ingest.findings.add(problem, || Finding {
@@ -433,21 +433,21 @@ impl Reading<'_> {
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         if self.in_array
-            && says_nothing(object)
+            && is_without_identity(object)
             && let Some(wrapped) = foreign::wrapped(text)
         {
             return self.value(&wrapped, text, source, item);
         }
-        self.objects += u64::from(!says_nothing(object));
-        let is_hinted = source.hint.is_some() && !(source.is_member && says_nothing(object));
+        self.objects += u64::from(!is_without_identity(object));
+        let is_hinted = source.hint.is_some() && !(source.is_member && is_without_identity(object));
         if item.is_none() && !object.is_of_the_api() && !is_hinted {
             return self.no_object(object, text, source);
         }
-        if self.in_array && source.is_member && source.hint.is_none() && says_nothing(object) {
-            self.ingest.no_object(source.place.clone(), foreign::NEITHER);
+        if self.in_array && source.is_member && source.hint.is_none() && is_without_identity(object) {
+            self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
             return Ok(());
         }
-        // Among other files they are no loss.
+        // Among other files they can be skipped.
         if source.is_member
             && let Some(problem) = without_objects(object.api_version_str(), object.kind_str())
         {
@@ -474,8 +474,8 @@ impl Reading<'_> {
             ("", _) => Some("it has no apiVersion".to_owned()),
             _ => Some("it has no kind".to_owned()),
         };
-        let missing = missing.unwrap_or_else(|| foreign::NEITHER.to_owned());
-        if (self.settings.lenient || source.is_member) && says_nothing(object) {
+        let missing = missing.unwrap_or_else(|| foreign::NO_TYPE_META.to_owned());
+        if (self.settings.lenient || source.is_member) && is_without_identity(object) {
             self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
@@ -494,7 +494,7 @@ impl Reading<'_> {
         if let Some(version) = version::of_document(value) {
             return self
                 .ingest
-                .note_version(version, VersionSource::ApiServer, &source.place);
+                .detect_version(version, VersionSource::ApiServer, &source.place);
         }
         value.get("Items").is_some_and(Value::is_null)
             && internal::kind_of(text.as_bytes(), &source.place.file).is_some()
@@ -523,7 +523,7 @@ impl Reading<'_> {
             return Err(source.not_an_object(format!("it is {found}")));
         };
         if !is_list_kind(&object) {
-            object.look_through(text);
+            object.search_mentions(text);
             return self.object(&object, text, source, item, None);
         }
         let empty = Vec::new();
@@ -537,9 +537,9 @@ impl Reading<'_> {
                 )));
             }
         };
-        let aside = self.ingest.set_aside();
+        let aside = self.ingest.suspend();
         let read = self.list(value, items, source);
-        self.ingest.take_up(aside);
+        self.ingest.resume(aside);
         read
     }
 
@@ -569,11 +569,11 @@ impl Reading<'_> {
     fn list_end(&mut self, value: &Value, shape: &Shape, source: &Source) -> Result<(), SnapshotError> {
         let head = tree::list_head(value);
         let refuse = |problem: String| Err(source.not_an_object(problem));
-        refuse_odd_kinds(&head.api_version, &head.kind, || source.place.clone())?;
+        refuse_non_objects(&head.api_version, &head.kind, || source.place.clone())?;
         let of_items = head.kind.strip_suffix("List");
         if head.is_named && !head.kind.is_empty() {
-            // An object of its own with a field `items`: its entries are no objects of the cluster.
-            self.ingest.forget_since(shape.mark);
+            // An object of its own with a field `items`: its entries are not objects of the cluster.
+            self.ingest.discard_since(shape.mark);
             return match tree::item(value) {
                 Some(object) => self.ingest.object(&object, source, None, None),
                 None => Ok(()),
@@ -583,9 +583,9 @@ impl Reading<'_> {
             ("", _) if shape.is_array => self.ingest.settle_pending(source.hint, source),
             ("", _) if shape.internal.is_some() => {}
             ("", _) if source.is_member && head.api_version.is_empty() && shape.objects == self.objects => {
-                // Such as the events of an Insights archive, which are no objects.
-                self.ingest.forget_since(shape.mark);
-                self.ingest.no_object(source.place.clone(), foreign::NEITHER);
+                // Such as the events of an Insights archive, which are not objects.
+                self.ingest.discard_since(shape.mark);
+                self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
             }
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match source.hint {
@@ -623,7 +623,7 @@ impl Reading<'_> {
                 self.typed_list_end(&head, type_id, shape, source);
             }
             (_, Some(_)) => return refuse("it has no apiVersion".to_owned()),
-            (kind, None) => return refuse(format!("it has items, but {kind} is no kind of list")),
+            (kind, None) => return refuse(format!("it has items, but {kind} is not a kind of list")),
         }
         Ok(())
     }
@@ -636,7 +636,9 @@ impl Reading<'_> {
 
     /// A mixed list that was cut into pages.
     fn continues(&mut self, source: &Source) {
-        self.ingest.spoils.all(Why::ListContinues(source.place.clone()));
+        self.ingest
+            .revocations
+            .all(Why::ListContinues(source.place.clone()));
         let problem = Problem::ListContinues;
         self.ingest.findings.add(problem, || Finding {
             problem,
@@ -701,12 +703,12 @@ pub(crate) fn strict<'t>(
         hint,
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
-    item.look_through(text);
+    item.search_mentions(text);
     (item, parsed)
 }
 
-/// Whether a map has nothing of an object.
-pub(crate) fn says_nothing(object: &Item<'_>) -> bool {
+/// Whether a map has neither apiVersion, kind nor metadata.
+pub(crate) fn is_without_identity(object: &Item<'_>) -> bool {
     object.meta.is_absent() && object.kind.is_absent() && object.api_version.is_absent()
 }
 
@@ -716,7 +718,7 @@ fn is_list_kind(item: &Item<'_>) -> bool {
 }
 
 fn said(words: &str) -> Cause {
-    Box::new(ParserSaid(words.to_owned()))
+    Box::new(ParserMessage(words.to_owned()))
 }
 
 /// The JSON parser's message, without its position in the part that it was given.

@@ -18,7 +18,7 @@ pub(crate) fn of(text: &str) -> Vec<String> {
         path: "",
         found: &mut found,
     };
-    // A text that is no JSON was refused before; duplicates before an error count all the same.
+    // A text that is not JSON was refused before; duplicates before an error count all the same.
     let _walked = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
     found
 }

@@ -220,12 +220,12 @@ impl SnapshotError {
 
 /// The words of a parser, without its position in a text that the caller never saw.
 #[derive(Debug)]
-pub(crate) struct ParserSaid(pub(crate) String);
+pub(crate) struct ParserMessage(pub(crate) String);
 
-impl fmt::Display for ParserSaid {
+impl fmt::Display for ParserMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl error::Error for ParserSaid {}
+impl error::Error for ParserMessage {}

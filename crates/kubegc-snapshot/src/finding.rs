@@ -90,7 +90,7 @@ pub enum Problem {
     /// JSON or YAML documents without kind and metadata: not of the Kubernetes API, skipped and counted (in
     /// folders and archives, elsewhere only with `lenient`).
     NotAnObject,
-    /// A file holds a message of kubectl that is no error: a warning, or that nothing was found.
+    /// A file holds a message of kubectl that is not an error: a warning, or that nothing was found.
     KubectlMessage,
     /// A JSON object has the same key several times: the last one was kept, as `encoding/json` of Go keeps
     /// it.
@@ -103,7 +103,7 @@ pub enum Problem {
     InferredComplete,
     /// The same, and other objects of the dump contradict it: the kind is incomplete there.
     ListContradicted,
-    /// Files of a folder or archive that are no dumps: skipped, and counted in one finding for each reason.
+    /// Files of a folder or archive that are not dumps: skipped, and counted in one finding for each reason.
     SkippedFile,
     /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
     /// used.
@@ -137,13 +137,13 @@ impl Problem {
             Self::Assumed => "missing fields for which the values of a new object are assumed",
             Self::NotEstablished => "CustomResourceDefinitions that are not established",
             Self::ConflictingDefinition => "resources that are defined differently several times",
-            Self::NotAnObject => "documents skipped that are no API objects",
+            Self::NotAnObject => "documents skipped that are not API objects",
             Self::KubectlMessage => "messages of kubectl among the objects",
             Self::DuplicateKey => "keys that occur several times in a JSON object; the last one is used",
             Self::InferredKind => "kinds that nothing defines, inferred from their objects",
             Self::InferredComplete => "kinds that a known layout lists completely",
             Self::ListContradicted => "complete lists of a known layout that the dump contradicts",
-            Self::SkippedFile => "files skipped that are no dumps",
+            Self::SkippedFile => "files skipped that are not dumps",
             Self::NewerVersion => {
                 "releases that are newer than the known ones; behaviour of the newest known one is used"
             }

@@ -1,11 +1,11 @@
-//! Maps that are no objects of the API: their format, and advice.
+//! Maps that are not objects of the API: their format, and advice.
 
 use serde_json::Value;
 
 use crate::{document, tree, yaml};
 
 /// The fields that a map lacks to be an object.
-pub(crate) const NEITHER: &str = "it has neither apiVersion nor kind";
+pub(crate) const NO_TYPE_META: &str = "it has neither apiVersion nor kind";
 
 /// Parses JSON or YAML.
 pub(crate) fn parse(text: &str) -> Option<Value> {
@@ -54,6 +54,6 @@ pub(crate) fn wrapped(text: &str) -> Option<Value> {
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
     // An object without content is not unwrapped, so nothing is unwrapped twice.
-    let is_object = tree::item(&object).is_some_and(|object| !document::says_nothing(&object));
+    let is_object = tree::item(&object).is_some_and(|object| !document::is_without_identity(&object));
     is_object.then_some(object)
 }

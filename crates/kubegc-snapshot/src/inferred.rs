@@ -47,7 +47,7 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
         shown.file = record.file;
     }
     let mut types: Vec<TypeId> = (0..store.types.len() as TypeId).collect();
-    // Of two versions of a kind the first one decides, whatever the order of reading.
+    // Of two versions of a kind the first one counts, in any order of reading.
     types.sort_by_key(|&at| store.type_texts(at));
     let mut inferred = BTreeSet::new();
     for at in types {

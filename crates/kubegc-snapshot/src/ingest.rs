@@ -8,7 +8,7 @@ use kubegc_core::{Timestamp, identity::split_api_version};
 use crate::{
     DetectedVersion, Finding, ObjectName, Place, Problem, SnapshotError, VersionSource,
     body::Body,
-    completeness::{Spoils, Why},
+    completeness::{Revocations, Why},
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
@@ -46,7 +46,7 @@ impl Source {
 /// apiVersion and kind.
 pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
-/// An item whose kind its list has yet to say.
+/// An item without a kind, until the kind of its list is known.
 #[derive(Debug)]
 struct Pending {
     /// Its record; `None` if its identity could not be read.
@@ -58,8 +58,8 @@ struct Pending {
     contents: Contents,
 }
 
-/// The number of an item's details, 0 if it has none, and when the pod became ready that it is: pods that
-/// are alike in all else share their details.
+/// The number of an item's details, 0 if it has none, and the ready time of a pod: pods that are otherwise
+/// equal share their details.
 type Kept = (u32, i64);
 
 /// The details of an item, once its kind is known.
@@ -73,13 +73,13 @@ enum Contents {
         details: Kept,
         flaws: Vec<DetailFlaw>,
     },
-    /// They are read from this JSON, which takes little room.
+    /// They are read from this JSON.
     Unread { body: Box<str>, mentions: Mentions },
 }
 
-/// Items of an outer list, see [`Ingest::set_aside`].
+/// Items of an outer list, see [`Ingest::suspend`].
 #[derive(Debug)]
-pub(crate) struct SetAside(Vec<Pending>);
+pub(crate) struct Suspended(Vec<Pending>);
 
 /// One page of a typed list.
 #[derive(Debug)]
@@ -92,14 +92,14 @@ pub(crate) struct Page {
     pub(crate) place: Place,
 }
 
-/// Everything taken in so far.
+/// The objects, findings and pages that were read.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     pub(crate) store: Store,
     pub(crate) findings: Findings,
-    pub(crate) spoils: Spoils,
+    pub(crate) revocations: Revocations,
     pub(crate) pages: Vec<Page>,
-    /// Documents that are no objects of the API: how many, and the first one.
+    /// Documents that are not objects of the API: how many, and the first one.
     pub(crate) no_objects: Option<(u64, Finding)>,
     /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
@@ -111,7 +111,7 @@ impl Ingest {
         Self {
             store: Store::new(),
             findings: Findings::default(),
-            spoils: Spoils::default(),
+            revocations: Revocations::default(),
             pages: Vec::new(),
             no_objects: None,
             version: None,
@@ -123,7 +123,7 @@ impl Ingest {
     pub(crate) fn append(&mut self, other: Self) {
         let types = self.store.append(other.store);
         self.findings.append(other.findings);
-        self.spoils.append(other.spoils);
+        self.revocations.append(other.revocations);
         self.pages.extend(other.pages.into_iter().map(|page| Page {
             type_id: types[page.type_id as usize],
             ..page
@@ -132,14 +132,14 @@ impl Ingest {
             self.no_objects.get_or_insert((0, first)).0 += count;
         }
         if let Some(version) = other.version {
-            self.note_detected(version);
+            self.set_detected_version(version);
         }
     }
 
     /// Adds one object. `list`: the kind that the head of its list implies.
     ///
     /// # Errors
-    /// It is something that is no object of a cluster at all: an API error, a table, metadata without a kind.
+    /// It is not an object of a cluster: an API error, a table, or metadata without a kind.
     pub(crate) fn object(
         &mut self,
         item: &Item<'_>,
@@ -154,7 +154,7 @@ impl Ingest {
                 None => return Err(metadata_only(place())),
             },
             (api_version, kind) if !kind.is_empty() && !api_version.is_empty() => {
-                refuse_odd_kinds(api_version, kind, place)?;
+                refuse_non_objects(api_version, kind, place)?;
                 self.store.type_id(api_version, kind)
             }
             _ => source.hint.unwrap_or(TYPE_PENDING),
@@ -163,7 +163,7 @@ impl Ingest {
             matches!(item.kind_str(), "" | "Node"),
             item.body.kubelet_version(),
         ) {
-            self.note_version(version, VersionSource::Kubelet, &place());
+            self.detect_version(version, VersionSource::Kubelet, &place());
         }
         let empty = Meta::default();
         let meta = item.meta.get().unwrap_or(&empty);
@@ -194,7 +194,7 @@ impl Ingest {
             Some(self.store.records.len() - 1)
         };
         if type_id == TYPE_PENDING {
-            let contents = self.contents(item, list.filter(|_| item.rests_on_hint), origin);
+            let contents = self.contents(item, list.filter(|_| item.depends_on_hint), origin);
             self.pending.push(Pending {
                 record,
                 item: position.unwrap_or(NO_ITEM),
@@ -220,22 +220,22 @@ impl Ingest {
         Ok(())
     }
 
-    /// Notes a version of Kubernetes; whether the text is one.
-    pub(crate) fn note_version(&mut self, text: &str, source: VersionSource, place: &Place) -> bool {
+    /// Records a version of Kubernetes. Returns whether the text is one.
+    pub(crate) fn detect_version(&mut self, text: &str, source: VersionSource, place: &Place) -> bool {
         let Some(found) = DetectedVersion::read(text, source, place) else {
             return false;
         };
-        self.note_detected(found);
+        self.set_detected_version(found);
         true
     }
 
-    fn note_detected(&mut self, found: DetectedVersion) {
+    fn set_detected_version(&mut self, found: DetectedVersion) {
         if self.version.as_ref().is_none_or(|known| found.replaces(known)) {
             self.version = Some(found);
         }
     }
 
-    /// Notes a document that is no object of the API.
+    /// Counts a document that is not an object of the API.
     pub(crate) fn no_object(&mut self, place: Place, problem: &str) {
         match &mut self.no_objects {
             Some((count, _)) => *count += 1,
@@ -252,7 +252,7 @@ impl Ingest {
         }
     }
 
-    /// Marks an entry that is no object at all.
+    /// Records an entry that is not an object.
     pub(crate) fn unreadable(&mut self, source: &Source, position: Option<u32>, problem: &str) {
         let flaws = vec![(Problem::Unreadable, String::new(), problem.to_owned())];
         let type_id = source.hint.unwrap_or(TYPE_PENDING);
@@ -273,7 +273,7 @@ impl Ingest {
         }
     }
 
-    /// Gives the items without a kind the kind of their list, or reports them as unreadable.
+    /// Sets the kind of items without one to that of their list, or reports them as unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
         let pending = std::mem::take(&mut self.pending);
         let mut orphans = Vec::new();
@@ -290,7 +290,7 @@ impl Ingest {
                     .iter()
                     .all(|(problem, ..)| *problem != Problem::Unreadable)
                 {
-                    let detail = "neither the object nor its list says its kind".to_owned();
+                    let detail = "neither the object nor its list has a kind".to_owned();
                     entry.flaws.push((Problem::Unreadable, "kind".to_owned(), detail));
                 }
                 orphans.extend(entry.record);
@@ -325,31 +325,29 @@ impl Ingest {
         !self.pending.is_empty()
     }
 
-    /// Sets the items of a list aside while a list inside it is read.
-    pub(crate) fn set_aside(&mut self) -> SetAside {
-        SetAside(std::mem::take(&mut self.pending))
+    /// Suspends the items of a list while a list inside it is read.
+    pub(crate) fn suspend(&mut self) -> Suspended {
+        Suspended(std::mem::take(&mut self.pending))
     }
 
-    /// Takes up the items that were set aside. Those of a list that failed wait with them: the end of the
-    /// text reports them.
-    pub(crate) fn take_up(&mut self, aside: SetAside) {
-        let failed = std::mem::replace(&mut self.pending, aside.0);
+    /// Resumes suspended items. Those of a list that failed wait with them: the end of the text reports them.
+    pub(crate) fn resume(&mut self, suspended: Suspended) {
+        let failed = std::mem::replace(&mut self.pending, suspended.0);
         self.pending.extend(failed);
     }
 
-    /// The number of records: a mark for [`forget_since`](Self::forget_since).
+    /// The number of records: a mark for [`discard_since`](Self::discard_since).
     pub(crate) fn mark(&self) -> usize {
         self.store.records.len()
     }
 
-    /// Forgets the items taken in since the mark: their document turned out to be one object with a field
-    /// `items`.
-    pub(crate) fn forget_since(&mut self, mark: usize) {
+    /// Discards the items read since the mark: their document is one object with a field `items`.
+    pub(crate) fn discard_since(&mut self, mark: usize) {
         self.store.records.truncate(mark);
         self.pending.clear();
     }
 
-    /// Notes a page of a typed list.
+    /// Records a page of a typed list.
     pub(crate) fn page(&mut self, head: &ListHead, type_id: TypeId, items: u64, place: &Place) {
         if !head.resource_version.is_empty() || head.continues {
             self.pages.push(Page {
@@ -414,7 +412,7 @@ impl Ingest {
         }
     }
 
-    /// The details of an item whose kind has turned out.
+    /// The details of an item whose kind is now known.
     fn settle_contents(
         &mut self,
         contents: Contents,
@@ -425,12 +423,12 @@ impl Ingest {
         let (api_version, kind) = self.store.type_texts(type_id);
         match contents {
             Contents::Read {
-                api_version: taken_version,
-                kind: taken_kind,
+                api_version: assumed_version,
+                kind: assumed_kind,
                 details,
                 flaws: found,
             } => {
-                let is_it = (&taken_version, &taken_kind) == (api_version, kind);
+                let is_it = (&assumed_version, &assumed_kind) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
                 if is_it { details } else { (0, NO_TIME) }
             }
@@ -465,8 +463,10 @@ impl Ingest {
                 _ => None,
             };
             match why {
-                Some(why) if type_id == TYPE_PENDING => self.spoils.all(why),
-                Some(why) => self.spoils.kind(split_api_version(&api_version).0, &kind, why),
+                Some(why) if type_id == TYPE_PENDING => self.revocations.all(why),
+                Some(why) => self
+                    .revocations
+                    .kind(split_api_version(&api_version).0, &kind, why),
                 None => {}
             }
             self.findings.add(problem, || Finding {
@@ -514,13 +514,13 @@ pub(crate) fn without_objects(api_version: &str, kind: &str) -> Option<&'static 
 }
 
 /// Refuses kinds that are responses about objects, not objects.
-pub(crate) fn refuse_odd_kinds(
+pub(crate) fn refuse_non_objects(
     api_version: &str,
     kind: &str,
     place: impl FnOnce() -> Place,
 ) -> Result<(), SnapshotError> {
     let problem = match (api_version, kind) {
-        ("v1", "Status") => "it is a Status, the API server's answer to a request that failed",
+        ("v1", "Status") => "it is a Status, the API server's response to a failed request",
         ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "Table") => {
             "it is a Table, made for printing; list again with -o json"
         }

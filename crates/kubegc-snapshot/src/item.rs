@@ -1,7 +1,7 @@
 //! One object of a document: the fields that the fast path reads, borrowed from the text.
 //!
-//! Fields are read as [`Soft`], so that values of wrong types do not make the reading fail. Only keys that
-//! occur twice do: then the text is parsed into a [`tree`](crate::tree), which has the last of them.
+//! Fields are read as [`Soft`], so values of wrong types are no errors. Duplicate keys are: then the text is
+//! parsed into a [`tree`](crate::tree), which keeps the last value.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub(crate) struct Item<'a> {
     /// The names that the text mentions, if it was searched.
     pub(crate) mentions: Option<Mentions>,
     /// Whether a part of the body was read or skipped because of the assumed kind.
-    pub(crate) rests_on_hint: bool,
+    pub(crate) depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
     pub(crate) has_items: bool,
 }
@@ -68,7 +68,7 @@ impl Item<'_> {
             ("", "", Some(hint)) => hint,
             (api_version, kind, _) => return details::may_read(api_version, kind, part),
         };
-        self.rests_on_hint = true;
+        self.depends_on_hint = true;
         details::may_read(api_version, kind, part)
     }
 
@@ -88,9 +88,9 @@ impl Item<'_> {
     }
 
     /// Records the names that the text of the object mentions, if that may matter.
-    pub(crate) fn look_through(&mut self, text: &str) {
+    pub(crate) fn search_mentions(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
-            "" => !self.rests_on_hint,
+            "" => !self.depends_on_hint,
             kind => kind == "Pod",
         };
         if self.mentions.is_none() && may_be_pod {

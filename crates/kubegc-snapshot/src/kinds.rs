@@ -204,7 +204,7 @@ impl Ord for Priority<'_> {
             (Some(one), Some(two)) => one.cmp(&two),
             (Some(_), None) => Ordering::Greater,
             (None, Some(_)) => Ordering::Less,
-            // Names that are no versions rank in alphabetical order, the first one highest.
+            // Names that are not versions rank in alphabetical order, the first one highest.
             (None, None) => other.name.cmp(self.name),
         }
     }

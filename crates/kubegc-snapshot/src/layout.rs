@@ -29,9 +29,9 @@ pub(crate) struct Found {
 pub(crate) const NO_DUMP: &str = "not JSON or YAML";
 /// The same for the files that macOS adds to archives.
 const METADATA: &str = "metadata of macOS";
-/// The same of links.
+/// The same for links.
 pub(crate) const LINK: &str = "links and special files";
-/// The same of the logs of a container in `kubectl cluster-info dump`. They may begin as JSON does.
+/// The same for the logs of a container in `kubectl cluster-info dump`. They may begin as JSON does.
 const LOGS: &str = "logs of containers";
 
 /// The role of a member of a folder or archive, by its path.
@@ -234,7 +234,7 @@ const VELERO_REPORTS: [&str; 8] = [
     "-volumesnapshots.json.gz",
 ];
 
-/// As [`role`], for the facts of a node.
+/// Like [`role`], for the facts of a node.
 pub(crate) fn node_role(path: &str) -> Role {
     match role(path) {
         Role::Refused(looks_like, advice) => Role::Refused(looks_like, advice),
@@ -276,7 +276,7 @@ pub(crate) fn is_plain_text(path: &str) -> bool {
     has_extension(path, &["txt"])
 }
 
-/// Whether a name ends so, in upper or lower case.
+/// Whether a name has one of these extensions, in upper or lower case.
 pub(crate) fn has_extension(path: &str, known: &[&str]) -> bool {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|extension| known.iter().any(|one| extension.eq_ignore_ascii_case(one)))

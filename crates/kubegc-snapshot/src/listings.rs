@@ -6,9 +6,9 @@
 //! | support bundle | `cluster-resources/KIND/NAMESPACE.json`, `cluster-resources/KIND.json` |
 //! | `kubectl cluster-info dump` | nodes, and of each namespace the seven kinds that it writes, if all seven are there |
 //!
-//! A list counts only as the API server wrote it: typed, with a resourceVersion, to its end. Whatever spoils
-//! a declaration spoils it too. The rest of the dump can contradict it: objects whose owner or node it lacks,
-//! objects elsewhere that it lacks. Then its kind stays incomplete there.
+//! Only a list as the API server wrote it counts: typed, with a resourceVersion, to its end. Data that
+//! revokes a declaration revokes it too. The rest of the dump can contradict it: objects whose owner or node
+//! it lacks, objects elsewhere that it lacks. Then its kind stays incomplete there.
 //!
 //! Files with single objects prove nothing: a must-gather has those that an operator names, an Insights
 //! archive has samples, a Velero backup omits what was excluded.
@@ -161,7 +161,7 @@ impl Listings {
     /// Makes the listed kinds complete, unless the caller declared them or the dump contradicts the list.
     pub(crate) fn apply(mut self, snapshot: &mut Snapshot, findings: &mut Findings) {
         let completeness = &snapshot.completeness;
-        if completeness.all_spoiled.is_some() {
+        if completeness.all_revoked.is_some() {
             return;
         }
         let catalog = &snapshot.catalog;
@@ -171,7 +171,7 @@ impl Listings {
             let entry = completeness.kinds.get(kind);
             let is_open = entry
                 .is_some_and(|entry| entry.everywhere.is_none() && !entry.namespaces.contains_key(namespace));
-            has_scope && is_open && !completeness.spoiled.contains_key(kind)
+            has_scope && is_open && !completeness.revoked.contains_key(kind)
         });
         if self.0.is_empty() {
             return;
@@ -280,7 +280,7 @@ impl Listings {
 }
 
 impl Listing {
-    /// The reason why the list is not complete, and what contradicts it.
+    /// The contradiction because of which the list is not taken as complete.
     fn contradiction(&self, kind: &GroupKind, namespace: &str) -> Option<String> {
         let Self {
             layout,

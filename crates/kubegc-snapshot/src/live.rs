@@ -68,7 +68,7 @@ impl Live {
     /// metadata only. Lists of other versions of the kind add nothing.
     ///
     /// # Errors
-    /// A page is no list of objects; [`finish`](Self::finish) fails then, too.
+    /// A page is not a list of objects; [`finish`](Self::finish) fails then, too.
     ///
     /// # Complexity
     /// Linear in the pages' size.
@@ -113,7 +113,7 @@ impl Live {
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {
-                completeness.spoiled.entry(key).or_insert(why);
+                completeness.revoked.entry(key).or_insert(why);
             }
         }
         snapshot.catalog = self.catalog;

@@ -1,8 +1,8 @@
-//! Completes manifests: gives objects that were never stored the fields that the API server gives to new
+//! Completes manifests: adds to objects that were never stored the fields that the API server sets in new
 //! ones.
 //!
 //! A manifest has neither uid nor resourceVersion. Its identity is its name: the references that name it are
-//! taken to mean it, whatever uid they have.
+//! taken to mean it, with any uid.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +47,7 @@ pub(crate) fn fill_namespaces(
     is_any
 }
 
-/// Gives manifests a uid and the finalizers that the API server adds, and owner references without a uid that
+/// Adds a uid and the finalizers of the API server to manifests, and to owner references without a uid that
 /// of the object that they name.
 ///
 /// # Complexity
@@ -146,7 +146,7 @@ fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>)
     let Some(uid) = uids.get(&at).cloned().flatten() else {
         let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
         let group = split_api_version(api_version).0;
-        ingest.spoils.kind(group, kind, Why::NoUid(1));
+        ingest.revocations.kind(group, kind, Why::NoUid(1));
         let detail = "missing, and owner references give several";
         flaw(ingest, at, Problem::NoUid, "metadata.uid".into(), detail);
         return;
@@ -177,7 +177,7 @@ fn add_finalizers(store: &mut Store, at: usize) {
     store.records[at].extra = store.extras.len() as u32 - 1;
 }
 
-/// Gives owner references without a uid that of the object that they name, or reports them.
+/// Completes owner references without a uid with that of the object that they name, or reports them.
 fn fill_references(ingest: &mut Ingest) {
     let store = &ingest.store;
     let mut wanted = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
 }
 
 impl Store {
-    /// The record of an object's metadata, and its flaws. Missing uids of manifests are no flaws yet: they
+    /// The record of an object's metadata, and its flaws. Missing uids of manifests are not flaws yet: they
     /// are assumed when all objects are known.
     pub(crate) fn record(
         &mut self,
@@ -64,7 +64,7 @@ impl Store {
                     flaws.push((
                         Problem::BadField,
                         format!("metadata.{field}"),
-                        format!("{text:?} is no date"),
+                        format!("{text:?} is not a date"),
                     ))
                 })
                 .ok()
@@ -130,7 +130,7 @@ impl Store {
             let texts = &mut self.texts;
             labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
         }
-        // One order for equal sets, whatever the order in the document. Of equal keys the last one counts, as
+        // One order for equal sets, for any order in the document. Of equal keys the last one counts, as
         // in Go.
         labels.reverse();
         labels.sort_by_key(|&(key, _)| key);

@@ -214,11 +214,11 @@ impl Reader {
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
     /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
-    /// begins as JSON does. Other files, and documents that are no objects of the Kubernetes API, are
+    /// begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
     /// counted. Links to folders are not followed.
     ///
     /// # Errors
-    /// A file cannot be read, is no dump, or does not exist.
+    /// A file cannot be read, is not a dump, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         self.read_paths([path])
     }
@@ -259,7 +259,7 @@ impl Reader {
     /// first bytes. `name` is its name in findings and errors.
     ///
     /// # Errors
-    /// The stream fails, or is no dump.
+    /// The stream fails, or is not a dump.
     ///
     /// # Complexity
     /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object
@@ -605,7 +605,7 @@ impl Reader {
     fn unread(&mut self, error: &SnapshotError) {
         let place = error.place();
         if let Some(place) = &place {
-            self.ingest.spoils.all(Why::Unread(place.clone()));
+            self.ingest.revocations.all(Why::Unread(place.clone()));
         }
         let text = error.full_text();
         let detail = match &place {

@@ -55,7 +55,7 @@ pub(crate) fn settle(
     let Ingest {
         mut store,
         mut findings,
-        spoils,
+        revocations,
         version: detected,
         ..
     } = settling.ingest;
@@ -69,13 +69,13 @@ pub(crate) fn settle(
             detail: warning.into(),
         });
     }
-    let (spoiled, all_spoiled) = spoils.settle();
+    let (revoked, all_revoked) = revocations.into_parts();
     let mut snapshot = Snapshot {
         catalog,
         completeness: Completeness {
             kinds,
-            spoiled,
-            all_spoiled,
+            revoked,
+            all_revoked,
         },
         findings: Vec::new(),
         finding_counts: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl Settling {
             if problem == Problem::Contradiction {
                 let (group, _) = split_api_version(&object.api_version);
                 self.ingest
-                    .spoils
+                    .revocations
                     .kind(group, &object.kind, Why::Contradiction(1));
                 self.ingest.store.records[winner].flawed = true;
             }
@@ -207,7 +207,7 @@ impl Settling {
             let (api_version, kind) = (api_version.clone(), kind.clone());
             let why = Why::ListContinues(open.place.clone());
             self.ingest
-                .spoils
+                .revocations
                 .kind(split_api_version(&api_version).0, &kind, why);
             let problem = Problem::ListContinues;
             self.ingest.findings.add(problem, || Finding {

@@ -1,4 +1,4 @@
-//! Recognises inputs that are no dumps by their first bytes or words, with advice for each.
+//! Recognises inputs that are not dumps by their first bytes or words, with advice for each.
 
 use crate::{Place, SnapshotError};
 

@@ -14,7 +14,7 @@ type Run = dyn Fn(&(dyn Fn() + Sync)) + Send + Sync;
 /// The threads.
 pub(crate) struct Threads(Box<Run>);
 
-/// No thread beside that of the caller.
+/// No thread in addition to the caller's.
 impl Default for Threads {
     fn default() -> Self {
         Self::new(|_| {})

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::item::{Item, ListHead};
 
-/// The object; `None` if the value is no map.
+/// The object; `None` if the value is not a map.
 pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
     // A tree has each key once, and no other reason for the reading to fail.
     value.as_object().and_then(|_| Item::deserialize(value).ok())

@@ -174,7 +174,7 @@ impl Unpacker {
                 return Err(SnapshotError::TooMany {
                     file: name,
                     limit: ZIP_BYTES_MAX,
-                    what: "bytes of a zip archive that is no file; save it as a file",
+                    what: "bytes of a zip archive that is not a file; save it as a file",
                 });
             }
             return self.zip(&name, Cursor::new(bytes), depth + 1, visit);

@@ -16,7 +16,7 @@ pub(crate) enum WindowError {
 
 /// The unconsumed part of an input.
 ///
-/// **Invariant.** At most `limit_bytes` plus one chunk are held, whatever the input.
+/// **Invariant.** At most `limit_bytes` plus one chunk are held, for any input.
 pub(crate) struct Window<R> {
     input: R,
     buffer: Vec<u8>,

@@ -95,7 +95,7 @@ ysB8o1yM2NWiD6JeKJDy+1XhMAUGAytlcANBAPc2Ep8nIakFpkq1E6jM891TNQ3J
 wjJExX/fk3YCZMqISiPVb7+LhgKm63pCihAMbmwaFXngZ5SQUV8c8HAzTQU=
 -----END CERTIFICATE-----
 ";
-    /// Of OpenSSL, version 3, so long that its end needs the longer form of dates.
+    /// Of OpenSSL, version 3. Its end is after 2049, so it has the longer form of dates.
     const LONG: &str = "-----BEGIN CERTIFICATE-----
 MIIBLjCB4aADAgECAhQVaSTCPDDEOmKl8a8xyUjwAwONCjAFBgMrZXAwDDEKMAgG
 A1UEAwwBYTAgFw0yNjExMjIwOTI1MDBaGA8yMDU5MDkzMDA5MjUwMFowDDEKMAgG

@@ -11,7 +11,7 @@ use kubegc_core::printable;
 use serde::Deserialize;
 
 use crate::{
-    error::ParserSaid,
+    error::ParserMessage,
     notices,
     window::{Window, WindowError},
 };
@@ -163,7 +163,7 @@ impl Splitter {
         let found = leading_spaces(first);
         if first.is_empty() || !is_dash(first, found) || indent.is_some_and(|indent| indent != found) {
             if indent.is_none() && !first.is_empty() && (found > 0 || is_dash(first, found)) {
-                // `items` is no sequence: the document is judged as a whole.
+                // `items` is not a sequence: the document is judged as a whole.
                 self.rest.extend_from_slice(b"items:\n");
             }
             self.state = State::Tail;
@@ -240,7 +240,7 @@ fn is_dash(line: &[u8], indent: usize) -> bool {
 pub(crate) struct YamlError {
     pub(crate) line: u64,
     pub(crate) column: u64,
-    pub(crate) said: ParserSaid,
+    pub(crate) said: ParserMessage,
 }
 
 /// `Kind name` of the object in a text that cannot be parsed, by its lines.
@@ -336,7 +336,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
         YamlError {
             line,
             column,
-            said: ParserSaid(said),
+            said: ParserMessage(said),
         }
     })
 }

@@ -128,7 +128,7 @@ fn ahead(server: &ApiServer, plane: &Plane) -> Option<(ApiServer, Plane)> {
     }
     let (mut server, mut plane) = (server.clone(), plane.clone());
     for _ in 0..TURNS_MAX {
-        if plane.turn(&mut server).1.is_some() {
+        if plane.step(&mut server).1.is_some() {
             break;
         }
     }

@@ -47,7 +47,7 @@ pub struct Entry {
     pub resource_version: String,
     /// The uid of the object that a write changed or deleted; empty if the response does not contain it.
     pub uid: Uid,
-    /// The fault that was injected, in one word.
+    /// The fault that was injected: its [`Fault::word`](crate::Fault::word).
     pub fault: Option<&'static str>,
     /// The control plane's reason for this request.
     pub reason: Option<Arc<str>>,

@@ -203,7 +203,7 @@ impl WatchBody {
             Some(until) => {
                 if self.due.as_ref().is_none_or(|(due, _)| *due != until) {
                     let clock = self.inner.clock.clone();
-                    let sleep = Box::pin(async move { clock.sleep_unnoticed_until(until).await });
+                    let sleep = Box::pin(async move { clock.sleep_in_background_until(until).await });
                     self.due = Some((until, sleep));
                 }
                 if let Some((_, sleep)) = &mut self.due

@@ -73,7 +73,7 @@ impl ClusterClock {
     }
 
     /// Advances the time: at once, or as tokio's clock does it, stopping at each timer on the way.
-    pub(crate) async fn pass(&self, by: Duration) {
+    pub(crate) async fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Manual(clock, _) => self.set(clock.now().saturating_add(by)),
             Source::Tokio(_) => tokio::time::sleep(whole_millis(by)).await,
@@ -82,23 +82,23 @@ impl ClusterClock {
 
     /// Sets the time of a manual clock.
     pub(crate) fn set(&self, now: Timestamp) {
-        if let Source::Manual(clock, unnoticed) = &self.0 {
-            unnoticed.set(now);
+        if let Source::Manual(clock, background) = &self.0 {
+            background.set(now);
             clock.set(now);
         }
     }
 
     /// Waits like [`Clock::sleep_until`], but is not reported by [`next_wake`](Self::next_wake). For tasks
     /// that never end.
-    pub(crate) async fn sleep_unnoticed_until(&self, until: Timestamp) {
+    pub(crate) async fn sleep_in_background_until(&self, until: Timestamp) {
         match &self.0 {
-            Source::Manual(_, unnoticed) => unnoticed.sleep_until(until).await,
+            Source::Manual(_, background) => background.sleep_until(until).await,
             Source::Tokio(_) => self.sleep_until(until).await,
         }
     }
 }
 
-/// Tokio's timers know milliseconds; a time between two of them would make them late.
+/// Rounds up to the resolution of tokio's timers.
 fn whole_millis(by: Duration) -> Duration {
     let millis = by.as_nanos().div_ceil(1_000_000);
     Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
@@ -130,7 +130,7 @@ impl Clock for ClusterClock {
         match &self.0 {
             Source::Manual(clock, _) => clock.sleep_until(until).await,
             Source::Tokio(followed) => {
-                // A timer may be early by what its resolution cuts off.
+                // A timer may be early by less than its resolution.
                 while let Some(wait) = Some(until.since(followed.now())).filter(|wait| !wait.is_zero()) {
                     tokio::time::sleep(whole_millis(wait)).await;
                 }
@@ -176,31 +176,31 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_is_noticed_and_followed() {
+    async fn a_paused_clock_is_detected_and_followed() {
         assert!(tokio_is_paused());
         let clock = ClusterClock::new(Timestamp::from_secs(100), true);
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(clock.now(), Timestamp::from_secs(105));
         clock.sleep_until(Timestamp::from_secs(107)).await;
         assert_eq!(clock.now(), Timestamp::from_secs(107));
-        clock.pass(Duration::from_micros(1)).await;
+        clock.advance(Duration::from_micros(1)).await;
         assert_eq!(clock.now().as_nanos(), 107_001_000_000, "whole milliseconds");
         tokio::time::resume();
         assert!(!tokio_is_paused());
     }
 
     #[tokio::test]
-    async fn a_running_clock_is_left_alone() {
+    async fn a_running_clock_is_not_followed() {
         assert!(!tokio_is_paused());
         let clock = ClusterClock::new(Timestamp::EPOCH, false);
-        clock.pass(Duration::from_nanos(1)).await;
+        clock.advance(Duration::from_nanos(1)).await;
         assert_eq!(clock.now(), Timestamp::from_nanos(1));
         clock.set(Timestamp::from_secs(3));
         assert_eq!(clock.now(), Timestamp::from_secs(3));
     }
 
     #[test]
-    fn without_a_runtime_a_clock_is_advanced_manually_or_stands_still() {
+    fn without_a_runtime_a_clock_is_advanced_manually_or_does_not_advance() {
         assert!(!tokio_is_paused());
         assert!(!ClusterClock::new(Timestamp::EPOCH, true).follows_tokio());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -210,7 +210,7 @@ mod tests {
             .unwrap();
         let clock = runtime.block_on(async {
             let clock = ClusterClock::new(Timestamp::EPOCH, true);
-            clock.pass(Duration::from_secs(1)).await;
+            clock.advance(Duration::from_secs(1)).await;
             clock
         });
         assert_eq!(clock.now(), Timestamp::EPOCH, "no time was read before");

@@ -466,7 +466,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
     let mut out = Vec::new();
     match &fate.state {
         ObjectState::Exists if fate.owners.is_empty() => {
-            out.push("someone deletes it: it has no owner".to_owned())
+            out.push("a client deletes it: it has no owner".to_owned())
         }
         ObjectState::Exists => {
             for owner in &fate.owners {

@@ -1,6 +1,6 @@
-//! Faults of requests, by rules first and then by seeded draw.
+//! Faults of requests, by rules first and then at random, from a seed.
 //!
-//! Only requests of clients meet faults; the cluster's own control plane does not.
+//! Only requests of clients get faults; those of the cluster's own control plane do not.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -27,12 +27,12 @@ pub enum Fault {
     LoseResponse,
     /// It arrives late, by the cluster's clock.
     Delay(Duration),
-    /// A watch ends, as API servers end them now and then. Other requests are left alone.
+    /// A watch ends, as API servers end them now and then. Other requests are not affected.
     EndWatch {
         /// After how many events.
         after_events: u32,
     },
-    /// The connection of a watch breaks. Other requests are left alone.
+    /// The connection of a watch breaks. Other requests are not affected.
     BreakWatch {
         /// After how many events.
         after_events: u32,
@@ -57,7 +57,7 @@ impl Fault {
         }
     }
 
-    /// One word for it, as counts and audits name it.
+    /// The name of the fault in counts and audits.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The next request meets this fault.
+    /// The next request gets this fault.
     pub const fn new(fault: Fault) -> Self {
         Self {
             fault,
@@ -177,7 +177,7 @@ impl Rule {
         self
     }
 
-    /// All requests go wrong, until the rules are cleared.
+    /// All matching requests get the fault, until the rules are cleared.
     pub const fn always(mut self) -> Self {
         self.times = u32::MAX;
         self
@@ -284,7 +284,7 @@ impl Script {
 
     /// The fault of this request. The first rule that applies counts, and later ones do not count the
     /// request.
-    pub(crate) fn meet(&mut self, client: &str, call: &Call) -> Option<Fault> {
+    pub(crate) fn take(&mut self, client: &str, call: &Call) -> Option<Fault> {
         let fault = self.by_rule(client, call).or_else(|| self.by_draw(call))?;
         *self.injected.entry(fault.word()).or_default() += 1;
         Some(fault)
@@ -351,7 +351,7 @@ pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) 
     response
 }
 
-/// The `reason` that the API gives with a code.
+/// The `reason` of a status with a code.
 const fn reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",

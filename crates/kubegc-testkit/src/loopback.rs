@@ -193,7 +193,7 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        // A client that breaks off is no failure of the server.
+        // A client that breaks off is not a failure of the server.
         _ended = connection.as_mut() => return,
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }

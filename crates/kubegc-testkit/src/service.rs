@@ -60,7 +60,7 @@ impl ClusterService {
         }
     }
 
-    /// Begins a request. It counts as under way until the future is done or dropped.
+    /// Begins a request. It is in flight until the future is done or dropped.
     pub(crate) fn begin<B>(
         &self,
         request: Request<B>,
@@ -69,7 +69,7 @@ impl ClusterService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let under_way = UnderWay::begin(&self.inner);
+        let in_flight = InFlight::begin(&self.inner);
         let client = self.client.clone();
         async move {
             let (parts, body) = request.into_parts();
@@ -81,7 +81,7 @@ impl ClusterService {
                 let headers = request.headers_mut();
                 headers.entry(header::USER_AGENT).or_insert(value);
             }
-            under_way.perform(client.as_deref(), &request).await
+            in_flight.perform(client.as_deref(), &request).await
         }
     }
 }
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// Reads a body, or of one that is too large as much as shows that it is: the server refuses that.
+/// Reads a body, up to the first frame beyond the limit: the server refuses a body that is too large.
 async fn collect<B: http_body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
     let mut body = std::pin::pin!(body);
     let mut read = BytesMut::new();
@@ -120,12 +120,12 @@ async fn collect<B: http_body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::
 }
 
 /// A request that has begun.
-struct UnderWay {
+struct InFlight {
     inner: Arc<Inner>,
     number: u64,
 }
 
-impl UnderWay {
+impl InFlight {
     fn begin(inner: &Arc<Inner>) -> Self {
         let number = {
             let mut state = inner.state.lock();
@@ -151,18 +151,18 @@ impl UnderWay {
         request: &Request<Bytes>,
     ) -> Result<Response<ResponseBody>, BoxError> {
         let inner = &self.inner;
-        let met = inner.shared.with(|server| {
+        let begun = inner.shared.with(|server| {
             let call = read_call(server, request);
             let client = client_name(client, &call);
-            let fault = inner.state.lock().faults.meet(&client, &call);
+            let fault = inner.state.lock().faults.take(&client, &call);
             match fault {
-                Some(Fault::Delay(by)) => Met::Late(server.now().saturating_add(by)),
-                fault => Met::Performed(inner.respond(server, &client, &call, request, fault)),
+                Some(Fault::Delay(by)) => Begun::Delayed(server.now().saturating_add(by)),
+                fault => Begun::Performed(inner.respond(server, &client, &call, request, fault)),
             }
         });
-        let until = match met {
-            Met::Performed(performed) => return performed?.deliver(inner).await,
-            Met::Late(until) => until,
+        let until = match begun {
+            Begun::Performed(performed) => return performed?.deliver(inner).await,
+            Begun::Delayed(until) => until,
         };
         self.hold(Some(until));
         inner.clock.sleep_until(until).await;
@@ -182,16 +182,16 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.inner.state.lock().requests.remove(&self.number);
         self.inner.pulse.beat();
     }
 }
 
-enum Met {
+enum Begun {
     Performed(Result<Performed, io::Error>),
-    Late(Timestamp),
+    Delayed(Timestamp),
 }
 
 /// A request that was performed.
@@ -340,7 +340,7 @@ impl Inner {
                 }
                 note(Some(head.status().as_u16()), &[]);
                 let end = WatchEnd::of(fault.as_ref());
-                let what = format!("{client} watching {}", asked_for(call)).into();
+                let what = format!("{client} watching {}", watch_target(call)).into();
                 let response = head.map(|()| ResponseBody::watch(self, what, watch, end));
                 Ok(Performed::Response(response))
             }
@@ -380,7 +380,7 @@ impl Inner {
 }
 
 /// The description of a watch, for messages.
-fn asked_for(call: &Call) -> String {
+fn watch_target(call: &Call) -> String {
     if call.namespace.is_empty() {
         call.resource.clone()
     } else {

@@ -1,4 +1,4 @@
-//! Pods as the API server lists them: all that are bound to one node.
+//! The API server's pods of one node.
 
 use std::{error::Error, fmt::Display, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use kubegc::{
     snapshot::read_all_pods,
 };
 
-/// How long a response may take.
+/// Timeout of a response.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The pods of a node in the cluster of the kubeconfig, and what runs here beside them: a pod that was
-/// deleted by force may still run.
+/// The pods of a node in the cluster of the kubeconfig, and those that run here: a pod that was deleted by
+/// force may still run.
 pub(super) async fn pods(
     node: &str,
     runtime: Arc<dyn Runtime>,
@@ -22,12 +22,11 @@ pub(super) async fn pods(
     let is_name =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
     if node.is_empty() || !node.chars().all(is_name) {
-        return Err(format!("{node:?} is no name of a node").into());
+        return Err(format!("{node:?} is not a valid node name").into());
     }
     let client = kubegc_kube::client().await?;
-    // The API server lists no pods of a node that does not exist, and every container would seem to have no
-    // pod.
-    ask(&client, &format!("/api/v1/nodes/{node}")).await?;
+    // The API server lists no pods of a node that does not exist, so every container would be garbage.
+    get(&client, &format!("/api/v1/nodes/{node}")).await?;
     let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
     Ok(WithRunning::new(ApiPods { client, path }, runtime))
 }
@@ -42,12 +41,12 @@ impl PodSource for ApiPods {
     /// The list is requested as a whole; if it has a continue token, or a pod cannot be read, the pods are
     /// unknown.
     async fn pods(&self) -> Result<Pods, RuntimeError> {
-        let list = ask(&self.client, &self.path).await?;
+        let list = get(&self.client, &self.path).await?;
         read_all_pods("the API server's pods", list.as_bytes())
     }
 }
 
-async fn ask(client: &Client, path: &str) -> Result<String, RuntimeError> {
+async fn get(client: &Client, path: &str) -> Result<String, RuntimeError> {
     let failed = |error: &dyn Display| RuntimeError::refused(format!("GET {path}: {error}"));
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| failed(&error))?;

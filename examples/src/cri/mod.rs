@@ -3,7 +3,7 @@
 
 #[cfg(feature = "kube")]
 mod api;
-mod memory;
+mod records_file;
 
 use std::{
     error::Error,
@@ -19,16 +19,16 @@ use kubegc::{
     core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
-        driver::{Environment, KeepImages, ReadySandboxes, Settings},
+        driver::{Environment, PinImages, ReadySandboxes, Settings},
     },
     predict::node::Change,
     snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},
 };
 use kubegc_cri::{CriRuntime, Endpoint, HostLogs, Options, TokioClock};
 
-pub use memory::Memory;
+pub use records_file::RecordsFile;
 
-/// Where kubelets have links to the logs of containers.
+/// The kubelet's directory of links to container logs.
 const LINKS: &str = "/var/log/containers";
 
 /// The node, and its settings.
@@ -43,10 +43,10 @@ pub struct NodeArguments {
     /// the kubeconfig (with the feature `kube`).
     #[arg(long, value_name = "SOURCE", default_value = "unknown")]
     pods: PodsFrom,
-    /// The name of the node, which static pods have behind theirs.
+    /// The name of the node, which is the suffix of the names of static pods.
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The Kubernetes version whose behaviour counts.
+    /// The Kubernetes version of the kubelet.
     #[arg(long, default_value = "1.36")]
     kubernetes: KubernetesVersion,
     /// The kubelet's configuration file, or the output of /configz.
@@ -59,11 +59,10 @@ pub struct NodeArguments {
     /// counts as new.
     #[arg(long, value_name = "PATH")]
     records: Option<PathBuf>,
-    /// An image that has to stay, by tag, digest or id. The sandbox image that the runtime names is kept
-    /// without this option.
+    /// An image to keep, by tag, digest or id. The sandbox image that the runtime reports is always kept.
     #[arg(long, value_name = "IMAGE")]
     keep: Vec<String>,
-    /// Leave log files alone.
+    /// Do not remove log files.
     #[arg(long)]
     no_logs: bool,
 }
@@ -110,18 +109,18 @@ impl PodSource for UnknownPods {
 /// A node with all that a driver needs of it.
 #[non_exhaustive]
 pub struct OpenNode {
-    /// Which runtime responds, and in which version.
+    /// Name and version of the runtime.
     pub about: String,
     /// The runtime.
-    pub runtime: Arc<KeepImages<CriRuntime>>,
+    pub runtime: Arc<PinImages<CriRuntime>>,
     /// The source of the pods of the node.
     pub pods: Box<dyn PodSource>,
-    /// The logs, unless they are to be left alone.
+    /// The logs, unless `--no-logs` is set.
     pub logs: Option<HostLogs>,
     /// The settings.
     pub policy: Policy,
     /// The records of images.
-    pub memory: Memory,
+    pub records_file: RecordsFile,
     /// The image of sandboxes, as the runtime names it.
     pub sandbox_image: Option<Arc<str>>,
     /// The time.
@@ -129,7 +128,7 @@ pub struct OpenNode {
 }
 
 impl NodeArguments {
-    /// Connects to the runtime, and reads whatever the arguments name.
+    /// Connects to the runtime, and reads the files of the arguments.
     pub async fn open(&self) -> Result<OpenNode, Box<dyn Error>> {
         let options = Options::default();
         let (endpoint, runtime) = match &self.endpoint {
@@ -142,7 +141,7 @@ impl NodeArguments {
         let sandbox_image = runtime.status().await?.sandbox_image;
         if let Some(image) = &sandbox_image {
             about = format!("{about}, sandboxes of {image}");
-            // Runtimes complete names: what they list may be called otherwise.
+            // Runtimes complete names: the listed name may differ.
             keep.push(
                 runtime
                     .image_id(image)
@@ -150,9 +149,9 @@ impl NodeArguments {
                     .unwrap_or_else(|| Arc::clone(image)),
             );
         }
-        let runtime = Arc::new(KeepImages::new(runtime, keep));
+        let runtime = Arc::new(PinImages::new(runtime, keep));
         for reference in runtime.unmatched().await? {
-            about = format!("{about}\nno image here is called {reference}");
+            about = format!("{about}\nno image here has the name {reference}");
         }
         let policy = self.policy()?;
         let logs = (!self.no_logs).then(|| HostLogs::new(policy.pod_logs_directory(), LINKS));
@@ -162,7 +161,7 @@ impl NodeArguments {
             runtime,
             logs,
             policy,
-            memory: Memory::open(self.records.as_deref(), clock.now())?,
+            records_file: RecordsFile::open(self.records.as_deref(), clock.now())?,
             sandbox_image,
             clock,
         })
@@ -170,10 +169,7 @@ impl NodeArguments {
 }
 
 impl NodeArguments {
-    async fn pods(
-        &self,
-        runtime: &Arc<KeepImages<CriRuntime>>,
-    ) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
+    async fn pods(&self, runtime: &Arc<PinImages<CriRuntime>>) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
         let shared = || Arc::clone(runtime) as Arc<dyn Runtime>;
         Ok(match &self.pods {
             PodsFrom::Unknown => Box::new(UnknownPods),
@@ -205,14 +201,18 @@ impl NodeArguments {
 }
 
 fn refused(path: &Path, findings: &[NodeFinding]) -> String {
-    let why: Vec<_> = findings.iter().map(ToString::to_string).collect();
-    format!("{}: no settings of a kubelet: {}", path.display(), why.join("; "))
+    let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    format!(
+        "{}: not a kubelet configuration: {}",
+        path.display(),
+        findings.join("; ")
+    )
 }
 
 impl OpenNode {
-    /// The outside world, as a driver takes it.
+    /// The environment of a driver.
     #[must_use]
-    pub fn world(&self) -> Environment<'_> {
+    pub fn environment(&self) -> Environment<'_> {
         Environment {
             runtime: &*self.runtime,
             logs: self.logs.as_ref().map(|logs| logs as _),
@@ -230,17 +230,17 @@ impl OpenNode {
         }
     }
 
-    /// A driver that remembers what is remembered. Where nothing is, use is watched from now on.
+    /// A driver with the stored records. Without records, image detection starts now.
     #[must_use]
-    pub fn driver<'w>(&self, world: Environment<'w>) -> Node<'w> {
-        let mut driver = Node::with_records(world, self.settings(), self.memory.records.clone());
-        driver.set_image_gc_began_at(self.memory.watched_since);
+    pub fn driver<'w>(&self, environment: Environment<'w>) -> Node<'w> {
+        let mut driver = Node::with_records(environment, self.settings(), self.records_file.records.clone());
+        driver.set_image_gc_began_at(self.records_file.watched_since);
         driver
     }
 }
 
-/// Runs to the end, and waits for nothing then: a file system that does not respond must not keep a tool from
-/// ending.
+/// Runs a future to its end, without waiting for blocking tasks: a file system that does not respond must not
+/// prevent the exit.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Err(_) => ExitCode::FAILURE,

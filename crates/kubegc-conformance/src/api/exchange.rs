@@ -12,7 +12,7 @@ use super::{Request, Response, matching::Matcher};
 
 /// Sends a request, its placeholders replaced by what was received before. `bodies` are the responses so far.
 ///
-/// Gives the request as text, and the response.
+/// Returns the request as text, and the response.
 pub(super) fn run(
     server: &mut ApiServer,
     request: &Request,

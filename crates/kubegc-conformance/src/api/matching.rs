@@ -56,7 +56,7 @@ impl Form {
         })
     }
 
-    /// How much of a received text is a value of this form; `None` where it does not begin with one.
+    /// Length of the value of this form at the start of a received text; `None` if there is none.
     fn length(self, text: &str) -> Option<usize> {
         let run = |fits: fn(char) -> bool| {
             let length = text.find(|char| !fits(char)).unwrap_or(text.len());

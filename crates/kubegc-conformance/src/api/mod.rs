@@ -1,10 +1,10 @@
 //! Replays requests that were recorded from a real API server, and compares each response.
 //!
 //! A case runs on a server of its own, through the HTTP layer of `kubegc-testkit`. Later requests of a case
-//! use what the simulated server answered to earlier ones: uids, versions, generated names.
+//! use values of the simulated server's earlier responses: uids, versions, generated names.
 
+mod compare;
 mod exchange;
-mod judge;
 mod matching;
 
 use std::time::Duration;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use crate::{Failure, runner::CaseReport};
 use matching::Matcher;
 
-/// The time at which a replayed case begins. No recording contains this day, so each date of this day is one
-/// of the server.
+/// The time at which a replayed case begins. No recording contains this day, so a date of this day was set by
+/// the server.
 const BEGIN: &str = "2033-05-18T06:00:00Z";
-/// How far the clock moves before each request.
+/// The time between two requests.
 const STEP: Duration = Duration::from_millis(20);
-/// How often the clean-up of a deleted definition may wait.
+/// Maximum number of waits of the clean-up of a deleted definition.
 const CLEANER_WAITS_MAX: usize = 20;
 
 #[derive(Debug, Deserialize)]
@@ -89,7 +89,7 @@ pub(crate) fn replay(line: &str) -> CaseReport {
         if !keeps_managers {
             drop_managers(&mut response.body);
         }
-        if let Err(difference) = judge::compare(&mut matcher, request, &response) {
+        if let Err(difference) = compare::response(&mut matcher, request, &response) {
             differences.push(format!("{index} {sent}: {difference}"));
         }
     }
@@ -125,18 +125,21 @@ fn server(case: &Case) -> Result<ApiServer, String> {
         .map_err(|_| "the server has no namespaces".to_owned())?;
     let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
     for name in names.into_iter().chain(case.namespace.as_deref()) {
-        let answer = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
-        if answer.code != 201 {
-            return Err(format!("the namespace {name} is not created: {:?}", answer.body));
+        let response = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
+        if response.code != 201 {
+            return Err(format!(
+                "the namespace {name} is not created: {:?}",
+                response.body
+            ));
         }
     }
     Ok(server)
 }
 
-/// Lets the clean-up of deleted definitions run to its end, where it has one.
+/// Completes the clean-up of deleted definitions, if that is possible.
 ///
-/// The recorder waited until a deleted definition was removed. Where finalizers hold its custom resources it
-/// is not, and the clean-up had not begun when the next request came.
+/// The recorder waited until a deleted definition was removed. If finalizers keep its custom resources, it is
+/// not removed, and the clean-up had not begun before the next request.
 fn clean_up(server: &mut ApiServer) {
     let mut cleaner = CrdCleaner::default();
     let mut later = server.clone();

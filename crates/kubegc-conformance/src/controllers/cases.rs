@@ -185,7 +185,7 @@ pub(super) fn pod_gc(case: &Value) -> Result {
             }
         }
         live.begin(&tick["now"], Some(&tick["inject"]))?;
-        live.pass();
+        live.reconcile_all();
         live.compare(&tick["actions"], Order::WithinObject)
             .map_err(|failure| failure.within(format_args!("tick {at}")))?;
     }
@@ -378,7 +378,7 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
         secrets = pass.get("secrets").map_or(secrets, list);
         live.cached(Resource::Secrets, secrets)?;
         live.begin(&pass["now"], (at == 0).then_some(&case["inject"]))?;
-        let outcome = live.pass();
+        let outcome = live.reconcile_all();
         let within = |failure: Failure| failure.within(format_args!("pass {at}"));
         live.compare(&pass["actions"], Order::WithinObject)
             .map_err(within)?;
@@ -387,7 +387,7 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
     Ok(())
 }
 
-/// Compares logged errors. A date that cannot be parsed is no error of a request, but the reason why nothing
+/// Compares logged errors. A date that cannot be parsed is not a request's error, but the reason why nothing
 /// is done.
 fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
     let expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
@@ -472,7 +472,7 @@ pub(super) fn cloud_nodes(case: &Value) -> Result {
     live.compare(&case["actions"], Order::Exact)
 }
 
-/// What upstream concludes from the answers of the case's cloud provider.
+/// Upstream's conclusion from the responses of the case's cloud provider.
 ///
 /// # Upstream
 /// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`,
@@ -501,13 +501,13 @@ fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse {
     } else {
         [Cloud::Failed(id_error.into()), Cloud::Failed(id_error.into())]
     };
-    // Before 1.21 the second question does not look the id up.
-    let is_unasked =
+    // Before 1.21 the second query does not look up the id.
+    let is_not_queried =
         case["version"] == "1.20.2" && case["instances_v2"] != true && query.provider_id.is_empty();
     CloudResponse {
         node_uid: query.node.uid.clone(),
         exists,
-        is_shut_down: if is_unasked { Cloud::No } else { is_shut_down },
+        is_shut_down: if is_not_queried { Cloud::No } else { is_shut_down },
     }
 }
 
@@ -633,8 +633,8 @@ pub(super) fn namespace_deletion(case: &Value) -> Result {
     live.cached(Resource::Namespaces, from_ref(namespace))?;
     for (at, step) in list(&case["steps"]).iter().enumerate() {
         let within = |failure: Failure| failure.within(format_args!("step {at}"));
-        let is_gone = |name: &String| list(&step["gone_before"]).iter().any(|gone| gone == name);
-        live.server.objects.retain(|(_, _, name), _| !is_gone(name));
+        let is_removed = |name: &String| list(&step["gone_before"]).iter().any(|gone| gone == name);
+        live.server.objects.retain(|(_, _, name), _| !is_removed(name));
         live.discovered = Some(discovered(case, text(step, "discovery_error"))?);
         live.begin(&step["now"], Some(&step["inject"]))?;
         let outcome = live.reconcile(&key(namespace));
@@ -667,7 +667,7 @@ pub(super) fn namespace_deletion(case: &Value) -> Result {
     Ok(())
 }
 
-/// What discovery answers in a step.
+/// The discovery response in a step.
 fn discovered(case: &Value, error: &str) -> Result<Result<Arc<Discovered>, StoreError>> {
     let mut catalog = Catalog::new();
     for entry in list(&case["discovery"]) {

@@ -1,4 +1,4 @@
-//! A controller at work on the recorder's API server, and what it does as lines of text.
+//! A controller with the recorder's API server, and its actions as lines of text.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ pub(super) struct Recorded {
     plugin: Option<String>,
 }
 
-/// One thing that was done: what it was done to, and its text.
+/// One action: its object, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     object: String,
@@ -80,21 +80,21 @@ pub(super) struct Live<'c> {
     /// Every state of an object that the controller has seen, the newest last.
     seen: BTreeMap<Place, Vec<Value>>,
     deadlines: BTreeMap<Key, Deadlines>,
-    /// What serves discovery.
+    /// The discovery response.
     pub(super) discovered: Option<Result<Arc<Discovered>, StoreError>>,
-    /// Answers the requests that do not go to the API server.
+    /// Performs the requests that are not sent to the API server.
     pub(super) outside: Box<dyn Fn(&Request) -> Response + 'c>,
     /// The cloud provider.
     pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudResponse + 'c>,
     documents: JsonDocuments,
     lines: Vec<Line>,
-    /// Facts that the controller claims not to know.
+    /// Facts that the controller reports as unknown.
     unknown: Vec<String>,
     /// The refusals of the step, and their classes as texts.
     refusals: Vec<(String, String)>,
 }
 
-/// What a reconcile left behind beside its requests.
+/// The results of a reconcile, other than its requests.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// The texts of errors, and whether the key is retried with backoff.
@@ -124,11 +124,11 @@ pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// The time of cases that do not say.
+/// The time of cases without one.
 const NOON: &str = "2026-06-01T12:00:00Z";
 
 impl<'c> Live<'c> {
-    /// A controller whose cache has all objects of its resources: none.
+    /// A controller whose cache is synced and empty.
     pub(super) fn new(controller: &'c dyn Controller) -> Self {
         let resources = controller.info().resources;
         let mut cache = Cache::new(resources.iter().copied(), controller.indexes().iter().copied());
@@ -174,7 +174,7 @@ impl<'c> Live<'c> {
         }
     }
 
-    /// The record of an object that the controller sees.
+    /// The record of an object that the controller observes.
     fn record(&mut self, resource: Resource, object: &Value) -> Result<Record, Failure> {
         let place = (
             full_resource(resource.group(), resource.plural()),
@@ -188,7 +188,7 @@ impl<'c> Live<'c> {
         Ok(record)
     }
 
-    /// Begins a step of the case. Without `inject`, the faults of the previous step stay.
+    /// Begins a step of the case. Without `inject`, the faults of the previous step remain.
     pub(super) fn begin(&mut self, now: &Value, inject: Option<&Value>) -> Result<(), Failure> {
         let now = now.as_str().unwrap_or(NOON);
         self.server.now = Timestamp::parse(now).map_err(Failure::unreadable)?;
@@ -216,7 +216,7 @@ impl<'c> Live<'c> {
     }
 
     /// Reconciles every key.
-    pub(super) fn pass(&mut self) -> Outcome {
+    pub(super) fn reconcile_all(&mut self) -> Outcome {
         let mut keys = Vec::new();
         self.controller.keys(&self.cache, &mut keys);
         keys.sort_unstable();
@@ -238,11 +238,11 @@ impl<'c> Live<'c> {
         self.run(key, &|cx| controller.reconcile(cx, key))
     }
 
-    /// Carries out what is decided about a key, and decides again where the decision turns out to be stale.
+    /// Performs the decision about a key, and decides again if a live read shows that it is stale.
     pub(super) fn run(&mut self, key: &Key, decide: &dyn Fn(&Context<'_>) -> Decision) -> Outcome {
         let mut outcome = Outcome::default();
         let mut cloud = None;
-        // A stale decision brings new facts, of which each case has few.
+        // Each stale decision updates the cache, so 10 attempts are enough for the facts of a case.
         for _ in 0..10 {
             let none = Deadlines::default();
             let cx = Context {
@@ -269,13 +269,13 @@ impl<'c> Live<'c> {
                     .map(|kept| (kept.reason.code(), kept.reason.to_string())),
             );
             for unknown in &decision.unknown {
-                self.note_unknown(&unknown.reason);
+                self.record_unknown(&unknown.reason);
             }
             let work = decision.actions.into_iter().map(|action| action.into_steps(true));
-            // Each is played, whatever became of the one before.
+            // Each is performed, even if the one before failed.
             let mut is_stale = false;
             for steps in work.chain(decision.steps) {
-                is_stale |= self.play(&steps, &mut outcome);
+                is_stale |= self.perform_steps(&steps, &mut outcome);
             }
             if !is_stale {
                 outcome
@@ -288,15 +288,15 @@ impl<'c> Live<'c> {
         outcome
     }
 
-    fn note_unknown(&mut self, missing: &Missing) {
-        // What a failed read or the cloud provider would have reported is not known upstream either.
+    fn record_unknown(&mut self, missing: &Missing) {
+        // The result of a failed read or of the cloud provider is unknown to upstream as well.
         if !matches!(missing, Missing::Outside { .. } | Missing::Read { .. }) {
             self.unknown.push(missing.to_string());
         }
     }
 
-    /// Carries work out. Gives whether its key is to be reconciled again at once.
-    fn play(&mut self, steps: &Steps, outcome: &mut Outcome) -> bool {
+    /// Performs steps. Returns whether their key must be reconciled again at once.
+    fn perform_steps(&mut self, steps: &Steps, outcome: &mut Outcome) -> bool {
         let mut sequence = steps.begin();
         let mut response = None;
         loop {
@@ -304,7 +304,7 @@ impl<'c> Live<'c> {
                 Step::Perform { request, .. } => response = Some(self.perform(request)),
                 Step::End(End::Done) => return false,
                 Step::End(End::Kept(reason)) => outcome.kept.push((reason.code(), reason.to_string())),
-                Step::End(End::Unknown(missing)) => self.note_unknown(&missing),
+                Step::End(End::Unknown(missing)) => self.record_unknown(&missing),
                 Step::End(End::RequeueAfter { after, .. }) => outcome.requeues.push(after),
                 Step::End(End::Failed {
                     message, is_retried, ..
@@ -313,7 +313,7 @@ impl<'c> Live<'c> {
                 }
                 Step::End(End::Stale(found)) => {
                     if self.controller.timing().period.is_some() {
-                        // The next pass sees it.
+                        // The next reconcile observes it.
                         outcome.is_dropped = true;
                         return false;
                     }
@@ -330,7 +330,7 @@ impl<'c> Live<'c> {
         }
     }
 
-    /// An error's text with the server's words in the place of the class of a refusal.
+    /// An error's text, with the server's message instead of the class of a refusal.
     fn server_text(&self, message: &str) -> String {
         let mut message = message.to_owned();
         for (class, words) in self
@@ -450,7 +450,7 @@ impl<'c> Live<'c> {
         Response::Failed(StoreError::Unlisted)
     }
 
-    /// Sends a write and notes it.
+    /// Sends a write and records it.
     fn send(&mut self, call: &Call, guard: &str) -> Response {
         let (line, result) = write_line(&mut self.server, call, guard);
         self.lines.push(line);
@@ -469,7 +469,7 @@ impl<'c> Live<'c> {
         }
     }
 
-    /// Sends a change of an object, made in the state of it that the change is meant for.
+    /// Sends a change of an object, computed from the state that its precondition expects.
     fn write(&mut self, write: &Write) -> Response {
         let ObjectId {
             resource,
@@ -533,7 +533,8 @@ impl<'c> Live<'c> {
         self.send(&call, &guard_of(expected))
     }
 
-    /// Compares what was done with the recording, which the server before the step then carries out.
+    /// Compares the actions with the recorded ones, and performs the recorded ones on the server before the
+    /// step.
     pub(super) fn compare(&mut self, actions: &Value, order: Order) -> Result<(), Failure> {
         let recorded: Vec<Recorded> = Vec::deserialize(actions).map_err(Failure::unreadable)?;
         let mut server = self.before.clone();
@@ -555,7 +556,7 @@ impl<'c> Live<'c> {
     }
 }
 
-/// The uid of objects without one: records have no room for them.
+/// The uid of objects without one: records require one.
 const NO_UID: &str = "no uid";
 
 /// The object as the API serves it. Recordings leave out kind, version and, in places, the uid.
@@ -612,7 +613,7 @@ fn content_meta(object: &Value) -> ObjectMeta {
     meta
 }
 
-/// DeleteOptions as they are sent; null where they say nothing.
+/// DeleteOptions as they are sent; null if they are empty.
 fn wire_options(options: &DeleteOptions) -> Value {
     let DeleteOptions {
         propagation,
@@ -646,7 +647,7 @@ fn guard_of(expected: &Preconditions) -> String {
     format!(" if uid is {uid:?} and version is {version:?}")
 }
 
-/// Lets a server handle a write. Gives its line and the response.
+/// Performs a write on a server. Returns its line and the response.
 fn write_line(server: &mut Server, call: &Call, guard: &str) -> (Line, Result<Value, Refusal>) {
     let Call {
         verb,
@@ -766,7 +767,7 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
         }
     };
     let got = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
-    let place = || format!("the judge's own server, {} {:?}", call.verb, call.place());
+    let place = || format!("the recorder's server, {} {:?}", call.verb, call.place());
     crate::failure::equal(
         &place(),
         recorded.code.unwrap_or(got).to_string(),
@@ -791,7 +792,7 @@ fn shown(answer: &Value) -> String {
     Value::Array(objects).to_string()
 }
 
-/// Marks an object that a delete leaves where it is.
+/// Marks an object that a delete does not remove.
 pub(super) fn staying(object: &Value) -> Value {
     let mut object = object.clone();
     object[STAYS] = true.into();

@@ -1,9 +1,9 @@
 //! Replays recordings of upstream's other controllers.
 //!
-//! Each case brings what a controller lists and what the API server has. The controller works on a server in
-//! memory that answers as the recorder's did. Its writes, events, errors and requeue times are compared with
-//! the recorded ones, patches and bodies by what they make of the object. The recorded requests run on a copy
-//! of the same server, which must answer as recorded.
+//! Each case has the objects in a controller's cache and on the API server. The controller runs against a
+//! server in memory that responds like the recorder's. Its writes, events, errors and requeue times are
+//! compared with the recorded ones, patches and bodies by the resulting object. The recorded requests run on
+//! a copy of the same server, whose responses must be the recorded ones.
 
 mod cases;
 mod live;

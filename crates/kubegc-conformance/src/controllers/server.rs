@@ -1,5 +1,5 @@
-//! The recorder's API server: whole objects in memory, without admission, validation or defaults, and
-//! failures on purpose.
+//! The recorder's API server: whole objects in memory, without admission, validation or defaults, and with
+//! injected faults.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub(super) fn full_resource(group: &str, resource: &str) -> String {
 /// Resource with group, namespace, name.
 pub(super) type Place = (String, String, String);
 
-/// A request that was not carried out.
+/// A request that was not performed.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) code: u16,
@@ -76,13 +76,13 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The error as a driver gives it to a controller.
+    /// The error as a driver reports it to a controller.
     pub(super) fn error(&self) -> StoreError {
         StoreError::from_status(self.code, self.message.clone(), None)
     }
 }
 
-/// What the server does on purpose.
+/// An injected fault of the server.
 #[derive(Clone, Debug, Deserialize)]
 struct Fault {
     verb: String,
@@ -119,7 +119,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Sets what the server does on purpose.
+    /// Sets the injected faults.
     pub(super) fn inject(&mut self, faults: &Value) -> Result<(), serde_json::Error> {
         self.faults = Option::<Vec<Fault>>::deserialize(faults)?.unwrap_or_default();
         Ok(())
@@ -141,7 +141,7 @@ impl Server {
         (1000 + self.version).to_string().into()
     }
 
-    /// Answers one request: an object, a list, or null.
+    /// Performs one request. Returns an object, a list, or null.
     pub(super) fn handle(&mut self, call: &Call) -> Result<Value, Refusal> {
         if let Some(fault) = self
             .faults
@@ -219,7 +219,7 @@ impl Server {
         }
     }
 
-    /// Removes an object, or marks it where a finalizer or its grace period keeps it.
+    /// Removes an object, or marks it as terminating if a finalizer or its grace period keeps it.
     fn delete(&mut self, place: &Place) {
         let Some(mut object) = self.objects.remove(place) else {
             return;
@@ -241,7 +241,7 @@ fn has_finalizers(object: &Value) -> bool {
         .is_some_and(|all| !all.is_empty())
 }
 
-/// A key of stored objects that a delete only marks, as pods in their grace period.
+/// A key of stored objects that a delete only marks as terminating, like pods in their grace period.
 pub(super) const STAYS: &str = "stays when deleted";
 
 /// RFC 7396, or a strategic merge patch whose only lists with a merge key are conditions, owner references

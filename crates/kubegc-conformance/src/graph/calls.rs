@@ -1,4 +1,4 @@
-//! Compares a request with a recorded one and gives the recorded response.
+//! Compares a request with a recorded one and returns the recorded response.
 
 use std::{fmt::Write as _, sync::Arc};
 

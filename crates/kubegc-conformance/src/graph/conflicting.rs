@@ -1,5 +1,5 @@
-//! Replays upstream's scenarios of contradictory references, with queues in order of arrival and a server
-//! beside them.
+//! Replays upstream's scenarios of contradictory references, with queues in order of arrival and a
+//! server.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -154,7 +154,7 @@ pub(super) struct Out {
     pub(super) handled_error: bool,
 }
 
-/// One request and the answer that was given.
+/// One request and its response.
 #[derive(Debug, Deserialize)]
 pub(super) struct Action {
     pub(super) verb: String,

@@ -1,8 +1,8 @@
 //! Matches recorded queue items with nodes.
 //!
-//! A recording numbers node objects; the replay has positions of an arena, which are used again. A serial
-//! belongs to a node from its first sight until the node is found out of the graph when another serial claims
-//! its position.
+//! A recording numbers node objects; the replay has positions of an arena, which are reused. A serial
+//! belongs to a node from its first use until the node is outside the graph and another serial has its
+//! position.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Serials {
         Ok(())
     }
 
-    /// Notes which nodes have left the graph.
+    /// Records which nodes have left the graph.
     pub(super) fn note_departures(&mut self, graph: &Graph) {
         for (&node, known) in &mut self.at {
             known.departed = known.departed || has_departed(graph, node, known);

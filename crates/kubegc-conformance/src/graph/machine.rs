@@ -25,7 +25,7 @@ pub(super) struct Machine<'a> {
     catalog: &'a Catalog,
 }
 
-/// What one step brought about.
+/// The effects of one step.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Nodes added to the queues; whether they were queued before the step.
@@ -149,7 +149,7 @@ fn seen_of(outcome: &Outcome, is_reported: fn(&AttemptError) -> bool) -> Seen {
     }
 }
 
-/// The queue keeps one hold of each node in it.
+/// The queue retains each of its nodes once.
 fn add(queue: &mut Vec<NodeId>, added: &mut Vec<(NodeId, bool)>, graph: &mut Graph, node: NodeId) {
     let is_new = !queue.contains(&node);
     if !added.iter().any(|&(known, _)| known == node) {

@@ -1,8 +1,8 @@
-//! Replays one pass over containers, sandboxes and logs, and compares its calls to the node.
+//! Replays one run over containers, sandboxes and logs, and compares its calls to the node.
 //!
 //! Upstream breaks ties between equal creation times by chance. The plain replay must give a recorded result,
 //! or differ from one only in that. Where it may, each recorded result is also replayed with ties broken as
-//! recorded, and must come out whole.
+//! recorded, and must match completely.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure>
     let plain = run(case, None)?;
     let found = case.outcomes.contains(&plain.outcome);
     if !found {
-        // What is nearest is shown, where nothing fits.
+        // Without a match, the closest result is reported.
         case.outcomes
             .iter()
             .map(|outcome| same_but_for_ties(case, &times, outcome, &plain.outcome))
@@ -81,7 +81,7 @@ fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure>
     Ok(())
 }
 
-/// A replay's result, and what it left: sandboxes where only those are looked at, else containers.
+/// A replay's result, and the remaining sandboxes, if only those are collected, or else containers.
 struct Replayed {
     outcome: ContainerOutcome,
     left: Vec<String>,
@@ -156,8 +156,8 @@ fn too_far() -> Failure {
     Failure::unreadable("times are too large to make room between equal ones")
 }
 
-/// How to break ties: all times are stretched by `scale`, and within the room that this makes, what was
-/// recorded as removed sooner is older.
+/// The way to break ties: all times are multiplied by `scale`, and objects of equal age that were removed
+/// earlier in the recording are made older by less than one unit.
 struct Ties<'a> {
     scale: i64,
     ranks: BTreeMap<&'a str, i64>,
@@ -194,7 +194,7 @@ impl<'a> Ties<'a> {
         for sandbox in &case.sandboxes {
             stretched(sandbox.created_at, 0)?;
         }
-        // Whatever was old enough, equality included, still is.
+        // The objects that were old enough, equality included, still are.
         let now = stretched(case.now, last)?;
         let created_at = |container: &Container| {
             stretched(container.created_at, rank(container)).unwrap_or(container.created_at)
@@ -203,7 +203,7 @@ impl<'a> Ties<'a> {
     }
 }
 
-/// What the pass did, in the form of a recording.
+/// The actions of the run, in the form of a recording.
 fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> Result<Replayed, Failure> {
     let mut batches: Vec<Batch> = Vec::new();
     let mut order = Vec::new();

@@ -1,9 +1,8 @@
-//! The recorded forms, as they are on disk. What is absent has its zero value; what the form does not name is
-//! refused.
+//! The recorded forms, as they are on disk. Missing fields have their zero value; unknown fields are refused.
 
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A pass over containers, sandboxes and logs.
+/// A run over containers, sandboxes and logs.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ContainerCase {
@@ -42,7 +41,7 @@ pub(super) struct ContainerPolicy {
     pub(super) max_containers: i64,
 }
 
-/// What the pod workers answer.
+/// The responses of the pod workers.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Pod {
@@ -301,7 +300,7 @@ pub(super) struct Record(
     pub(super) bool,
 );
 
-/// What upstream's test asserts after the last round; what is absent it does not assert.
+/// The assertions of upstream's test after the last round; missing fields are not asserted.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct UpstreamExpect {
@@ -320,7 +319,7 @@ pub(super) struct PolicyCase {
     pub(super) error: String,
 }
 
-/// What a node under pressure collects for a signal.
+/// The functions that a node under pressure calls for a signal.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SignalCase {

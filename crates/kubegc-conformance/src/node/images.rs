@@ -1,8 +1,8 @@
-//! Compares the rounds of an image case with what was recorded.
+//! Compares the rounds of an image case with the recorded ones.
 //!
 //! Upstream's order among images of equal use and detection is random. The plain replay must give a recorded
 //! result, or first differ from one only in that. Where the recorder saw several results, each is also
-//! replayed with ties broken as recorded, and must come out whole.
+//! replayed with ties broken as recorded, and must match completely.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ fn round_difference(expected: &RoundOutcome, got: &RoundOutcome) -> Result<(), F
     equal_lines("records", &lines(&expected.records), &lines(&got.records))
 }
 
-/// What no tie of the same round has a part in.
+/// The parts of a result that do not depend on ties of the same round.
 fn order_and_disk(expected: &RoundOutcome, got: &RoundOutcome) -> Result<(), Failure> {
     equal_lines(
         "eviction_order",
@@ -109,8 +109,8 @@ fn lines<T: std::fmt::Debug>(items: &[T]) -> Vec<String> {
 
 /// Whether a result first differs from a recorded one by the order within one group of equals.
 ///
-/// Whatever that order, the same group is the last to be touched, and of the groups before it all is tried.
-/// Rounds after that one begin with other records and are not compared.
+/// In any such order the last group with tried images is the same, and all images of the groups before it are
+/// tried. Later rounds begin with other records and are not compared.
 fn same_but_for_ties(
     case: &ImageCase,
     expected: &[RoundOutcome],
@@ -125,7 +125,7 @@ fn same_but_for_ties(
         let before = touched(case, expected)?;
         let after = touched(case, got)?;
         if before == after {
-            // The same was tried, in another order: all else is equal.
+            // The same images were tried, in another order: everything else is equal.
             equal(
                 "freed",
                 format!("{:?}", expected.freed),
@@ -190,7 +190,7 @@ fn touched(case: &ImageCase, outcome: &RoundOutcome) -> Result<Vec<Group>, Failu
     Ok(groups)
 }
 
-/// What upstream's own test asserts after the last round.
+/// The assertions of upstream's own test after the last round.
 fn expect(case: &ImageCase, got: &[RoundOutcome]) -> Result<(), Failure> {
     let (Some(expected), Some(round), Some(last)) = (&case.upstream_expect, case.rounds.last(), got.last())
     else {

@@ -1,8 +1,8 @@
 //! Replays recordings of a kubelet's garbage collection: containers, images, and single functions.
 
-mod answers;
 mod containers;
 mod format;
+mod functions;
 mod images;
 mod rounds;
 mod world;
@@ -15,13 +15,13 @@ use kubegc_node::{Semantics, semantics::gate};
 use crate::Failure;
 
 pub(crate) use self::{
-    answers::{replay_policy, replay_signal},
     containers::replay as replay_containers,
+    functions::{replay_policy, replay_signal},
     images::replay as replay_images,
 };
 
-/// The behaviour that a recording names: `1.28`, or `1.29+` for the time between the maximum age and the new
-/// words of 1.34.
+/// The behaviour that a recording names: `1.28`, or `1.29+` for the releases from the maximum age to the new
+/// messages of 1.34.
 fn semantics(name: &str, per_runtime_handler: bool) -> Result<Semantics, Failure> {
     let minor = match name {
         "1.28" => 28,

@@ -17,8 +17,7 @@ use kubegc_node::{
 use super::format::{Attempt, Call, Image, ImageCase, ListError, Record, Round, RoundOutcome};
 use crate::Failure;
 
-/// Replays all rounds. With a recorded result, each listing is put into an order in which ties fall as
-/// recorded.
+/// Replays all rounds. With a recorded result, each listing is sorted so that ties are broken as recorded.
 pub(super) fn run(case: &ImageCase, ties: Option<&[RoundOutcome]>) -> Result<Vec<RoundOutcome>, Failure> {
     let policy = policy(case)?;
     let mut records = Records::default();
@@ -52,7 +51,7 @@ fn policy(case: &ImageCase) -> Result<Policy, Failure> {
         .with_order(Order::Listing))
 }
 
-/// N3.2: what records are kept under.
+/// N3.2: the keys of records.
 pub(super) fn key(case: &ImageCase, id: &str, handler: &str) -> String {
     if case.runtime_class_in_image_cri_api && !handler.is_empty() {
         format!("{id},{handler}")
@@ -118,7 +117,7 @@ fn inventory(case: &ImageCase, round: &Round, ties: Option<&RoundOutcome>) -> In
     let failed = |what: &str| Unlisted::Failed(RuntimeError::refused(format!("{what} failed")));
     let mut images: Vec<&Image> = round.images.iter().collect();
     if let Some(recorded) = ties {
-        // Failures first, for with them the same images have to be tried before enough is freed.
+        // Failures first: then the same images are tried before enough is freed.
         let sooner = recorded.failed.iter().chain(&recorded.removed);
         let ranks: BTreeMap<String, usize> = sooner
             .zip(0..)
@@ -200,7 +199,7 @@ fn remove(round: &Round, action: &Action, outcome: &mut RoundOutcome) -> Result<
     }
 }
 
-/// The keys of candidates, in groups that upstream's order leaves alike.
+/// The keys of candidates, in groups that are equal in upstream's order.
 fn eviction_order(run: &Run<'_>) -> Vec<Vec<String>> {
     let keys: Vec<&Arc<str>> = run.records().iter().map(|record| &record.key).collect();
     let groups = run

@@ -38,7 +38,7 @@ pub(super) struct State {
 }
 
 impl<'a> Node<'a> {
-    /// `created_at` gives each container's time of creation.
+    /// `created_at` returns each container's time of creation.
     pub(super) fn new(
         case: &'a ContainerCase,
         now: i64,
@@ -81,7 +81,7 @@ fn touch(ids: &mut Vec<String>, id: &str) {
     }
 }
 
-/// The recorder's fakes fail with these words.
+/// The error messages of the recorder's fakes.
 fn failed(what: &str) -> RuntimeError {
     RuntimeError::refused(format!("{what} failed"))
 }
@@ -293,13 +293,13 @@ impl PodSource for Node<'_> {
         Ok(Pods {
             known: known.collect(),
             sources_ready: self.case.all_sources_ready,
-            // A uid that is not listed answers no to both questions.
+            // Both are false for a uid that is not listed.
             synced: false,
         })
     }
 }
 
-/// A state in which the pod answers as recorded.
+/// A pod state with the recorded responses.
 const fn answers(pod: &Pod) -> PodState {
     PodState {
         evicted: pod.content_removed && !pod.runtime_removed,
@@ -314,6 +314,6 @@ impl Clock for Node<'_> {
         self.now
     }
 
-    /// A single pass waits for nothing.
+    /// A single run does not wait.
     async fn sleep_until(&self, _until: Timestamp) {}
 }

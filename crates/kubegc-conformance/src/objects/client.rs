@@ -12,27 +12,27 @@ use super::{
     scene::{Placed, Scene},
 };
 
-/// How often a read and patch is tried again on a conflict.
+/// Maximum number of retries of a read and patch after conflicts.
 const CONFLICTS_MAX: usize = 20;
 
-/// Where the client is in its script.
+/// The client, and its position in its script.
 #[derive(Clone, Default)]
 pub(super) struct Client {
     step: usize,
-    /// How many requests of the step were answered.
+    /// Number of completed requests of the step.
     part: usize,
     conflicts: usize,
-    /// What the last read of the step gave.
+    /// The result of the last read of the step.
     read: Option<(ResourceVersion, Vec<std::sync::Arc<str>>)>,
     /// The versions that objects had at their creation.
     versions: BTreeMap<String, ResourceVersion>,
     /// Until when the client sleeps.
     pub(super) ready_at: Timestamp,
-    /// What was answered, in order.
+    /// The requests and responses, in order.
     pub(super) calls: Vec<ClientCall>,
 }
 
-/// What the client does next.
+/// The next action of the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
     /// A request.
@@ -43,11 +43,11 @@ pub(super) enum Wants {
     },
     StopGc,
     StartGc,
-    /// Nothing any more.
+    /// The script is complete.
     End,
 }
 
-/// What the client comes to next that calls in flight have to do with.
+/// The next action of the client that affects calls in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Barrier {
     /// It waits until they are all done.
@@ -59,7 +59,7 @@ pub(super) enum Barrier {
 }
 
 impl Client {
-    /// What comes next: a checkpoint after silence, a stop of the collector, or a checkpoint at any time.
+    /// The next barrier: a checkpoint after silence, a stop of the collector, or a checkpoint at any time.
     pub(super) fn next_barrier(&self, scene: &Scene<'_>) -> Barrier {
         let mut steps = scene.scenario.steps.iter().skip(self.step);
         steps
@@ -370,7 +370,7 @@ fn create(placed: &Placed<'_>, server: &mut ApiServer) -> Response {
             manifest.object,
             placed.uid.clone(),
         ),
-        // The server says what is wrong with it.
+        // The server reports the problem.
         Err(_) => server.create_json(placed.kind, &object.namespace, Value::Object(body)),
     }
 }

@@ -1,4 +1,4 @@
-//! Brings states and answers into the recorded forms.
+//! Converts states and responses to the recorded forms.
 
 use kubegc_core::OwnerReference;
 use kubegc_sim::{ApiServer, Response, ResponseBody, StoredObject};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{format::ClientCall, scene::Scene};
 use crate::Failure;
 
-/// What is there of each alias.
+/// The state of the object of each alias.
 pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
     let mut state = Map::new();
     for placed in &scene.objects {
@@ -29,7 +29,7 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
     Value::Object(state)
 }
 
-/// The aliases whose states differ, for a person.
+/// The aliases whose states differ, as text.
 pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String) {
     let empty = Map::new();
     let (expected, got) = (
@@ -52,7 +52,7 @@ pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String
     sides
 }
 
-/// An answer in the recorded form. `sent` are the finalizers and references of a create.
+/// A response in the recorded form. `sent` are the finalizers and references of a create.
 pub(super) fn response(
     scene_catalog: &kubegc_core::ApiResource,
     answer: &Response,

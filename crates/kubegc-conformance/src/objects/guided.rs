@@ -1,11 +1,11 @@
 //! Searches for a run that makes exactly the recorded writes in the recorded order, with the recorded state
 //! at every checkpoint.
 //!
-//! A run is played from write to write. Of the steps that are possible, the one whose write comes next in the
-//! recording is preferred, and writes whose turn has not come are held back. All else, how far the client is
-//! ahead, which resource's changes are late, which read is slow, is a *mood* drawn anew for each try: where a
-//! try ends in a contradiction, the stretch since the last write is played again in another mood, and after
-//! some tries the stretches before it.
+//! A run is searched from write to write. Of the possible steps, the one whose write is next in the recording
+//! is preferred, and writes that are recorded later are delayed. Everything else (how far the client is
+//! ahead, which resource's changes are late, which read is slow) is a random choice with *weights* that are
+//! drawn for each try: if a try contradicts the recording, the segment since the last write is tried again
+//! with other weights, and after some tries the segments before it.
 //!
 //! Recordings list writes in the order in which they *arrived* at the server. One that arrived may take
 //! effect a little later, after others.
@@ -23,49 +23,49 @@ use super::{
 };
 use crate::{Failure, failure::equal};
 
-/// So many steps of the world are tried for one recorded sequence.
+/// Maximum number of steps of the world that are tried for one recorded sequence.
 pub(super) const STEPS_MAX: usize = 1_000_000;
-/// After so many tries of a stretch, the one before it is played again.
+/// Number of tries of a segment after which the one before it is tried again.
 const TRIES_MAX: usize = 8;
-/// From one write to the next, no more time than this passes.
-const STRETCH_MAX: Duration = Duration::from_secs(120);
+/// Maximum time from one write to the next.
+const SEGMENT_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Searches for a run.
 pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usize, Failure> {
     let mut rng = Rng::new(seed);
     let mut steps = 0;
-    let mut stack = vec![Stretch {
+    let mut stack = vec![Segment {
         from: start.clone(),
         events: Vec::new(),
         tries: 0,
     }];
-    // The failure of the try that came furthest.
+    // The failure of the try that reached the most writes.
     let mut furthest: Option<((usize, usize), Failure)> = None;
     let (mut failures, mut retreats) = (0, 0_u32);
     while steps < STEPS_MAX {
         let height = stack.len();
-        let Some(stretch) = stack.last_mut() else { break };
-        if stretch.tries >= TRIES_MAX && height > 1 {
-            // 1, 2, 1, 4, 1, 2, 1, 8 … stretches: mostly the last ones, all of them now and then.
+        let Some(segment) = stack.last_mut() else { break };
+        if segment.tries >= TRIES_MAX && height > 1 {
+            // 1, 2, 1, 4, 1, 2, 1, 8 … segments: mostly few, sometimes all of them.
             retreats += 1;
             let back = 1_usize << retreats.trailing_zeros().min(16);
             stack.truncate(height.saturating_sub(back).max(1));
-            if let Some(stretch) = stack.last_mut() {
-                stretch.tries = 0;
+            if let Some(segment) = stack.last_mut() {
+                segment.tries = 0;
             }
             continue;
         }
         let mut run = Run {
-            mood: Mood::draw(&mut rng, failures, stretch.from.lanes.len()),
-            world: stretch.from.clone(),
-            level: stretch.events.len(),
-            events: stretch.events.clone(),
+            weights: Weights::draw(&mut rng, failures, segment.from.queues.len()),
+            world: segment.from.clone(),
+            level: segment.events.len(),
+            events: segment.events.clone(),
             plan,
         };
-        stretch.tries += 1;
+        segment.tries += 1;
         match run.play(&mut rng, &mut steps) {
             Ok(true) => return Ok(steps),
-            Ok(false) => stack.push(Stretch {
+            Ok(false) => stack.push(Segment {
                 from: run.world,
                 events: run.events,
                 tries: 0,
@@ -91,8 +91,8 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
     ))
 }
 
-/// A part of a run, up to the next write or checkpoint, to be played until it fits.
-struct Stretch<'a> {
+/// A part of a run, up to the next write or checkpoint, which is tried until it matches.
+struct Segment<'a> {
     from: World<'a>,
     /// The events of the checkpoints before.
     events: Vec<Vec<String>>,
@@ -102,14 +102,14 @@ struct Stretch<'a> {
 struct Run<'a, 'p> {
     world: World<'a>,
     events: Vec<Vec<String>>,
-    mood: Mood,
+    weights: Weights,
     level: usize,
     plan: &'p Plan<'p>,
 }
 
-/// How likely each kind of step is.
-struct Mood {
-    /// Whether always the likeliest step is taken.
+/// The weights of the kinds of steps in a random choice.
+struct Weights {
+    /// Whether the step with the greatest weight is always taken.
     is_strict: bool,
     read: f64,
     poll: f64,
@@ -118,14 +118,14 @@ struct Mood {
     /// A write that arrives takes effect at once, or later.
     at_once: f64,
     later: f64,
-    /// Whether writes that remove an object wait for others that are to find it.
+    /// Whether writes that remove an object wait for later recorded writes to the same object.
     is_patient: bool,
-    lanes: Vec<f64>,
+    queues: Vec<f64>,
 }
 
-impl Mood {
-    /// Strict until something fails, and now and then after that.
-    fn draw(rng: &mut Rng, failures: usize, lanes: usize) -> Self {
+impl Weights {
+    /// Strict until something fails, and sometimes after that.
+    fn draw(rng: &mut Rng, failures: usize, queues: usize) -> Self {
         let kind = match failures {
             0 | 1 => failures as u64,
             _ => rng.below(6),
@@ -141,7 +141,7 @@ impl Mood {
                 at_once: 9.0,
                 later: 0.0,
                 is_patient: false,
-                lanes: vec![7.0; lanes],
+                queues: vec![7.0; queues],
             },
             1 => Self {
                 is_strict: true,
@@ -152,7 +152,7 @@ impl Mood {
                 at_once: 9.0,
                 later: 0.0,
                 is_patient: false,
-                lanes: vec![7.0; lanes],
+                queues: vec![7.0; queues],
             },
             _ => Self {
                 is_strict: false,
@@ -163,7 +163,7 @@ impl Mood {
                 at_once: pick(&[9.0, 9.0, 1.0]),
                 later: pick(&[0.0, 0.0, 0.2, 1.0]),
                 is_patient: pick(&[0.0, 1.0]) > 0.5,
-                lanes: (0..lanes).map(|_| pick(&[0.03, 0.3, 2.0, 6.0])).collect(),
+                queues: (0..queues).map(|_| pick(&[0.03, 0.3, 2.0, 6.0])).collect(),
             },
         }
     }
@@ -185,10 +185,10 @@ enum Move {
 }
 
 impl Run<'_, '_> {
-    /// Plays up to the next write or checkpoint; whether that was the end of the script.
+    /// Runs up to the next write or checkpoint. Returns whether that was the end of the script.
     fn play(&mut self, rng: &mut Rng, steps: &mut usize) -> Result<bool, Failure> {
         let writes = self.world.writes.len();
-        let patience = self.world.now.saturating_add(STRETCH_MAX);
+        let patience = self.world.now.saturating_add(SEGMENT_TIME_MAX);
         loop {
             if self.world.writes.len() > writes {
                 return Ok(false);
@@ -234,14 +234,14 @@ impl Run<'_, '_> {
                 return Err(Failure::new(
                     "next write",
                     next.map_or("silence", String::as_str),
-                    format!("nothing for {STRETCH_MAX:?}"),
+                    format!("nothing for {SEGMENT_TIME_MAX:?}"),
                 ));
             }
         }
     }
 
     fn choose(&self, moves: &[(Move, f64)], rng: &mut Rng) -> Option<Move> {
-        if self.mood.is_strict {
+        if self.weights.is_strict {
             let best = moves
                 .iter()
                 .filter(|(_, weight)| *weight > 0.0)
@@ -269,18 +269,19 @@ impl Run<'_, '_> {
         let client_is_late = calls_before.is_some_and(|calls| world.client.calls.len() < calls);
         for (at, call) in world.calls.iter().enumerate() {
             match world.intent(call) {
-                None => moves.push((Move::Commit(at), self.mood.read)),
-                // It takes effect when its recorded answer is what it would get.
+                None => moves.push((Move::Commit(at), self.weights.read)),
+                // It takes effect when its response would be the recorded one.
                 Some(intent) if call.arrived.is_some() => {
                     let recorded = call.arrived.and_then(|at| self.plan.sequence[self.level].get(at));
                     if recorded
                         .is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call))))
                     {
-                        let is_early =
-                            self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+                        let is_early = self.weights.is_patient
+                            && self.is_needed_later(&intent)
+                            && world.would_remove(call);
                         moves.push((
                             Move::Commit(at),
-                            if is_early { 0.02 } else { 2.0 * self.mood.read },
+                            if is_early { 0.02 } else { 2.0 * self.weights.read },
                         ));
                     }
                 }
@@ -289,13 +290,14 @@ impl Run<'_, '_> {
                         .and_then(|next| next.strip_prefix(&*intent))
                         .and_then(|code| code.strip_prefix(' '));
                     if let Some(code) = code {
-                        let is_early =
-                            self.mood.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+                        let is_early = self.weights.is_patient
+                            && self.is_needed_later(&intent)
+                            && world.would_remove(call);
                         let weight = if client_is_late { 0.05 } else { 1.0 };
                         let (at_once, later) = if is_early {
                             (0.1, 9.0)
                         } else {
-                            (self.mood.at_once, self.mood.later)
+                            (self.weights.at_once, self.weights.later)
                         };
                         if *code == world.code_of(call).to_string() {
                             moves.push((Move::Commit(at), weight * at_once));
@@ -310,18 +312,18 @@ impl Run<'_, '_> {
                 }
             }
         }
-        for lane in 0..world.lanes.len() {
-            if world.is_behind(lane) {
-                // Of equal lanes, the one with the oldest change.
-                let age = 1.0 / (2.0 + world.next_revision(lane) as f64);
+        for queue in 0..world.queues.len() {
+            if world.is_behind(queue) {
+                // Of equal queues, the one with the oldest change.
+                let age = 1.0 / (2.0 + world.next_revision(queue) as f64);
                 moves.push((
-                    Move::Deliver(lane),
-                    self.mood.lanes.get(lane).copied().unwrap_or(1.0) * (1.0 + age / 10.0),
+                    Move::Deliver(queue),
+                    self.weights.queues.get(queue).copied().unwrap_or(1.0) * (1.0 + age / 10.0),
                 ));
             }
         }
-        if world.may_poll {
-            moves.push((Move::Poll, self.mood.poll));
+        if world.can_poll {
+            moves.push((Move::Poll, self.weights.poll));
         }
         if world.namespaces.next_at().is_some_and(|at| at <= world.now) {
             moves.push((Move::Namespaces, 2.0));
@@ -329,14 +331,14 @@ impl Run<'_, '_> {
         if world.client.ready_at <= world.now {
             let weight = match calls_before {
                 Some(_) if client_is_late => 8.5,
-                Some(_) => self.mood.client * 0.2,
-                None => self.mood.client,
+                Some(_) => self.weights.client * 0.2,
+                None => self.weights.client,
             };
             match world.wants() {
                 Wants::Request | Wants::StopGc => moves.push((Move::Client, weight)),
                 Wants::StartGc => {
                     let is_started = world.collector.is_some();
-                    if !is_started || (0..world.lanes.len()).all(|lane| world.is_listed(lane)) {
+                    if !is_started || (0..world.queues.len()).all(|queue| world.is_listed(queue)) {
                         moves.push((Move::Client, weight));
                     }
                 }
@@ -346,13 +348,13 @@ impl Run<'_, '_> {
         if let Some(due) = world.next_due() {
             moves.push((
                 Move::Time(due),
-                if moves.is_empty() { 1.0 } else { self.mood.time },
+                if moves.is_empty() { 1.0 } else { self.weights.time },
             ));
         }
         Ok(moves)
     }
 
-    /// Whether the client is about to ask for the same object, or a further write is recorded that found it.
+    /// Whether the client's next request is for the same object, or a later recorded write found it.
     fn is_needed_later(&self, intent: &str) -> bool {
         let alias = |text: &str| text.split(' ').nth(1).map(ToOwned::to_owned);
         let own = self.world.writes.len();
@@ -385,7 +387,7 @@ impl Run<'_, '_> {
                 self.world.check(at);
                 self.compare_body(self.world.writes.len() - 1)
             }
-            Move::Deliver(lane) => self.world.deliver(lane),
+            Move::Deliver(queue) => self.world.deliver(queue),
             Move::Poll => {
                 self.world.poll();
                 Ok(())
@@ -398,7 +400,7 @@ impl Run<'_, '_> {
                 self.world.namespaces.step(&mut self.world.server, self.world.now);
                 Ok(())
             }
-            Move::Time(until) => self.world.pass_time(until),
+            Move::Time(until) => self.world.advance_to(until),
         }
     }
 
@@ -419,7 +421,7 @@ impl Run<'_, '_> {
             }
             Wants::StartGc if self.world.collector.is_none() => {
                 self.world.start_gc()?;
-                self.mood.lanes.resize(self.world.lanes.len(), 1.0);
+                self.weights.queues.resize(self.world.queues.len(), 1.0);
             }
             Wants::StartGc => self.world.client.advance(),
             Wants::Checkpoint { .. } | Wants::End => {}
@@ -437,7 +439,7 @@ impl Run<'_, '_> {
         let waiting = world.calls.iter().filter(|call| call.arrived.is_none());
         let intents: Vec<String> = waiting.filter_map(|call| world.intent(call)).collect();
         let levels = match world.client.next_barrier(world.scene) {
-            // What is in flight when the collector is stopped never arrives.
+            // Requests in flight when the collector is stopped never arrive.
             Barrier::Stop => return Ok(()),
             Barrier::Silence => &self.plan.sequence[self.level..=self.level],
             Barrier::None => &self.plan.sequence[self.level..],
@@ -496,7 +498,7 @@ impl Run<'_, '_> {
         world.writes.clear();
         if world.wants() == (Wants::Checkpoint { after_silence: true }) {
             let silent_at = world.last_call_at.saturating_add(super::world::SILENCE);
-            world.pass_time(silent_at)?;
+            world.advance_to(silent_at)?;
         }
         world.client.advance();
         Ok(())

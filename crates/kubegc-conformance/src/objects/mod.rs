@@ -1,10 +1,9 @@
 //! Replays scenarios that were recorded from a real API server and a real controller manager.
 //!
 //! A scenario passes when it is *accepted* (for every recorded sequence of writes there is a run that makes
-//! exactly these writes, with the recorded state at every checkpoint) and *stable* (most calm schedules come
-//! to recorded states by recorded writes).
+//! exactly these writes, with the recorded state at every checkpoint) and *stable* (most unguided runs reach
+//! recorded states by recorded writes).
 
-mod calm;
 mod client;
 mod compare;
 mod format;
@@ -12,6 +11,7 @@ mod guided;
 mod namespace_controller;
 mod plan;
 mod scene;
+mod unguided;
 mod world;
 
 use std::collections::BTreeSet;
@@ -24,11 +24,11 @@ use self::{
 };
 use crate::{Failure, runner::CaseReport};
 
-/// So many calm schedules are tried; half of them must come to recorded states.
+/// Number of unguided runs; half of them must reach recorded states.
 const SCHEDULES: u64 = 20;
 /// Workers of each kind, as upstream has them by default.
 const WORKERS: u32 = 20;
-/// Workers in guided runs: upstream takes dependents in no certain order, so each of them may be the first.
+/// Workers in guided runs: upstream's order of dependents is random, so each of them may be the first.
 const WORKERS_GUIDED: u32 = 10_000;
 
 /// Replays one case with its own inputs.
@@ -58,7 +58,7 @@ pub(crate) fn replay_compact(line: &str, inputs: &str) -> CaseReport {
 }
 
 /// `others` are outcomes of the same scenario, recorded with more workers: what one worker does, many may do
-/// as well, so calm schedules may come to these, too.
+/// as well, so unguided runs may reach these, too.
 fn replay_scenario(scenario: &Scenario, others: &[Outcome], workers: u32) -> CaseReport {
     let mut notes = Vec::new();
     let result = Scene::new(scenario).and_then(|scene| {
@@ -114,8 +114,8 @@ fn stable(
     let outcomes: Vec<&Outcome> = scene.scenario.outcomes.iter().chain(others).collect();
     let mut recorded = 0;
     for seed in 0..SCHEDULES {
-        let seen = calm::play(&start, seed)
-            .map_err(|failure| failure.within(format_args!("calm schedule {seed}")))?;
+        let seen = unguided::play(&start, seed)
+            .map_err(|failure| failure.within(format_args!("unguided run {seed}")))?;
         let states: Vec<_> = seen.iter().map(|seen| &seen.state).collect();
         let matching: Vec<&Outcome> = outcomes
             .iter()
@@ -130,24 +130,24 @@ fn stable(
             .iter()
             .flat_map(|outcome| &outcome.write_sequences)
             .collect();
-        let is_recorded = |(checkpoint, seen): (usize, &calm::Seen)| {
+        let is_recorded = |(checkpoint, seen): (usize, &unguided::Seen)| {
             let mut at_checkpoint = sequences
                 .iter()
                 .filter_map(|sequence| sequence.seq.get(checkpoint));
-            at_checkpoint.any(|writes| calm::distinct(writes) == seen.writes)
+            at_checkpoint.any(|writes| unguided::distinct(writes) == seen.writes)
         };
         if seen.iter().enumerate().all(is_recorded) {
             recorded += 1;
         } else {
             let got: Vec<&BTreeSet<String>> = seen.iter().map(|seen| &seen.writes).collect();
             notes.push(format!(
-                "calm schedule {seed} made writes that were never recorded together: {got:?}"
+                "unguided run {seed} made writes that were never recorded together: {got:?}"
             ));
         }
     }
     if recorded * 2 < SCHEDULES {
         let expected = format!("at least {} of {SCHEDULES}", SCHEDULES / 2);
-        let place = "calm schedules with recorded states and writes";
+        let place = "unguided runs with recorded states and writes";
         return Err(Failure::new(
             place,
             expected,
@@ -157,7 +157,7 @@ fn stable(
     Ok(())
 }
 
-/// Says which state a schedule came to that was never recorded.
+/// Describes the unrecorded state that a run reached.
 fn unrecorded(seed: u64, states: &[&serde_json::Value], outcomes: &[&Outcome]) -> String {
     let recorded = outcomes
         .first()
@@ -171,7 +171,7 @@ fn unrecorded(seed: u64, states: &[&serde_json::Value], outcomes: &[&Outcome]) -
         .map(|at| compare::state_difference(recorded[at], states[at]).1)
         .unwrap_or_default();
     format!(
-        "calm schedule {seed} came to a state that was never recorded, first at checkpoint {at:?}: {}",
+        "unguided run {seed} reached a state that was never recorded, first at checkpoint {at:?}: {}",
         difference.trim_end()
     )
 }

@@ -10,15 +10,15 @@ use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, PatchType, StoreError, Timestamp,
     record::{Body, Condition, Namespace, Pod, Record, Resource},
 };
-use kubegc_sim::{ApiServer, Filter, Response as Answer, StoredObject, rng::mix};
+use kubegc_sim::{ApiServer, Filter, Response as ServerResponse, StoredObject, rng::mix};
 use serde_json::{Value, json};
 
-/// The namespace controller with its queue and the pass in progress.
+/// The namespace controller with its queue and the sync in progress.
 #[derive(Clone)]
 pub(super) struct NamespaceController {
     controller: Controller,
     queue: BTreeMap<String, Due>,
-    pass: Option<Pass>,
+    sync: Option<Sync>,
     /// The conditions of all namespaces, whose statuses the scenario does not show.
     conditions: Vec<Condition>,
     /// Seed of the order in which the resources of a namespace are deleted.
@@ -31,8 +31,8 @@ struct Due {
     failures: i32,
 }
 
-/// A pass over a namespace, up to the request that is sent next.
-struct Pass {
+/// A sync of a namespace, up to the request that is sent next.
+struct Sync {
     name: String,
     failures: i32,
     steps: Steps,
@@ -41,7 +41,7 @@ struct Pass {
     request: Request,
 }
 
-impl Clone for Pass {
+impl Clone for Sync {
     /// Replays the responses to a new sequence.
     fn clone(&self) -> Self {
         let mut sequence = self.steps.begin();
@@ -67,7 +67,7 @@ impl NamespaceController {
         Self {
             controller,
             queue: BTreeMap::new(),
-            pass: None,
+            sync: None,
             conditions: Vec::new(),
             order: 0,
         }
@@ -85,9 +85,9 @@ impl NamespaceController {
         self.enqueue(name, Due { at, failures: 0 });
     }
 
-    /// When there is something to do. A pass in progress is due at once.
+    /// The time of the next request. A sync in progress is due at once.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        if self.pass.is_some() {
+        if self.sync.is_some() {
             Some(Timestamp::EPOCH)
         } else {
             self.queue.values().map(|due| due.at).min()
@@ -96,31 +96,31 @@ impl NamespaceController {
 
     /// Sends one request.
     pub(super) fn step(&mut self, server: &mut ApiServer, now: Timestamp) {
-        if self.pass.is_none() {
+        if self.sync.is_none() {
             self.begin(server, now);
         }
-        let Some(mut pass) = self.pass.take() else {
+        let Some(mut sync) = self.sync.take() else {
             return;
         };
-        let response = self.perform(server, &pass.request, now);
-        pass.responses.push(response.clone());
-        let mut step = pass.sequence.next(Some(response));
+        let response = self.perform(server, &sync.request, now);
+        sync.responses.push(response.clone());
+        let mut step = sync.sequence.next(Some(response));
         while let Step::Perform {
             request: Request::Discover,
             ..
         } = step
         {
             let response = Response::Discovered(Arc::new(shuffled(server.catalog(), self.order).into()));
-            pass.responses.push(response.clone());
-            step = pass.sequence.next(Some(response));
+            sync.responses.push(response.clone());
+            step = sync.sequence.next(Some(response));
         }
         match step {
-            Step::Perform { request, .. } => self.pass = Some(Pass { request, ..pass }),
-            Step::End(end) => self.end(&pass, &end, now),
+            Step::Perform { request, .. } => self.sync = Some(Sync { request, ..sync }),
+            Step::End(end) => self.end(&sync, &end, now),
         }
     }
 
-    /// Begins a pass over the first namespace that is due.
+    /// Begins the sync of the first namespace that is due.
     fn begin(&mut self, server: &ApiServer, now: Timestamp) {
         let Some((name, due)) = self.queue.iter().find(|(_, due)| due.at <= now) else {
             return;
@@ -144,7 +144,7 @@ impl NamespaceController {
         let mut sequence = steps.begin();
         if let Step::Perform { request, .. } = sequence.next(None) {
             let responses = Vec::new();
-            self.pass = Some(Pass {
+            self.sync = Some(Sync {
                 name,
                 failures,
                 steps,
@@ -155,21 +155,21 @@ impl NamespaceController {
         }
     }
 
-    fn end(&mut self, pass: &Pass, end: &End, now: Timestamp) {
+    fn end(&mut self, sync: &Sync, end: &End, now: Timestamp) {
         let (after, failures) = match end {
             End::RequeueAfter { after, .. } => (*after, 0),
             End::Failed { .. } => {
                 let [first, longest] = self.controller.timing().backoff;
-                let delay = first.as_secs_f64() * 2_f64.powi(pass.failures);
+                let delay = first.as_secs_f64() * 2_f64.powi(sync.failures);
                 (
                     Duration::try_from_secs_f64(delay).unwrap_or(longest).min(longest),
-                    pass.failures + 1,
+                    sync.failures + 1,
                 )
             }
             End::Done | End::Kept(_) | End::Unknown(_) | End::Stale(_) => return,
         };
         let at = now.saturating_add(after);
-        self.enqueue(&pass.name, Due { at, failures });
+        self.enqueue(&sync.name, Due { at, failures });
     }
 
     /// A namespace is in the queue once, at the earliest requested time.
@@ -321,7 +321,7 @@ fn shuffled(catalog: &Catalog, seed: u64) -> Catalog {
     shuffled
 }
 
-fn done(answer: &Answer) -> Result<Response, StoreError> {
+fn done(answer: &ServerResponse) -> Result<Response, StoreError> {
     match answer.code {
         ..300 => Ok(Response::Done),
         code => Err(StoreError::from_status(code, "", None)),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::format::{self, Outcome};
 
-/// What a run must show.
+/// The writes and states that a run must have.
 pub(super) struct Plan<'a> {
     /// The writes of each checkpoint.
     pub(super) sequence: &'a [Vec<String>],
@@ -23,7 +23,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// How many calls of the client were answered before this write, where that is known.
+    /// Number of completed calls of the client before this write, if it is known.
     pub(super) fn client_calls_before(&self, level: usize, at: usize) -> Option<usize> {
         Some(
             self.first?
@@ -36,7 +36,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The body of a recorded write in the form that the world gives.
+/// The body of a recorded write in the form of [`World`](super::world::World).
 pub(super) fn recorded_body(write: &format::Write) -> String {
     if write.verb == "patch" {
         let (content_type, body) = (write.content_type.as_deref(), write.body.as_deref());
@@ -75,7 +75,7 @@ pub(super) fn recorded_text(write: &format::Write) -> String {
     )
 }
 
-/// What was seen of events in the runs of an outcome, by checkpoint.
+/// The events that were observed in the runs of an outcome, by checkpoint.
 pub(super) fn event_variants(outcome: &Outcome) -> Vec<Vec<Vec<String>>> {
     if !outcome.event_variants.is_empty() {
         return outcome

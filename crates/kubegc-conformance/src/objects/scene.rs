@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What every run begins with: an API server with two namespaces, and the kinds it serves.
+/// The initial state of every run: an API server with two namespaces, and the kinds it serves.
 pub(super) struct Base {
     pub(super) catalog: Arc<Catalog>,
     pub(super) server: ApiServer,
@@ -158,11 +158,11 @@ fn build_base() -> Result<Base, Failure> {
         .mapping("v1", "Namespace")
         .ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
     for name in ["default", "ns1", "ns2"] {
-        let answer = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
-        if answer.code != 201 {
+        let response = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
+        if response.code != 201 {
             return Err(Failure::unreadable(format!(
-                "namespace {name} was answered {}",
-                answer.code
+                "creating namespace {name}: status code {}",
+                response.code
             )));
         }
     }
@@ -173,8 +173,8 @@ fn build_base() -> Result<Base, Failure> {
     })
 }
 
-/// A collector that knows the kinds; of those not listed in `kinds` it has seen that there are no objects.
-/// Gives the monitors of the listed ones.
+/// A collector after discovery. The lists of kinds that are not in `kinds` have been delivered, without
+/// objects. Returns the monitors of the others.
 pub(super) fn start_collector(
     base: &Base,
     workers: u32,

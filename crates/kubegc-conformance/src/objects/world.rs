@@ -22,7 +22,7 @@ use super::{
 };
 use crate::Failure;
 
-/// So long the collector makes no call before the client takes it for done.
+/// Time without a call after which the client considers the collector idle.
 pub(super) const SILENCE: Duration = Duration::from_millis(1600);
 
 #[derive(Clone)]
@@ -30,25 +30,25 @@ pub(super) struct World<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) server: ApiServer,
     pub(super) collector: Option<Collector>,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) queues: Vec<MonitorQueue>,
     /// Calls that have not taken effect yet.
     pub(super) calls: Vec<InFlight>,
     pub(super) client: Client,
     pub(super) namespaces: NamespaceController,
     pub(super) now: Timestamp,
     pub(super) last_call_at: Timestamp,
-    /// Whether the collector may have more to say.
-    pub(super) may_poll: bool,
-    collector_due: Option<Timestamp>,
+    /// Whether the collector may have further output.
+    pub(super) can_poll: bool,
+    tick_at: Option<Timestamp>,
     /// Since the last checkpoint.
     pub(super) writes: Vec<Write>,
     pub(super) events: Vec<String>,
     workers: u32,
 }
 
-/// What one monitor has yet to deliver.
+/// The list and events that one monitor has not delivered yet.
 #[derive(Clone)]
-pub(super) struct Lane {
+pub(super) struct MonitorQueue {
     pub(super) kind: KindId,
     monitor: MonitorId,
     /// The revision up to which everything was delivered.
@@ -63,7 +63,7 @@ pub(super) struct InFlight {
     pub(super) call: Call,
     /// For a write that has arrived, its place among the writes.
     pub(super) arrived: Option<usize>,
-    /// The uid of the object that the write is about to remove, its check being over.
+    /// The uid of the object that the write will remove; its preconditions have been checked.
     removes: Option<Uid>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Write {
     pub(super) body: String,
 }
 
-/// What the server made of a call, before the collector hears of it.
+/// The result of a call, before the collector receives it.
 #[derive(Clone)]
 pub(super) struct Committed {
     call: CallId,
@@ -93,75 +93,75 @@ impl<'a> World<'a> {
             scene,
             server,
             collector: None,
-            lanes: Vec::new(),
+            queues: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
             namespaces: NamespaceController::new(base.version),
             now,
             last_call_at: now,
-            may_poll: false,
-            collector_due: None,
+            can_poll: false,
+            tick_at: None,
             writes: Vec::new(),
             events: Vec::new(),
             workers,
         };
         if scene.scenario.gc != "stopped" {
             world.start_gc()?;
-            for lane in 0..world.lanes.len() {
-                while !world.is_listed(lane) {
-                    world.deliver(lane)?;
+            for queue in 0..world.queues.len() {
+                while !world.is_listed(queue) {
+                    world.deliver(queue)?;
                 }
             }
         }
         Ok(world)
     }
 
-    /// Starts a collector; its lists have yet to be delivered.
+    /// Starts a collector; its lists are not delivered yet.
     pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
         let (collector, monitored) = start_collector(base()?, self.workers, &self.scene.kinds, self.now)?;
-        let lane = |(monitor, kind)| Lane {
+        let queue = |(monitor, kind)| MonitorQueue {
             kind,
             monitor,
             cursor: 0,
             listed: false,
             list: VecDeque::new(),
         };
-        self.lanes = monitored.into_iter().map(lane).collect();
+        self.queues = monitored.into_iter().map(queue).collect();
         self.collector = Some(collector);
-        self.may_poll = true;
+        self.can_poll = true;
         Ok(())
     }
 
-    /// Stops the collector. What it had under way never reaches the server.
+    /// Stops the collector. Its requests in flight never reach the server.
     pub(super) fn stop_gc(&mut self) {
         self.collector = None;
-        self.lanes.clear();
+        self.queues.clear();
         self.calls.clear();
-        self.may_poll = false;
-        self.collector_due = None;
+        self.can_poll = false;
+        self.tick_at = None;
     }
 
-    /// Whether a lane has delivered its list.
-    pub(super) fn is_listed(&self, lane: usize) -> bool {
-        self.lanes[lane].listed && self.lanes[lane].list.is_empty()
+    /// Whether a queue has delivered its list.
+    pub(super) fn is_listed(&self, queue: usize) -> bool {
+        self.queues[queue].listed && self.queues[queue].list.is_empty()
     }
 
     /// Whether there is something to deliver.
-    pub(super) fn is_behind(&self, lane: usize) -> bool {
-        let Lane {
+    pub(super) fn is_behind(&self, queue: usize) -> bool {
+        let MonitorQueue {
             kind,
             cursor,
             listed,
             ref list,
             ..
-        } = self.lanes[lane];
+        } = self.queues[queue];
         let mut events = self.server.events_since(kind, cursor).ok();
         !listed || !list.is_empty() || events.as_mut().is_some_and(|events| events.next().is_some())
     }
 
-    /// The revision of the next change that a lane delivers.
-    pub(super) fn next_revision(&self, lane: usize) -> u64 {
-        let Lane { kind, cursor, .. } = self.lanes[lane];
+    /// The revision of the next change that a queue delivers.
+    pub(super) fn next_revision(&self, queue: usize) -> u64 {
+        let MonitorQueue { kind, cursor, .. } = self.queues[queue];
         let next = self
             .server
             .events_since(kind, cursor)
@@ -172,24 +172,24 @@ impl<'a> World<'a> {
 
     /// Delivers one object of the list, or the next change.
     pub(super) fn deliver(&mut self, at: usize) -> Result<(), Failure> {
-        let lane = &mut self.lanes[at];
-        if !lane.listed {
-            lane.listed = true;
-            lane.cursor = self.server.revision();
-            lane.list.push_back(WatchEvent::Init);
-            let objects = self.server.objects(lane.kind, None);
-            lane.list.extend(
+        let queue = &mut self.queues[at];
+        if !queue.listed {
+            queue.listed = true;
+            queue.cursor = self.server.revision();
+            queue.list.push_back(WatchEvent::Init);
+            let objects = self.server.objects(queue.kind, None);
+            queue.list.extend(
                 objects
                     .iter()
                     .map(|object| WatchEvent::InitApply(vec![meta(&object.meta)])),
             );
-            lane.list.push_back(WatchEvent::InitDone);
+            queue.list.push_back(WatchEvent::InitDone);
         }
-        let monitor = lane.monitor;
+        let monitor = queue.monitor;
         let mut ready = Vec::new();
-        while let Some(event) = lane.list.pop_front() {
-            // The bounds of the list come with the object beside them.
-            let last = matches!(event, WatchEvent::InitApply(_)) && lane.list.len() > 1;
+        while let Some(event) = queue.list.pop_front() {
+            // `Init` and `InitDone` are delivered with the adjacent object.
+            let last = matches!(event, WatchEvent::InitApply(_)) && queue.list.len() > 1;
             ready.push(event);
             if last {
                 break;
@@ -198,11 +198,11 @@ impl<'a> World<'a> {
         if ready.is_empty() {
             let next = self
                 .server
-                .events_since(lane.kind, lane.cursor)
+                .events_since(queue.kind, queue.cursor)
                 .ok()
                 .and_then(|mut events| events.next());
             let Some(event) = next else { return Ok(()) };
-            lane.cursor = event.revision;
+            queue.cursor = event.revision;
             let meta = meta(&event.object.meta);
             ready.push(match event.event_type {
                 EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
     /// Takes one output of the collector.
     pub(super) fn poll(&mut self) {
         let Some(collector) = &mut self.collector else {
-            self.may_poll = false;
+            self.can_poll = false;
             return;
         };
         match collector.poll_output() {
@@ -235,13 +235,13 @@ impl<'a> World<'a> {
             }
             Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
             Output::Wait(wait) => {
-                self.may_poll = false;
-                self.collector_due = wait.until;
+                self.can_poll = false;
+                self.tick_at = wait.until;
             }
         }
     }
 
-    /// What a write in flight is, as `verb alias detail`; `None` for reads.
+    /// A write in flight as `verb alias detail`; `None` for reads.
     pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
         let request = &call.call.request;
         let catalog = self.server.catalog();
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The code that a call would be answered with now.
+    /// The status code that a call would get now.
     pub(super) fn code_of(&self, call: &InFlight) -> u16 {
         if call.removes.is_some() {
             200
@@ -308,11 +308,11 @@ impl<'a> World<'a> {
             && self.would_remove(call)
     }
 
-    /// Has a patch that takes the last finalizer from its object be checked. The object is removed later,
-    /// whatever happens to it until then.
+    /// Checks a patch that removes the last finalizer of its object. The object is removed later, regardless
+    /// of changes until then.
     ///
     /// # Upstream
-    /// `Store.Update` gives the update up and calls `deleteWithoutFinalizers`, whose only precondition is the
+    /// `Store.Update` skips the update and calls `deleteWithoutFinalizers`, whose only precondition is the
     /// uid; `registry/store.go`, 1.20.2.
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
@@ -323,7 +323,7 @@ impl<'a> World<'a> {
         self.calls[at].removes = stored.map(|object| object.meta.uid.clone());
     }
 
-    /// Has a write arrive at the server, where it may take effect later.
+    /// Delivers a write to the server, where it may take effect later.
     pub(super) fn arrive(&mut self, at: usize) {
         if let Some(intent) = self.intent(&self.calls[at])
             && self.calls[at].arrived.is_none()
@@ -336,7 +336,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Has a call take effect.
+    /// Makes a call take effect.
     pub(super) fn commit(&mut self, at: usize) -> Committed {
         self.arrive(at);
         let InFlight {
@@ -347,8 +347,8 @@ impl<'a> World<'a> {
         let (code, response) = match removes {
             None => perform(&mut self.server, &call.request),
             Some(uid) => {
-                // In the background neither of the collector's finalizers keeps the object. That it no longer
-                // exists already is no failure.
+                // With the policy Background neither of the collector's finalizers keeps the object. A
+                // missing object is not a failure.
                 let options = DeleteOptions {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)
@@ -389,42 +389,38 @@ impl<'a> World<'a> {
         self.client.wants(self.scene)
     }
 
-    /// Lets time pass.
-    pub(super) fn pass_time(&mut self, until: Timestamp) -> Result<(), Failure> {
+    /// Advances the time.
+    pub(super) fn advance_to(&mut self, until: Timestamp) -> Result<(), Failure> {
         self.now = self.now.max(until);
         self.server.set_now(self.now);
-        if self.collector_due.is_some_and(|due| due <= self.now) {
-            self.collector_due = None;
+        if self.tick_at.is_some_and(|due| due <= self.now) {
+            self.tick_at = None;
             self.handle(Input::Tick)?;
         }
         Ok(())
     }
 
-    /// The next time at which something happens by itself.
+    /// The next time at which something is due.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let later = |at: &Timestamp| *at > self.now;
         let client = Some(self.client.ready_at).filter(later);
         let namespaces = self.namespaces.next_at().filter(later);
-        self.collector_due
-            .into_iter()
-            .chain(client)
-            .chain(namespaces)
-            .min()
+        self.tick_at.into_iter().chain(client).chain(namespaces).min()
     }
 
-    /// Whether only time can bring anything more from the collector, and not before a silence is over.
+    /// Whether the collector only waits, and for longer than [`SILENCE`].
     pub(super) fn is_silent(&self) -> bool {
-        let settled = !self.may_poll
+        let settled = !self.can_poll
             && self.calls.is_empty()
-            && (0..self.lanes.len()).all(|lane| !self.is_behind(lane));
+            && (0..self.queues.len()).all(|queue| !self.is_behind(queue));
         settled
             && self.client.ready_at <= self.now
             && self
-                .collector_due
+                .tick_at
                 .is_none_or(|due| due.since(self.last_call_at) > SILENCE)
     }
 
-    /// What is under way, for a person.
+    /// Describes the state for error messages.
     pub(super) fn describe(&self) -> String {
         let calls = self.calls.iter().map(|call| {
             let target = call.call.request.target.short();
@@ -435,10 +431,14 @@ impl<'a> World<'a> {
                 if call.arrived.is_some() { " (arrived)" } else { "" }
             )
         });
-        let behind = (0..self.lanes.len()).filter(|&lane| self.is_behind(lane));
-        let behind = behind.map(|lane| self.server.catalog()[self.lanes[lane].kind].resource.to_string());
+        let behind = (0..self.queues.len()).filter(|&queue| self.is_behind(queue));
+        let behind = behind.map(|queue| {
+            self.server.catalog()[self.queues[queue].kind]
+                .resource
+                .to_string()
+        });
         format!(
-            "{} calls of the client answered; writes: {:?}; in flight: {:?}; undelivered: {:?}",
+            "{} calls of the client completed; writes: {:?}; in flight: {:?}; undelivered: {:?}",
             self.client.calls.len(),
             self.writes
                 .iter()
@@ -453,7 +453,7 @@ impl<'a> World<'a> {
         let Some(collector) = &mut self.collector else {
             return Ok(());
         };
-        self.may_poll = true;
+        self.can_poll = true;
         collector.handle(self.now, input).map_err(Failure::unreadable)
     }
 }
@@ -462,7 +462,7 @@ fn meta(meta: &ObjectMeta) -> Arc<ObjectMeta> {
     Arc::new(meta.clone())
 }
 
-/// Carries out a call; the HTTP status and the response.
+/// Performs a call. Returns the HTTP status and the response.
 fn perform(server: &mut ApiServer, request: &Request) -> (u16, Response) {
     let (kind, namespace, name) = (request.kind, &*request.target.namespace, &*request.target.name);
     // There is no such path: a read of a cluster-scoped object in a namespace, or the reverse.

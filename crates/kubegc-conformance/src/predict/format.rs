@@ -18,7 +18,7 @@ pub(super) struct Case {
     pub(super) at: String,
     /// The objects of the dump.
     pub(super) before: Vec<Value>,
-    /// What was done, in order.
+    /// The requests, in order.
     pub(super) intent: Vec<RecordedIntent>,
     pub(super) fates: Vec<RecordedFate>,
     /// The distinct outcomes of all runs; the first one is that of `fates`.
@@ -52,7 +52,7 @@ pub(super) struct RecordedIntent {
     pub(super) code: u16,
 }
 
-/// What became of one object.
+/// The outcome of one object.
 #[derive(Deserialize)]
 pub(super) struct RecordedFate {
     pub(super) uid: String,
@@ -60,7 +60,7 @@ pub(super) struct RecordedFate {
     pub(super) change: RecordedChange,
 }
 
-/// What became of an object that is named by its id.
+/// The outcome of an object, named by its id.
 #[derive(Deserialize)]
 pub(super) struct RecordedChange {
     pub(super) id: String,
@@ -124,7 +124,7 @@ pub(super) struct Write {
     pub(super) at_seconds: f64,
 }
 
-/// What an object is in the end.
+/// The final state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Terminating,

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::Failure;
 
-/// So many objects are named.
+/// Maximum number of objects in a message.
 const SHOWN_OBJECTS: usize = 8;
 
-/// How many objects with an id have an outcome.
-type Census<'a> = BTreeMap<(&'a str, End), usize>;
+/// The number of objects by id and outcome.
+type Counts<'a> = BTreeMap<(&'a str, End), usize>;
 
-/// What of an outcome is compared.
+/// The part of an outcome that is compared.
 type Part = fn(&End) -> End;
 
 /// Compares outcomes, then finalizers of terminating objects, then status codes.
@@ -25,19 +25,19 @@ type Part = fn(&End) -> End;
 /// each outcome as in any run. Only the first run has status codes: they are compared where it is the one
 /// that matches.
 pub(super) fn grade(case: &Case, prediction: &Prediction) -> Result<(), Failure> {
-    let judge = Judge {
+    let comparison = Comparison {
         case,
         predicted: &prediction.ends,
         ids: case.ids(),
         recorded: case.recorded(),
         unchanged: case.unchanged(),
     };
-    if judge.matching_run(End::without_finalizers).is_none() {
-        let differences = judge.differences(End::without_finalizers);
+    if comparison.matching_run(End::without_finalizers).is_none() {
+        let differences = comparison.differences(End::without_finalizers);
         return Err(Failure::list("no run has these outcomes", &differences));
     }
-    let Some(run) = judge.matching_run(End::clone) else {
-        let differences = judge.differences(End::clone);
+    let Some(run) = comparison.matching_run(End::clone) else {
+        let differences = comparison.differences(End::clone);
         return Err(Failure::list("no run has these finalizers", &differences));
     };
     let codes: Vec<String> = case
@@ -63,7 +63,7 @@ pub(super) fn grade(case: &Case, prediction: &Prediction) -> Result<(), Failure>
     }
 }
 
-/// A status code, or that there is none.
+/// A status code as text; `none` if there is none.
 pub(super) fn code_text(code: Option<u16>) -> String {
     code.map_or_else(|| "none".to_owned(), |code| code.to_string())
 }
@@ -84,7 +84,7 @@ fn is_race(case: &Case, at: usize, intent: &RecordedIntent, code: Option<u16>) -
 }
 
 /// A prediction and the recorded outcomes.
-struct Judge<'a> {
+struct Comparison<'a> {
     case: &'a Case,
     predicted: &'a BTreeMap<String, End>,
     ids: BTreeMap<&'a str, &'a str>,
@@ -92,14 +92,14 @@ struct Judge<'a> {
     unchanged: BTreeMap<String, End>,
 }
 
-impl Judge<'_> {
+impl Comparison<'_> {
     /// The position of the first run whose outcomes are the predicted ones.
     fn matching_run(&self, part: Part) -> Option<usize> {
         let recorded = self.recorded.iter().map(|(uid, end)| (uid, part(end)));
         if recorded.eq(self.predicted.iter().map(|(uid, end)| (uid, part(end)))) {
             return Some(0);
         }
-        let predicted = census(&self.ids, self.predicted, part);
+        let predicted = counts(&self.ids, self.predicted, part);
         let runs = &self.case.repeat_outcomes;
         runs.iter()
             .position(|run| of_run(&self.ids, &self.unchanged, run, part) == predicted)
@@ -124,13 +124,13 @@ impl Judge<'_> {
     }
 }
 
-fn census<'a>(ids: &BTreeMap<&str, &'a str>, ends: &BTreeMap<String, End>, part: Part) -> Census<'a> {
-    let mut census = Census::new();
+fn counts<'a>(ids: &BTreeMap<&str, &'a str>, ends: &BTreeMap<String, End>, part: Part) -> Counts<'a> {
+    let mut counts = Counts::new();
     for (uid, end) in ends {
         let id = ids.get(&**uid).copied().unwrap_or_default();
-        *census.entry((id, part(end))).or_default() += 1;
+        *counts.entry((id, part(end))).or_default() += 1;
     }
-    census
+    counts
 }
 
 /// The outcomes of one run. Of several objects with one id the recording does not say which ones are
@@ -140,13 +140,13 @@ fn of_run<'a>(
     unchanged: &BTreeMap<String, End>,
     outcome: &'a RepeatOutcome,
     part: Part,
-) -> Census<'a> {
+) -> Counts<'a> {
     let mut rest: BTreeMap<&str, Vec<&End>> = BTreeMap::new();
     for (uid, end) in unchanged {
         let id = ids.get(&**uid).copied().unwrap_or_default();
         rest.entry(id).or_default().push(end);
     }
-    let mut census = Census::new();
+    let mut counts = Counts::new();
     for counted in &outcome.changes {
         let (Some(end), Some(rest)) = (counted.change.end(), rest.get_mut(&*counted.change.id)) else {
             continue;
@@ -154,14 +154,14 @@ fn of_run<'a>(
         // Terminating ones sort first and are kept.
         rest.sort();
         rest.truncate(rest.len().saturating_sub(counted.count));
-        *census.entry((&counted.change.id, part(&end))).or_default() += counted.count;
+        *counts.entry((&counted.change.id, part(&end))).or_default() += counted.count;
     }
     for (id, ends) in rest {
         for end in ends {
-            *census.entry((id, part(end))).or_default() += 1;
+            *counts.entry((id, part(end))).or_default() += 1;
         }
     }
-    census
+    counts
 }
 
 impl fmt::Display for End {

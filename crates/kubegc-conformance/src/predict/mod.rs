@@ -1,7 +1,7 @@
-//! Replays recordings of a whole control plane: a dump, what was deleted, and what became of every object of
-//! the dump.
+//! Replays recordings of a whole control plane: a dump, the deletions, and the outcome of every object of the
+//! dump.
 //!
-//! A case passes when the forecast gives every object a recorded outcome, the recorded finalizers where the
+//! A case passes when the forecast has a recorded outcome for every object, the recorded finalizers where the
 //! object is terminating, and every intent its recorded status code.
 
 mod format;

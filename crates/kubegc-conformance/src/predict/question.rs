@@ -1,4 +1,4 @@
-//! Puts the intents of a case to the library as a question: the only file that knows its interface.
+//! Forecasts the intents of a case: the only file that uses the API of `kubegc-predict`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::format::{Case, End, RecordedIntent, State};
 
-/// What the library predicts for a case.
+/// The forecast of a case.
 pub(super) struct Prediction {
     /// The outcomes of the objects of the dump by uid.
     pub(super) ends: BTreeMap<String, End>,
@@ -36,7 +36,7 @@ pub(super) struct PredictedWrite {
     pub(super) resource: String,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Who writes what, the status code, and why.
+    /// The client, the write, the status code and the reason.
     pub(super) text: String,
 }
 
@@ -49,7 +49,7 @@ struct List<'a> {
     items: &'a [Value],
 }
 
-/// What the recorded API server serves beyond the defaults of its release: it ran with
+/// The resources that the recorded API server serves in addition to its defaults: it ran with
 /// `--runtime-config=batch/v2alpha1=true`.
 const SERVED: &str = r#"{
   "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "batch/v2alpha1", "resources": [
@@ -58,12 +58,12 @@ const SERVED: &str = r#"{
 ]}"#;
 
 /// The URL of the recorded webhooks.
-const NOWHERE: &str = "https://127.0.0.1:1/";
+const UNREACHABLE_URL: &str = "https://127.0.0.1:1/";
 
-/// The client waited between two intents where these are further apart, in seconds.
+/// Intents further apart than this, in seconds, were separated by a wait of the client.
 const PAUSE_MIN_S: f64 = 0.5;
 
-/// Predicts what the intents of a case do.
+/// Forecasts the effects of a case's intents.
 pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
     let version: KubernetesVersion = case.kubernetes.parse().map_err(text)?;
     let list = List {
@@ -87,7 +87,7 @@ pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
     .at(Timestamp::parse(&case.at).map_err(text)?)
     .up_to(Duration::try_from_secs_f64(case.observed_s).map_err(text)?);
     let mut codes = Vec::new();
-    // The numbers of the intents that the question has.
+    // The numbers of the intents in the question.
     let mut sent = Vec::new();
     let mut at = 0.0;
     for (number, recorded) in case.intent.iter().enumerate() {
@@ -136,7 +136,7 @@ fn controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
 }
 
 /// The recorded cluster has no cloud controller manager and no CSI sidecars, and nothing listens at
-/// [`NOWHERE`]. Four common nodes are ready; a dump has those of them that its pods are bound to.
+/// [`UNREACHABLE_URL`]. Four common nodes are ready; a dump has those of them that its pods are bound to.
 fn assumptions(case: &Case) -> Assumptions {
     let webhooks = case
         .before
@@ -144,7 +144,7 @@ fn assumptions(case: &Case) -> Assumptions {
         .filter_map(|object| object["webhooks"].as_array());
     let unreachable = webhooks
         .flatten()
-        .filter(|webhook| webhook["clientConfig"]["url"] == NOWHERE)
+        .filter(|webhook| webhook["clientConfig"]["url"] == UNREACHABLE_URL)
         .filter_map(|webhook| webhook["name"].as_str());
     Assumptions {
         external_controllers_run: false,

@@ -16,7 +16,7 @@ fn recordings() -> PathBuf {
 }
 
 #[test]
-fn the_server_answers_as_recorded() {
+fn the_server_responds_as_recorded() {
     let mut requests = 0;
     for entry in fs::read_dir(recordings()).expect("in the repository") {
         let path = entry.expect("in the repository").path();
@@ -26,7 +26,7 @@ fn the_server_answers_as_recorded() {
     assert!(requests > 800, "only {requests} requests");
 }
 
-/// What happens to the first case of a file that is changed.
+/// The result of the first case of a file after a change.
 fn changed(name: &str, file: &str, change: impl FnOnce(&mut Value)) -> FileReport {
     let text = fs::read_to_string(recordings().join(file)).expect("in the repository");
     let mut case: Value = serde_json::from_str(text.lines().next().expect("a case")).expect("JSON");

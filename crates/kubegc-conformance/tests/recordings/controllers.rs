@@ -24,7 +24,7 @@ fn every_recording_matches() {
     }
 }
 
-/// Replays the case of this name with another value at one place, which may be new; gives the failures.
+/// Replays the case of this name with another value at one place, which may be new. Returns the failures.
 fn changed(case: &str, pointer: &str, value: &Value) -> Vec<String> {
     let (file, _) = case
         .rsplit_once('-')
@@ -65,7 +65,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             "ttl_after_finished_120-0036",
             "/actions/1/options/preconditions/uid",
             json!("u2"),
-            "the judge's own server",
+            "the recorder's server",
         ),
         (
             "ttl_after_finished_120-0036",
@@ -78,7 +78,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             "ttl_after_finished_120-0036",
             "/actions/1/name",
             json!("other"),
-            "the judge's own server",
+            "the recorder's server",
         ),
         (
             "pod_gc_latest-0011",
@@ -98,7 +98,7 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             json!("2026-06-01T12:00:00"),
             "cannot be replayed",
         ),
-        // Patches and bodies, by what they make of the object.
+        // Patches and bodies, by the resulting object.
         (
             "pod_gc_latest-0011",
             "/ticks/0/actions/0/patch",
@@ -229,13 +229,13 @@ fn a_changed_recording_fails_and_shows_the_difference() {
             "ttl_after_finished_120-0036",
             "/actions/1/code",
             json!(404),
-            "the judge's own server",
+            "the recorder's server",
         ),
         (
             "ttl_after_finished_120-0036",
             "/actions/0/answer/spec",
             nothing(),
-            "the judge's own server",
+            "the recorder's server",
         ),
         (
             "ttl_after_finished_120-0036",

@@ -59,7 +59,7 @@ fn a_changed_recording_fails_and_names_the_place() {
 }
 
 #[test]
-fn a_line_that_is_no_case_is_a_failed_case_and_other_files_are_none() {
+fn an_invalid_line_is_a_failed_case_and_other_files_have_no_cases() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let unknown = folder.join("unknown.jsonl");
     fs::write(&unknown, "{\"a\":1}\n\nnot json\n[]\n").expect("writable");

@@ -43,7 +43,7 @@ fn changed(line: &str, pointer: &str, value: Value) -> String {
 }
 
 /// Replays a case as recorded, and with each change: that fails, and the failure names the place.
-fn assert_changes_are_seen(file: &str, id: &str, changes: &[(&str, Value, &str)]) {
+fn assert_changes_are_detected(file: &str, id: &str, changes: &[(&str, Value, &str)]) {
     let name = format!("{id}.jsonl");
     let line = case(file, id);
     // The name of the file does not show the kind of its cases.
@@ -130,7 +130,7 @@ fn the_kind_of_a_case_follows_from_its_content() {
 
 #[test]
 fn every_part_of_a_container_result_is_compared() {
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc.jsonl",
         "cgc-01777",
         &[
@@ -157,7 +157,7 @@ fn every_part_of_a_container_result_is_compared() {
 #[test]
 fn unknown_fields_of_a_recording_are_refused() {
     let refused = "the case cannot be replayed";
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc.jsonl",
         "cgc-01777",
         &[
@@ -173,7 +173,7 @@ fn unknown_fields_of_a_recording_are_refused() {
             ("/policy/min_age", json!(-1), refused),
         ],
     );
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "image_gc.jsonl",
         "igc-01308",
         &[
@@ -194,7 +194,7 @@ fn unknown_fields_of_a_recording_are_refused() {
 #[test]
 fn a_result_among_equals_is_one_that_upstream_can_reach() {
     // Five tied units are removed in any order; the plain order was not recorded.
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc.jsonl",
         "cgc-01834",
         &[
@@ -207,7 +207,7 @@ fn a_result_among_equals_is_one_that_upstream_can_reach() {
             ("/outcomes/0/batches/0/attempts", json!([]), "batches"),
         ],
     );
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc.jsonl",
         "cgc-00492",
         &[
@@ -215,7 +215,7 @@ fn a_result_among_equals_is_one_that_upstream_can_reach() {
             ("/outcomes/0/batches/0/attempts/0", json!("c999999"), "batches"),
         ],
     );
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "image_gc.jsonl",
         "igc-00665",
         &[(
@@ -225,7 +225,7 @@ fn a_result_among_equals_is_one_that_upstream_can_reach() {
         )],
     );
     // A tie that the recorder broke the same way in every run has to be broken so.
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "image_gc.jsonl",
         "igc-01668",
         &[
@@ -237,7 +237,7 @@ fn a_result_among_equals_is_one_that_upstream_can_reach() {
 
 #[test]
 fn every_part_of_an_image_result_is_compared() {
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "image_gc.jsonl",
         "igc-01308",
         &[
@@ -270,7 +270,7 @@ fn every_part_of_an_image_result_is_compared() {
             ("/outcomes/0/5/records/0/3", json!(1), "round 6: records"),
         ],
     );
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "image_gc_upstream.jsonl",
         "up-igc-04",
         &[("/upstream_expect/images_left", json!(2), "images_left")],
@@ -278,7 +278,7 @@ fn every_part_of_an_image_result_is_compared() {
 }
 
 #[test]
-fn single_answers_are_compared() {
+fn single_functions_are_compared() {
     let policy = r#"{"high_threshold_percent":1,"low_threshold_percent":2,"error":"low"}"#;
     let signal = r#"{"semantics":"1.29+","signal":"memory.available","in_map":true,"functions":[]}"#;
     let other = r#"{"semantics":"1.28","signal":"memory.free","in_map":false,"functions":[]}"#;
@@ -299,12 +299,12 @@ fn single_answers_are_compared() {
 
 #[test]
 fn upstreams_own_expectations_are_compared() {
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc_upstream.jsonl",
         "up-cgc-01",
         &[("/upstream_remaining/0", json!("c999999"), "upstream_remaining")],
     );
-    assert_changes_are_seen(
+    assert_changes_are_detected(
         "container_gc_upstream.jsonl",
         "up-sgc-04",
         &[("/upstream_remaining", json!([]), "upstream_remaining")],

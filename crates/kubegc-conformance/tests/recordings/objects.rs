@@ -14,7 +14,7 @@ fn recording(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_api_server_answers_as_recorded() {
+fn the_api_server_responds_as_recorded() {
     assert_matches(&recording("api-delete-semantics.jsonl"), 12);
 }
 
@@ -44,7 +44,7 @@ fn a_changed_recording_fails() {
     for (from, to) in [
         // A write that the collector does not make.
         ("delete b Background 200", "delete b Orphan 200"),
-        // A response that the server does not give.
+        // A response that the server does not return.
         (r#""code":201"#, r#""code":409"#),
         // A body that differs from the sent one.
         (

@@ -1,4 +1,4 @@
-//! A recording of a whole control plane matches, and one that was changed does not and says where.
+//! A recording of a whole control plane matches, and a changed one does not and names the place.
 
 use std::{fs, path::Path};
 
@@ -63,7 +63,7 @@ fn case() -> Value {
     })
 }
 
-/// Replays a case with other values at some places; gives the failure and the notes.
+/// Replays a case with other values at some places. Returns the failure and the notes.
 fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option<String>, Vec<String>) {
     let mut case = case();
     for (pointer, value) in changes {
@@ -80,7 +80,7 @@ fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option
 }
 
 #[test]
-fn a_recording_matches_and_is_shown_beside_the_forecast() {
+fn a_recording_matches_and_is_shown_next_to_the_forecast() {
     let (failure, notes) = replayed("predict-true", &[], &Options::default());
     assert_eq!((failure, notes.len()), (None, 0));
     let options = Options {

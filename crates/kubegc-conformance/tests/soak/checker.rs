@@ -13,13 +13,13 @@ use kubegc_testkit::{Cluster, Entry, http::Verb};
 use crate::makers::{Change, makers};
 use crate::world::{Key, Meaning, World, is_held, kind_of, meaning_at, owner_key, owners};
 
-/// The name by which audits know the collector.
+/// The collector's name in audits.
 pub(crate) const COLLECTOR: &str = "collector";
 
 /// The number of a request, and the object that it found.
 type Read = (u64, Arc<ObjectMeta>);
 
-/// Follows a cluster, and judges its collector.
+/// Follows the changes of a cluster, and checks those of its collector.
 pub(crate) struct Checker {
     pub(crate) world: World,
     /// The problems that it found.
@@ -27,8 +27,8 @@ pub(crate) struct Checker {
     /// Changes by the collector: objects deleted or marked, references removed.
     pub(crate) deletions: usize,
     pub(crate) releases: usize,
-    /// Deletions that only what was read before excuses.
-    pub(crate) raced: usize,
+    /// Deletions that are correct only for the state at the collector's last reads.
+    pub(crate) races: usize,
     revision: u64,
     number: u64,
     /// The results of the collector's reads of each object.
@@ -44,7 +44,7 @@ impl Checker {
             wrong: Vec::new(),
             deletions: 0,
             releases: 0,
-            raced: 0,
+            races: 0,
             revision: 0,
             number: cluster.audit().last_number(),
             reads: BTreeMap::new(),
@@ -77,8 +77,8 @@ impl Checker {
         })
     }
 
-    /// Takes in what happened since the last time. Requests are performed one after another, and so each has
-    /// made the changes that stand next, or none.
+    /// Processes the changes since the last call. Requests are performed one after another, so each has made
+    /// the next changes, or none.
     pub(crate) fn catch_up(&mut self, cluster: &Cluster) {
         let changes = self.changes(cluster);
         let revisions = changes.len();
@@ -95,7 +95,7 @@ impl Checker {
             }
             while let Some((change, _)) = changes.next_if(|(_, maker)| *maker == entry.number) {
                 if *entry.client == *COLLECTOR {
-                    self.judge(entry, change);
+                    self.check_write(entry, change);
                 }
                 self.apply(change);
             }
@@ -132,10 +132,10 @@ impl Checker {
         }
     }
 
-    fn judge(&mut self, entry: &Entry, change: &Change) {
+    fn check_write(&mut self, entry: &Entry, change: &Change) {
         let (Some(key), Some(previous)) = (key_of(&change.place), change.previous.clone()) else {
             if &*entry.resource != "events" {
-                self.complain(entry, "is no operation of a collector");
+                self.report(entry, "is no operation of a collector");
             }
             return;
         };
@@ -144,37 +144,37 @@ impl Checker {
         let foreign =
             |object: &ObjectMeta| object.finalizers.iter().filter(ours).cloned().collect::<Vec<_>>();
         if is_removed && !foreign(&previous).is_empty() {
-            self.complain(entry, "removed an object that has a finalizer");
+            self.report(entry, "removed an object that has a finalizer");
         }
         if !is_removed && foreign(&previous) != foreign(&change.object) {
-            self.complain(entry, "touched a finalizer that is not its own");
+            self.report(entry, "touched a finalizer that is not its own");
         }
         if !is_removed && previous.labels != change.object.labels {
-            self.complain(entry, "touched labels");
+            self.report(entry, "touched labels");
         }
         match entry.verb {
-            Verb::Delete => self.judge_deletion(entry, &key, &previous),
+            Verb::Delete => self.check_deletion(entry, &key, &previous),
             Verb::Patch if is_removed => {
                 if previous.deletion_timestamp.is_none() {
-                    self.complain(entry, "removed an object that no client deleted");
+                    self.report(entry, "removed an object that no client deleted");
                 }
             }
-            Verb::Patch => self.judge_release(entry, &key, &previous, &change.object),
-            _ => self.complain(entry, "is no operation of a collector"),
+            Verb::Patch => self.check_release(entry, &key, &previous, &change.object),
+            _ => self.report(entry, "is no operation of a collector"),
         }
     }
 
     /// at least one owner, and none that is solid.
-    fn judge_deletion(&mut self, entry: &Entry, key: &Key, item: &ObjectMeta) {
+    fn check_deletion(&mut self, entry: &Entry, key: &Key, item: &ObjectMeta) {
         self.deletions += 1;
         if item.owner_references.is_empty() {
-            self.complain(entry, &format!("deleted {} which has no owners", item.uid));
+            self.report(entry, &format!("deleted {} which has no owners", item.uid));
         }
         let since = self.decided_after(key);
         for reference in &item.owner_references {
             match self.world.meaning(key, reference) {
                 Meaning::Dangling | Meaning::Waiting => {}
-                Meaning::Solid if self.has_been_read_as_waiting(key, reference, since) => self.raced += 1,
+                Meaning::Solid if self.has_been_read_as_waiting(key, reference, since) => self.races += 1,
                 meaning => {
                     let problem = format!(
                         "deleted {}, whose owner {} {} is {meaning:?}; {}",
@@ -183,14 +183,14 @@ impl Checker {
                         reference.name,
                         owners(item)
                     );
-                    self.complain(entry, &problem);
+                    self.report(entry, &problem);
                 }
             }
         }
     }
 
     /// The number of the read after which the attempt at an object decided: it read the object once before,
-    /// and once more where it learned of a conflict.
+    /// and again after a conflict.
     fn decided_after(&self, key: &Key) -> u64 {
         let reads = self.reads.get(key).map_or(&[][..], Vec::as_slice);
         let second_last = reads.iter().rev().nth(1);
@@ -198,7 +198,7 @@ impl Checker {
     }
 
     /// No request can depend on the state of another object. Where an owner waits when it is read and no
-    /// longer waits a moment later, because a client deleted it once more with another policy while a
+    /// longer waits a moment later, because a client deleted it again with another policy while a
     /// finalizer holds it, its dependents are deleted: upstream has this race, too.
     fn has_been_read_as_waiting(&self, key: &Key, reference: &OwnerReference, since: u64) -> bool {
         let Ok(owner) = owner_key(key, reference) else {
@@ -210,7 +210,7 @@ impl Checker {
     }
 
     /// References are removed only if the owner is absent, waits, or orphans its dependents.
-    fn judge_release(&mut self, entry: &Entry, key: &Key, before: &ObjectMeta, after: &ObjectMeta) {
+    fn check_release(&mut self, entry: &Entry, key: &Key, before: &ObjectMeta, after: &ObjectMeta) {
         let same = |a: &OwnerReference, b: &OwnerReference| {
             (&a.api_version, &a.kind, &a.name, &a.uid) == (&b.api_version, &b.kind, &b.name, &b.uid)
         };
@@ -218,7 +218,7 @@ impl Checker {
             !object.owner_references.iter().any(|other| same(reference, other))
         };
         if after.owner_references.iter().any(|added| not_in(added, before)) {
-            self.complain(entry, "added an owner");
+            self.report(entry, "added an owner");
         }
         let since = self.decided_after(key);
         let removed: Vec<&OwnerReference> = before
@@ -232,14 +232,14 @@ impl Checker {
                 continue;
             }
             if self.has_been_read_as_waiting(key, reference, since) {
-                self.raced += 1;
+                self.races += 1;
                 continue;
             }
-            // Patches name references by uid: a wrong one takes the right one along (P-10).
-            let takes_along = |other: &&OwnerReference| {
+            // Patches name references by uid: removing a wrong one also removes the right one (P-10).
+            let is_removed_with = |other: &&OwnerReference| {
                 other.uid == reference.uid && self.world.meaning(key, other) != Meaning::Solid
             };
-            if !removed.iter().copied().any(|other| takes_along(&other)) {
+            if !removed.iter().copied().any(|other| is_removed_with(&other)) {
                 let problem = format!(
                     "removed the solid owner {} {} of {}; {}",
                     reference.kind,
@@ -247,7 +247,7 @@ impl Checker {
                     before.uid,
                     owners(before)
                 );
-                self.complain(entry, &problem);
+                self.report(entry, &problem);
             }
         }
     }
@@ -256,7 +256,7 @@ impl Checker {
         self.orphaning.contains(&uid.to_string())
     }
 
-    fn complain(&mut self, entry: &Entry, problem: &str) {
+    fn report(&mut self, entry: &Entry, problem: &str) {
         self.wrong
             .push(format!("request {} ({entry}) {problem}", entry.number));
     }

@@ -31,14 +31,14 @@ fn key(resource: &str, name: &str) -> Key {
     }
 }
 
-/// The participants of a test.
-struct Stage {
+/// A cluster with a client and a checker.
+struct Fixture {
     cluster: Cluster,
     operator: Operator,
     checker: Checker,
 }
 
-impl Stage {
+impl Fixture {
     fn new(version: KubernetesVersion) -> Self {
         let cluster = cluster(version);
         let operator = Operator::new(&cluster, 0);
@@ -60,7 +60,7 @@ impl Stage {
     }
 
     /// An owner, its dependents of two kinds, and a dependent of each of these.
-    async fn family(&mut self) -> Key {
+    async fn cascade(&mut self) -> Key {
         let owner = key("clusters", "owner");
         self.create(&owner, &[]).await;
         for at in 0..DEPENDENTS {
@@ -80,13 +80,13 @@ impl Stage {
         self.checker.world.objects.len()
     }
 
-    /// The number of remaining objects of the family once the collector is idle. Nothing may have
-    /// gone wrong on the way.
-    async fn rest(&mut self, what: &str) -> usize {
+    /// The number of remaining objects of the cascade once the collector is idle. Fails if the checker found
+    /// a problem.
+    async fn remaining_once_idle(&mut self, what: &str) -> usize {
         settle(&self.cluster, &mut self.checker).await;
         assert_eq!(self.checker.wrong, Vec::<String>::new(), "{what}");
         assert_eq!(self.checker.world.left_undone(), Vec::<String>::new(), "{what}");
-        // Built-in objects are no part of it.
+        // Built-in objects are not part of it.
         self.checker
             .world
             .objects
@@ -99,8 +99,14 @@ impl Stage {
             .count()
     }
 
-    /// One request in the collector's name.
-    async fn pose(&self, method: http::Method, url: &str, content_type: &str, body: serde_json::Value) {
+    /// Sends one request with the collector's name.
+    async fn send_as_collector(
+        &self,
+        method: http::Method,
+        url: &str,
+        content_type: &str,
+        body: serde_json::Value,
+    ) {
         let request = http::Request::builder()
             .method(method)
             .uri(url)
@@ -120,19 +126,19 @@ async fn a_kind_that_cannot_be_listed_stops_collection_before_1_32_and_delays_it
         ("1.34.0", true),
         ("latest", true),
     ] {
-        let mut stage = Stage::new(version_named(version));
-        let owner = stage.family().await;
-        let all = stage.left();
+        let mut fixture = Fixture::new(version_named(version));
+        let owner = fixture.cascade().await;
+        let all = fixture.left();
         let rule = Rule::new(Fault::status(500))
             .on(Verb::List)
             .resource("replicasets");
-        stage.cluster.faults().add(rule.client(COLLECTOR).always());
-        let collecting = Collecting::start(&stage.cluster);
-        stage.operator.delete_with(&owner, Some("Background")).await;
+        fixture.cluster.faults().add(rule.client(COLLECTOR).always());
+        let collecting = Collecting::start(&fixture.cluster);
+        fixture.operator.delete_with(&owner, Some("Background")).await;
         sleep(Duration::from_secs(29)).await;
-        assert_eq!(stage.left(), all - 1, "{version}: no deletion before 30 s");
+        assert_eq!(fixture.left(), all - 1, "{version}: no deletion before 30 s");
         sleep(Duration::from_secs(600)).await;
-        let left = stage.left();
+        let left = fixture.left();
         assert_eq!(
             left,
             if collects {
@@ -142,9 +148,9 @@ async fn a_kind_that_cannot_be_listed_stops_collection_before_1_32_and_delays_it
             },
             "{version}"
         );
-        stage.cluster.faults().clear();
+        fixture.cluster.faults().clear();
         assert_eq!(
-            stage.rest(version).await,
+            fixture.remaining_once_idle(version).await,
             0,
             "{version}: once it can be listed again"
         );
@@ -157,30 +163,34 @@ async fn leadership_lost_in_the_middle_of_a_cascade_loses_nothing() {
     for version in VERSIONS {
         for policy in ["Background", "Foreground", "Orphan"] {
             let what = format!("{version} {policy}");
-            let mut stage = Stage::new(version_named(version));
-            let owner = stage.family().await;
-            let first = Collecting::start(&stage.cluster);
+            let mut fixture = Fixture::new(version_named(version));
+            let owner = fixture.cascade().await;
+            let first = Collecting::start(&fixture.cluster);
             sleep(Duration::from_secs(5)).await;
             for verb in [Verb::Delete, Verb::Patch] {
                 let slow = Rule::new(Fault::Delay(Duration::from_secs(1))).on(verb);
-                stage.cluster.faults().add(slow.client(COLLECTOR).always());
+                fixture.cluster.faults().add(slow.client(COLLECTOR).always());
             }
-            stage.operator.delete_with(&owner, Some(policy)).await;
+            fixture.operator.delete_with(&owner, Some(policy)).await;
             sleep(Duration::from_millis(1_500)).await;
-            let writes = |stage: &Stage| stage.cluster.audit().by(COLLECTOR).writes().len();
+            let writes = |fixture: &Fixture| fixture.cluster.audit().by(COLLECTOR).writes().len();
             first.lead(false);
             // Requests in flight are completed.
             sleep(Duration::from_secs(2)).await;
-            let begun = writes(&stage);
+            let begun = writes(&fixture);
             sleep(Duration::from_secs(60)).await;
             assert!(
                 begun > 0 && begun < DEPENDENTS,
                 "{what}: {begun} are in the middle"
             );
-            assert_eq!(writes(&stage), begun, "{what}: who does not lead writes nothing");
+            assert_eq!(
+                writes(&fixture),
+                begun,
+                "{what}: the former leader writes nothing"
+            );
             // Another process takes over.
-            let second = Collecting::start(&stage.cluster);
-            let left = stage.rest(&what).await;
+            let second = Collecting::start(&fixture.cluster);
+            let left = fixture.remaining_once_idle(&what).await;
             assert_eq!(
                 left,
                 if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
@@ -197,17 +207,17 @@ async fn lost_responses_to_all_writes_lose_nothing() {
     for version in VERSIONS {
         for policy in ["Background", "Foreground", "Orphan"] {
             let what = format!("{version} {policy}");
-            let mut stage = Stage::new(version_named(version));
-            let owner = stage.family().await;
-            let collecting = Collecting::start(&stage.cluster);
+            let mut fixture = Fixture::new(version_named(version));
+            let owner = fixture.cascade().await;
+            let collecting = Collecting::start(&fixture.cluster);
             sleep(Duration::from_secs(5)).await;
             let lost = Rule::new(Fault::LoseResponse).on_writes().client(COLLECTOR);
-            stage.cluster.faults().add(lost.always());
-            stage.operator.delete_with(&owner, Some(policy)).await;
+            fixture.cluster.faults().add(lost.always());
+            fixture.operator.delete_with(&owner, Some(policy)).await;
             sleep(Duration::from_secs(60)).await;
-            assert!(stage.cluster.faults().injected() > 0, "{what}");
-            stage.cluster.faults().clear();
-            let left = stage.rest(&what).await;
+            assert!(fixture.cluster.faults().injected() > 0, "{what}");
+            fixture.cluster.faults().clear();
+            let left = fixture.remaining_once_idle(&what).await;
             assert_eq!(
                 left,
                 if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
@@ -223,31 +233,31 @@ async fn watches_that_all_expire_at_once_lose_nothing() {
     for version in VERSIONS {
         for policy in ["Background", "Foreground"] {
             let what = format!("{version} {policy}");
-            let mut stage = Stage::new(version_named(version));
+            let mut fixture = Fixture::new(version_named(version));
             let expired = Rule::new(Fault::ExpireWatch { after_events: 0 }).client(COLLECTOR);
-            stage.cluster.faults().add(expired.always());
-            let collecting = Collecting::start(&stage.cluster);
+            fixture.cluster.faults().add(expired.always());
+            let collecting = Collecting::start(&fixture.cluster);
             sleep(Duration::from_secs(5)).await;
-            let owner = stage.family().await;
-            stage.checker.catch_up(&stage.cluster);
+            let owner = fixture.cascade().await;
+            fixture.checker.catch_up(&fixture.cluster);
             sleep(Duration::from_secs(5)).await;
-            stage.operator.delete_with(&owner, Some(policy)).await;
-            stage.checker.catch_up(&stage.cluster);
+            fixture.operator.delete_with(&owner, Some(policy)).await;
+            fixture.checker.catch_up(&fixture.cluster);
             // Its events can no longer be watched, only listed.
-            stage.cluster.server().with(|server| {
+            fixture.cluster.server().with(|server| {
                 let now = server.revision();
                 server.prune_events(now);
             });
             sleep(Duration::from_secs(5)).await;
-            stage.cluster.faults().clear();
-            assert_eq!(stage.rest(&what).await, 0, "{what}");
+            fixture.cluster.faults().clear();
+            assert_eq!(fixture.remaining_once_idle(&what).await, 0, "{what}");
             collecting.end().await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b_15_an_owner_that_comes_between_read_and_deletion_is_overlooked_only_as_upstream_before_1_34() {
+async fn b_15_an_owner_added_between_read_and_deletion_is_ignored_only_as_upstream_before_1_34() {
     let (strict, upstream) = (false, true);
     let cases = [
         ("1.20.15", upstream, true),
@@ -257,34 +267,38 @@ async fn b_15_an_owner_that_comes_between_read_and_deletion_is_overlooked_only_a
         ("1.28.0", strict, false),
         ("latest", strict, false),
     ];
-    for (version, as_upstream, overlooked) in cases {
-        let mut stage = Stage::new(version_named(version));
+    for (version, as_upstream, is_ignored) in cases {
+        let mut fixture = Fixture::new(version_named(version));
         let [owner, other, dependent] = [
             ("configmaps", "owner"),
             ("secrets", "other"),
             ("widgets", "dependent"),
         ]
         .map(|(kind, name)| key(kind, name));
-        stage.create(&owner, &[]).await;
-        stage.create(&other, &[]).await;
-        stage.create(&dependent, &[&owner]).await;
-        let mut settings = Settings::new(stage.cluster.version());
+        fixture.create(&owner, &[]).await;
+        fixture.create(&other, &[]).await;
+        fixture.create(&dependent, &[&owner]).await;
+        let mut settings = Settings::new(fixture.cluster.version());
         if as_upstream {
             settings = settings.as_upstream();
         }
-        let collecting = Collecting::start_with(&stage.cluster, settings);
+        let collecting = Collecting::start_with(&fixture.cluster, settings);
         sleep(Duration::from_secs(5)).await;
         let slow = Rule::new(Fault::Delay(Duration::from_secs(2))).on(Verb::Delete);
-        stage.cluster.faults().add(slow.client(COLLECTOR).always());
-        stage.operator.delete_with(&owner, Some("Background")).await;
+        fixture.cluster.faults().add(slow.client(COLLECTOR).always());
+        fixture.operator.delete_with(&owner, Some("Background")).await;
         sleep(Duration::from_secs(1)).await;
-        let uid = stage.operator.uid(&other).expect("it was created");
+        let uid = fixture.operator.uid(&other).expect("it was created");
         let owners = vec![Operator::reference(&other, &uid, None)];
-        stage.operator.set_owners(&dependent, owners).await;
-        settle(&stage.cluster, &mut stage.checker).await;
-        let wrong = &stage.checker.wrong;
-        assert_eq!(!wrong.is_empty(), overlooked, "{version}: {wrong:?}");
-        assert_eq!(stage.operator.uid(&dependent).is_none(), overlooked, "{version}");
+        fixture.operator.set_owners(&dependent, owners).await;
+        settle(&fixture.cluster, &mut fixture.checker).await;
+        let wrong = &fixture.checker.wrong;
+        assert_eq!(!wrong.is_empty(), is_ignored, "{version}: {wrong:?}");
+        assert_eq!(
+            fixture.operator.uid(&dependent).is_none(),
+            is_ignored,
+            "{version}"
+        );
         collecting.end().await;
     }
 }
@@ -302,76 +316,81 @@ async fn a_soak_is_the_same_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_checker_reports_a_wrong_deletion() {
-    let mut stage = Stage::new(KubernetesVersion::LATEST);
+    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
     let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    stage.create(&owner, &[]).await;
-    stage.create(&dependent, &[&owner]).await;
-    // Once where the owner is well, and once where it is only on its way out, held by a finalizer.
-    for (round, policy) in [None, Some("Background")].into_iter().enumerate() {
+    fixture.create(&owner, &[]).await;
+    fixture.create(&dependent, &[&owner]).await;
+    // First with an owner that exists, then with one that is terminating and waits for a finalizer.
+    for (before, policy) in [None, Some("Background")].into_iter().enumerate() {
         if let Some(policy) = policy {
             let held = json!({ "finalizers": [HOLD] });
-            stage.operator.merge(&owner, held).await;
-            stage.operator.delete_with(&owner, Some(policy)).await;
-            stage.create(&dependent, &[&owner]).await;
+            fixture.operator.merge(&owner, held).await;
+            fixture.operator.delete_with(&owner, Some(policy)).await;
+            fixture.create(&dependent, &[&owner]).await;
         }
-        stage
-            .pose(
+        fixture
+            .send_as_collector(
                 http::Method::DELETE,
                 &crate::operator::url(&dependent),
                 "application/json",
                 json!({}),
             )
             .await;
-        stage.checker.catch_up(&stage.cluster);
-        assert_eq!(stage.checker.wrong.len(), round + 1, "{:?}", stage.checker.wrong);
-        assert!(stage.checker.wrong[round].contains("whose owner ConfigMap owner is Solid"));
+        fixture.checker.catch_up(&fixture.cluster);
+        assert_eq!(
+            fixture.checker.wrong.len(),
+            before + 1,
+            "{:?}",
+            fixture.checker.wrong
+        );
+        assert!(fixture.checker.wrong[before].contains("whose owner ConfigMap owner is Solid"));
     }
     // Without owners, nothing is garbage.
-    stage
-        .pose(
+    fixture
+        .send_as_collector(
             http::Method::DELETE,
             &format!("{}?x=1", crate::operator::url(&owner)),
             "application/json",
             json!({"propagationPolicy": "Orphan"}),
         )
         .await;
-    stage.checker.catch_up(&stage.cluster);
+    fixture.checker.catch_up(&fixture.cluster);
     assert!(
-        stage.checker.wrong[2].contains("has no owners"),
+        fixture.checker.wrong[2].contains("has no owners"),
         "{:?}",
-        stage.checker.wrong
+        fixture.checker.wrong
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_checker_allows_a_right_deletion() {
-    let mut stage = Stage::new(KubernetesVersion::LATEST);
+async fn the_checker_accepts_a_correct_deletion() {
+    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
     let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    stage.create(&owner, &[]).await;
-    stage.create(&dependent, &[&owner]).await;
-    stage.operator.delete_with(&owner, Some("Background")).await;
+    fixture.create(&owner, &[]).await;
+    fixture.create(&dependent, &[&owner]).await;
+    fixture.operator.delete_with(&owner, Some("Background")).await;
     // The owner's name is used again; its uid is not.
-    stage.create(&owner, &[]).await;
+    fixture.create(&owner, &[]).await;
     let url = crate::operator::url(&dependent);
-    stage
-        .pose(http::Method::DELETE, &url, "application/json", json!({}))
+    fixture
+        .send_as_collector(http::Method::DELETE, &url, "application/json", json!({}))
         .await;
-    stage.checker.catch_up(&stage.cluster);
+    fixture.checker.catch_up(&fixture.cluster);
     assert_eq!(
-        (stage.checker.deletions, stage.checker.wrong),
+        (fixture.checker.deletions, fixture.checker.wrong),
         (1, Vec::<String>::new())
     );
 }
 
 /// A deletion of a collection and the patch after it are separate: between them, the owner waits.
 #[tokio::test(start_paused = true)]
-async fn the_checker_tells_the_deletion_of_a_collection_from_a_later_patch() {
-    let mut stage = Stage::new(KubernetesVersion::LATEST);
+async fn the_checker_separates_the_deletion_of_a_collection_from_a_later_patch() {
+    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
     let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    stage.operator.create_as(&owner, Vec::new(), true).await;
-    stage.create(&dependent, &[&owner]).await;
+    fixture.operator.create_as(&owner, Vec::new(), true).await;
+    fixture.create(&dependent, &[&owner]).await;
     let options = json!({"propagationPolicy": "Foreground"});
-    stage.operator.delete_collection_with(&owner, &options).await;
+    fixture.operator.delete_collection_with(&owner, &options).await;
     let (json, merge) = ("application/json", "application/merge-patch+json");
     let released = json!({"metadata": {"finalizers": [HOLD]}});
     for (method, object, content_type, body) in [
@@ -381,11 +400,11 @@ async fn the_checker_tells_the_deletion_of_a_collection_from_a_later_patch() {
         (http::Method::DELETE, &dependent, json, json!({})),
     ] {
         let url = crate::operator::url(object);
-        stage.pose(method, &url, content_type, body).await;
+        fixture.send_as_collector(method, &url, content_type, body).await;
     }
-    stage.checker.catch_up(&stage.cluster);
+    fixture.checker.catch_up(&fixture.cluster);
     assert_eq!(
-        (stage.checker.raced, stage.checker.wrong),
+        (fixture.checker.races, fixture.checker.wrong),
         (1, Vec::<String>::new())
     );
 }
@@ -394,25 +413,29 @@ async fn the_checker_tells_the_deletion_of_a_collection_from_a_later_patch() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_named_an_invalid_owner_stays_after_the_reference_is_removed() {
     for version in VERSIONS {
-        let mut stage = Stage::new(version_named(version));
+        let mut fixture = Fixture::new(version_named(version));
         let (invalid, absent) = (key("configmaps", "owner"), key("clusters", "absent"));
         let dependent = key("clusterroles", "leaf");
-        stage.create(&invalid, &[]).await;
-        let invalid = Operator::reference(&invalid, &stage.operator.uid(&invalid).expect("it exists"), None);
+        fixture.create(&invalid, &[]).await;
+        let invalid = Operator::reference(
+            &invalid,
+            &fixture.operator.uid(&invalid).expect("it exists"),
+            None,
+        );
         let absent = Operator::reference(&absent, "absent", None);
-        let collecting = Collecting::start(&stage.cluster);
+        let collecting = Collecting::start(&fixture.cluster);
         sleep(Duration::from_secs(5)).await;
         let owners = vec![invalid, absent.clone()];
-        stage.operator.create_as(&dependent, owners, false).await;
+        fixture.operator.create_as(&dependent, owners, false).await;
         sleep(Duration::from_secs(5)).await;
-        stage.operator.set_owners(&dependent, vec![absent]).await;
-        assert_eq!(stage.rest(version).await, 2, "{version}");
+        fixture.operator.set_owners(&dependent, vec![absent]).await;
+        assert_eq!(fixture.remaining_once_idle(version).await, 2, "{version}");
         collecting.end().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_checker_reports_a_wrong_release_and_foreign_edits() {
+async fn the_checker_reports_a_wrong_release_and_other_edits() {
     let merge = "application/merge-patch+json";
     let patches = [
         (
@@ -427,27 +450,27 @@ async fn the_checker_reports_a_wrong_release_and_foreign_edits() {
         ),
     ];
     for (metadata, problem) in patches {
-        let mut stage = Stage::new(KubernetesVersion::LATEST);
+        let mut fixture = Fixture::new(KubernetesVersion::LATEST);
         let (owner, dependent) = (key("configmaps", "owner"), key("secrets", "dependent"));
-        stage.create(&owner, &[]).await;
-        stage.create(&dependent, &[&owner]).await;
-        stage
+        fixture.create(&owner, &[]).await;
+        fixture.create(&dependent, &[&owner]).await;
+        fixture
             .operator
             .merge(&dependent, json!({ "finalizers": [HOLD] }))
             .await;
         let url = crate::operator::url(&dependent);
-        stage
-            .pose(http::Method::PATCH, &url, merge, json!({ "metadata": metadata }))
+        fixture
+            .send_as_collector(http::Method::PATCH, &url, merge, json!({ "metadata": metadata }))
             .await;
-        stage.checker.catch_up(&stage.cluster);
+        fixture.checker.catch_up(&fixture.cluster);
         assert!(
-            stage
+            fixture
                 .checker
                 .wrong
                 .first()
                 .is_some_and(|wrong| wrong.contains(problem)),
             "{problem}: {:?}",
-            stage.checker.wrong
+            fixture.checker.wrong
         );
     }
 }
@@ -462,18 +485,18 @@ async fn the_checker_reports_uncollected_garbage() {
             "configmaps blue/owner: dependents are still not released",
         ),
     ] {
-        let mut stage = Stage::new(KubernetesVersion::LATEST);
+        let mut fixture = Fixture::new(KubernetesVersion::LATEST);
         let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-        stage.create(&owner, &[]).await;
-        stage.create(&dependent, &[&owner]).await;
-        stage.checker.catch_up(&stage.cluster);
-        assert_eq!(stage.checker.world.left_undone(), Vec::<String>::new());
+        fixture.create(&owner, &[]).await;
+        fixture.create(&dependent, &[&owner]).await;
+        fixture.checker.catch_up(&fixture.cluster);
+        assert_eq!(fixture.checker.world.left_undone(), Vec::<String>::new());
         if policy == "Foreground" {
-            stage.operator.set_owners(&dependent, Vec::new()).await;
+            fixture.operator.set_owners(&dependent, Vec::new()).await;
         }
-        stage.operator.delete_with(&owner, Some(policy)).await;
-        settle(&stage.cluster, &mut stage.checker).await;
-        let undone = stage.checker.world.left_undone();
+        fixture.operator.delete_with(&owner, Some(policy)).await;
+        settle(&fixture.cluster, &mut fixture.checker).await;
+        let undone = fixture.checker.world.left_undone();
         assert!(
             undone.len() == 1 && undone[0].starts_with(problem),
             "{policy}: {undone:?}"

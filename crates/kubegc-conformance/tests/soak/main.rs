@@ -1,7 +1,7 @@
-//! A soak: random operations by a client and a collector that meets faults, watched by checkers that know
-//! nothing of the collector's code.
+//! A soak test: random operations by a client and a collector with injected faults. Its checkers do not use
+//! the collector's code.
 //!
-//! A fixed choice of seeds is played. The environment variable `KUBEGC_SOAK_SEEDS` names others: `17`, or
+//! It runs with a fixed range of seeds. The environment variable `KUBEGC_SOAK_SEEDS` names others: `17`, or
 //! `100..200`.
 
 mod checker;
@@ -13,9 +13,9 @@ mod world;
 
 use kubegc_core::KubernetesVersion;
 
-/// The releases that take turns.
+/// The releases, in rotation by seed.
 const VERSIONS: [&str; 4] = ["1.20.15", "1.28.0", "1.34.0", "latest"];
-/// The seeds that are played where nothing else is said.
+/// The default seeds.
 const SEEDS: std::ops::Range<u64> = 0..16;
 
 fn version_named(text: &str) -> KubernetesVersion {
@@ -45,8 +45,8 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_wrongly_and_nothing_is_forgotten() {
-    let (mut deletions, mut releases, mut injected, mut raced) = (0, 0, 0, 0);
+async fn no_object_is_deleted_wrongly_and_no_garbage_remains() {
+    let (mut deletions, mut releases, mut injected, mut races) = (0, 0, 0, 0);
     let mut failed = Vec::new();
     let seeds = seeds();
     for seed in seeds.clone() {
@@ -54,7 +54,7 @@ async fn nothing_is_deleted_wrongly_and_nothing_is_forgotten() {
         deletions += outcome.deletions;
         releases += outcome.releases;
         injected += outcome.injected;
-        raced += outcome.raced;
+        races += outcome.races;
         if !outcome.problems.is_empty() {
             failed.push(format!(
                 "seed {seed}, {}:\n  {}",
@@ -65,10 +65,10 @@ async fn nothing_is_deleted_wrongly_and_nothing_is_forgotten() {
     }
     assert!(
         failed.is_empty(),
-        "{deletions} deletions, {releases} releases, {raced} raced, {injected} faults; wrong:\n{}",
+        "{deletions} deletions, {releases} releases, {races} races, {injected} faults; wrong:\n{}",
         failed.join("\n")
     );
-    // A soak in which nothing happens shows nothing.
+    // A soak without deletions and faults proves nothing.
     let count = usize::try_from(seeds.end - seeds.start).unwrap_or(0);
     if count >= 8 {
         assert!(

@@ -18,11 +18,11 @@ pub(crate) struct Change {
 
 /// The number of the request that made each change; `None` where they cannot all have been made.
 ///
-/// Requests are performed one after another, and each makes the changes that stand next, or none: a deletion
-/// of a collection any number, others one. The object in a response restricts the choice. Of the choices
-/// that are left, one is taken in which deletions of collections made as few changes as possible that a patch
-/// can have made. The others are the same for the judgement, except for lost responses while another client
-/// makes the same change.
+/// Requests are performed one after another, and each makes the next changes, or none: a deletion of a
+/// collection any number, others one. The object in a response restricts the choice. Of the remaining
+/// choices, one is taken in which deletions of collections made as few changes as possible that a patch can
+/// have made. The choice does not affect the checks, except for lost responses while another client makes
+/// the same change.
 pub(crate) fn makers(writes: &Audit, changes: &[Change]) -> Option<Vec<u64>> {
     let entries: Vec<&Entry> = writes.entries().collect();
     let width = changes.len() + 1;

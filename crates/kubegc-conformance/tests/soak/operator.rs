@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::world::{KINDS, Key};
 
-/// The finalizer that only the client releases.
+/// The finalizer that only the client removes.
 pub(crate) const HOLD: &str = "soak.example.com/hold";
 /// The namespaces of the soak.
 pub(crate) const NAMESPACES: [&str; 2] = ["blue", "green"];
@@ -130,7 +130,7 @@ impl Operator {
                 let namespaced = KINDS[known.key.kind].namespaced;
                 !namespaced || (KINDS[of.kind].namespaced && known.key.namespace == of.namespace)
             };
-            // One in ten references may lead anywhere: to other namespaces, and from cluster-scoped objects
+            // One in ten references may name anything: to other namespaces, and from cluster-scoped objects
             // to namespaced ones.
             let anywhere = self.rng.chance(100);
             let candidates: Vec<Known> = self.known[recent..]
@@ -327,7 +327,7 @@ impl Operator {
             .into_body()
             .collect_bytes()
             .await
-            .expect("the answer is whole");
+            .expect("the response is complete");
         (code, serde_json::from_slice(&answer).unwrap_or_default())
     }
 }

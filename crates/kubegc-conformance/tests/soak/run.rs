@@ -1,4 +1,4 @@
-//! One soak: a cluster, a client, a collector that meets faults, and a checker.
+//! One soak: a cluster, a client, a collector with injected faults, and a checker.
 
 use std::time::Duration;
 
@@ -18,8 +18,7 @@ use crate::{
 
 /// The number of operations of the client.
 const OPERATIONS: usize = 140;
-/// How long the collector must change nothing before it counts as done: longer than it ever waits before it
-/// tries again.
+/// Time without a change after which the collector counts as idle: longer than its longest backoff.
 const QUIET: Duration = Duration::from_secs(1_100);
 /// More quiet periods than any soak needs.
 const PERIODS_MAX: usize = 30;
@@ -63,7 +62,7 @@ pub(crate) struct Collecting {
 }
 
 impl Collecting {
-    /// One with strict expectations, as it is by default.
+    /// Starts one with the default settings, which are strict.
     pub(crate) fn start(cluster: &Cluster) -> Self {
         Self::start_with(cluster, Settings::new(cluster.version()))
     }
@@ -102,14 +101,14 @@ pub(crate) struct Outcome {
     pub(crate) problems: Vec<String>,
     pub(crate) deletions: usize,
     pub(crate) releases: usize,
-    pub(crate) raced: usize,
+    pub(crate) races: usize,
     pub(crate) injected: u64,
-    /// Every request, in order, but for events, whose names are made of the real time.
+    /// Every request, in order, except for events, whose names depend on the real time.
     pub(crate) audit: String,
     pub(crate) done: Vec<String>,
 }
 
-/// Lets time pass until the collector has changed nothing for long.
+/// Advances the time until the collector counts as idle.
 pub(crate) async fn settle(cluster: &Cluster, checker: &mut Checker) {
     for _ in 0..PERIODS_MAX {
         let before = cluster.server().with(|server| server.revision());
@@ -122,7 +121,7 @@ pub(crate) async fn settle(cluster: &Cluster, checker: &mut Checker) {
     checker.wrong.push("the collector never becomes idle".to_owned());
 }
 
-/// Plays the soak of a seed.
+/// Runs the soak of a seed.
 pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
     let cluster = cluster(version);
     let mut checker = Checker::new(&cluster);
@@ -141,7 +140,7 @@ pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
         if rng.chance(20) {
             let ending = tokio::spawn(collecting.end());
             collecting = Collecting::start(&cluster);
-            // Two terms may overlap, as those of two processes do.
+            // Two leaders may overlap, like those of two processes.
             if rng.chance(500) {
                 ending.await.expect("no panic");
             }
@@ -173,7 +172,7 @@ pub(crate) async fn play(version: KubernetesVersion, seed: u64) -> Outcome {
         problems,
         deletions: checker.deletions,
         releases: checker.releases,
-        raced: checker.raced,
+        races: checker.races,
         injected: cluster.faults().injected(),
         audit: cluster
             .audit()

@@ -179,7 +179,7 @@ impl World {
         references.any(|reference| reference.is_blocking() && reference.uid == *uid)
     }
 
-    /// What a collector that has had all the time it needs should not have left.
+    /// The objects that an idle collector should not have left.
     pub(crate) fn left_undone(&self) -> Vec<String> {
         let mut undone = Vec::new();
         for (key, object) in &self.objects {

@@ -1,8 +1,8 @@
-//! The recorded scenarios once more, through HTTP: `kube::Client`, the test cluster and kubegc's collector
-//! for kube-rs together come to recorded states.
+//! The recorded scenarios through HTTP: `kube::Client`, the test cluster and kubegc's collector for kube-rs
+//! together reach recorded states.
 //!
-//! Checked are the states at every checkpoint. The repository's own choice is played by default; the
-//! environment variable `KUBEGC_VECTORS` names a folder to play instead.
+//! The states at every checkpoint are compared. By default the repository's scenarios are run; the
+//! environment variable `KUBEGC_VECTORS` names another folder.
 
 #[path = "../../src/objects/format.rs"]
 #[expect(
@@ -21,12 +21,12 @@ use std::{
 use format::{Outcome, Scenario};
 use serde::Deserialize;
 
-/// The number of runs of each scenario, with different delays; a quarter of them must come to recorded
+/// The number of runs of each scenario, with different delays; a quarter of them must reach recorded
 /// states. (Half is required of the exact schedules of the `conformance` example; here watches have no
 /// delays, which matters in races.)
 const RUNS: u64 = 4;
 /// Scenarios that differ, in the folder that the variable names, for the reason in `vectors/UNMATCHED.md`.
-/// The repository's own choice has none.
+/// The repository's scenarios have none.
 const UNMATCHED: [&str; 1] = ["random-0505"];
 
 fn folder() -> PathBuf {
@@ -65,7 +65,7 @@ async fn replay(Case { name, scenario }: &Case) -> Result<(), String> {
         .map(|outcome| serde_json::json!(outcome.states()).to_string())
         .collect();
     Err(format!(
-        "{}: {recorded} of {RUNS} runs come to a recorded state\nrecorded:\n{}\nseen:\n{}",
+        "{}: {recorded} of {RUNS} runs reach a recorded state\nrecorded:\n{}\nobserved:\n{}",
         name,
         expected.join("\n"),
         other.join("\n")

@@ -1,5 +1,5 @@
-//! Plays one scenario: a test cluster of the recorded release without a collector, and kubegc's own collector
-//! beside it, both through `kube::Client`.
+//! Runs one scenario: a test cluster of the recorded release without a collector, and kubegc's collector as
+//! one of its clients.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ const VERSION: &str = "1.20.2";
 const SILENCE: Duration = Duration::from_millis(1_600);
 /// More periods of silence than any recorded scenario waits for.
 const SILENCES_MAX: usize = 400;
-/// The name by which audits know the collector.
+/// The collector's name in audits.
 const COLLECTOR: &str = "collector";
 
-/// How long requests take, one of these by draw: most are quick and few are slow, as in the recorded cluster.
+/// Durations of requests, one of which is drawn: most are quick and few are slow, as in the recorded cluster.
 const DELAYS_MILLIS: [u64; 10] = [1, 1, 1, 1, 1, 1, 2, 2, 2, 4];
-/// How long the client waits before each request.
+/// The client's delay before each request.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The states at the checkpoints of one run. The seed draws how long each request takes.
+/// The states at the checkpoints of one run. The seed determines the duration of each request.
 pub(crate) async fn play(scenario: &Scenario, seed: u64) -> Vec<Value> {
     let version: KubernetesVersion = VERSION.parse().expect("a version");
     let assumptions = Assumptions {
@@ -137,7 +137,7 @@ async fn silence(cluster: &Cluster) {
     panic!("the collector is never silent");
 }
 
-/// How many calls on single objects the collector has made.
+/// Number of the collector's calls on single objects.
 fn collecting_calls(cluster: &Cluster) -> usize {
     let on_objects = |verb| matches!(verb, Verb::Get | Verb::Delete | Verb::Patch | Verb::Update);
     cluster
@@ -154,7 +154,7 @@ struct Collecting {
 }
 
 impl Collecting {
-    /// Returns once it has seen what is there.
+    /// Returns once its caches are synced.
     async fn start(cluster: &Cluster, version: KubernetesVersion) -> Self {
         let (stop, stopped) = oneshot::channel();
         let collector = GarbageCollector::new(cluster.client_as(COLLECTOR))

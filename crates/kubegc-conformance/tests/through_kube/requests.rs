@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use crate::format::{Object, Scenario};
 
-/// How often a read and patch is tried again on a conflict.
+/// Maximum number of retries of a read and patch after conflicts.
 const CONFLICTS_MAX: usize = 20;
 
-/// Who makes the requests of a scenario.
+/// The client of a scenario.
 pub(crate) struct Recorder<'a> {
     scenario: &'a Scenario,
     catalog: Catalog,
     client: Client,
-    /// The uid that the server gave to each alias.
+    /// The uid of each alias, as the server generated it.
     uids: BTreeMap<String, String>,
     /// The versions that objects had at their creation.
     versions: BTreeMap<String, String>,
@@ -228,7 +228,7 @@ impl<'a> Recorder<'a> {
             .into_body()
             .collect_bytes()
             .await
-            .expect("the answer is whole");
+            .expect("the response is complete");
         (code, serde_json::from_slice(&body).unwrap_or_default())
     }
 }

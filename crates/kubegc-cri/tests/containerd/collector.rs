@@ -100,7 +100,7 @@ pub(crate) fn reported(performed: &[Performed]) -> Vec<String> {
     performed.iter().map(one).collect()
 }
 
-/// Whether several containers come in the order of their creation.
+/// Whether there are several containers, sorted by their creation.
 pub(crate) fn oldest_first<'c>(containers: impl IntoIterator<Item = &'c Arc<Container>>) -> bool {
     let created: Vec<_> = containers
         .into_iter()

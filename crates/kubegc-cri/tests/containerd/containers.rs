@@ -16,9 +16,9 @@ use crate::{
     host::{Host, LOG_LINKS, POD_LOGS, RUNS, pod},
 };
 
-/// Names of the entries of a folder, in order.
-fn entries(folder: &str) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder of our own");
+/// Names of the entries of a directory, in order.
+fn entries(directory: &str) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory of our own");
     let mut names: Vec<String> = entries
         .map(|entry| {
             entry
@@ -67,7 +67,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     host.run(in_odd, "server", 0, PAUSE, &RUNS).await;
     host.stop(in_gone).await;
     let rotated = format!("{POD_LOGS}/shop_web_uid-of-web/app/0.log.20260101-000000");
-    fs::write(&rotated, "old").expect("a folder of our own");
+    fs::write(&rotated, "old").expect("a directory of our own");
 
     let runtime = client().await;
     // No source knows the pod `odd`, yet it runs.
@@ -153,7 +153,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
     assert_eq!(
         reported(&shared.performed),
         expected.map(|action| format!("{action}: DryRun")),
-        "a dry run reports the actions of the next pass"
+        "a dry run reports the actions of the next run"
     );
     assert_eq!(host.left().await.len(), 7, "a dry run removes nothing");
     let done = Node::new(world, few).collect_containers(Mode::Periodic).await;
@@ -165,7 +165,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         .filter(|action| matches!(action.reason(), RemovalReason::NodeLimit { .. }));
     assert!(oldest_first(oldest.map(Action::container)), "over all units");
 
-    // None is kept, but none is old enough.
+    // The limit is zero, but the container is not old enough.
     let none = |age: i64| {
         settings(|spec| {
             spec.maximum_dead_containers_per_container = 0;
@@ -176,7 +176,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         .collect_containers(Mode::Periodic)
         .await;
     assert_eq!(reported(&young.performed), [""; 0]);
-    let spared = young
+    let too_young = young
         .containers
         .kept
         .iter()
@@ -184,16 +184,16 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
             (Subject::Container(one), Reason::TooYoung { .. }) => Some(container(one)),
             _ => None,
         });
-    let mut spared: Vec<String> = spared.collect();
-    spared.sort();
-    assert_eq!(spared, ["web/side#1"]);
+    let mut too_young: Vec<String> = too_young.collect();
+    too_young.sort();
+    assert_eq!(too_young, ["web/side#1"]);
 
     let all = Node::new(world, none(0)).collect_containers(Mode::Periodic).await;
     assert_eq!(reported(&all.performed), ["container web/side#1"]);
     assert_eq!(
         host.left().await,
         ["odd/server#0 running", "web/app#4 running"],
-        "running containers survive all passes"
+        "running containers survive all runs"
     );
     assert_eq!(links(), ["odd_shop_server", "web_shop_app"]);
     assert!(links_lead_somewhere());

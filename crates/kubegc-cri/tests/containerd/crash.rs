@@ -1,5 +1,5 @@
-//! A daemon that is killed in the middle of a pass: errors, no wrong removals, and the next pass of the same
-//! client finishes.
+//! A daemon that is killed during a run: errors, no wrong removals, and the next run of the same client
+//! finishes.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
 use kubegc_node::{
     Environment, Node,
     container::Mode,
-    driver::{KeepImages, Outcome, Performed, ReadySandboxes},
+    driver::{Outcome, Performed, PinImages, ReadySandboxes},
 };
 use kubegc_sim::SimClock;
 
@@ -39,7 +39,7 @@ enum Moment {
     During,
 }
 
-/// At which write of a pass over containers the daemon is killed.
+/// The write of a container run at which the daemon is killed.
 #[derive(Clone, Copy, Debug)]
 enum At {
     /// The removal of this container, counted from one.
@@ -84,12 +84,12 @@ impl<'h> Killed<'h> {
         match self.moment {
             Moment::Before if is_now => self.daemon.kill(),
             Moment::During if is_now => {
-                // Sent by the first look at the call; what the daemon has done of it by then is up to the
-                // machine.
+                // The first poll sends the request; how much of it the daemon performs before it is killed
+                // varies.
                 let mut call = std::pin::pin!(call);
-                let answered = tokio::time::timeout(Duration::from_millis(2), call.as_mut()).await;
+                let response = tokio::time::timeout(Duration::from_millis(2), call.as_mut()).await;
                 self.daemon.kill();
-                return match answered {
+                return match response {
                     Ok(response) => response,
                     Err(_) => call.await,
                 };
@@ -143,7 +143,7 @@ impl Runtime for Killed<'_> {
     }
 }
 
-/// Failed removals, each of which says that the daemon is away.
+/// Failed removals, whose errors say that the daemon does not run.
 fn failures(performed: &[Performed]) -> usize {
     let failed = performed.iter().filter_map(|one| match &one.outcome {
         Outcome::NotRemoved(error) | Outcome::NotStopped(error) => Some(error),
@@ -154,8 +154,8 @@ fn failures(performed: &[Performed]) -> usize {
         .count()
 }
 
-/// Passes over containers, sandboxes and logs.
-pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
+/// Runs over containers, sandboxes and logs.
+pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host: &Host) {
     let (web, gone) = (pod("web"), pod("gone"));
     let (in_web, in_gone) = (host.sandbox(&web, 0).await, host.sandbox(&gone, 0).await);
     for attempt in 0..4 {
@@ -181,7 +181,7 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
             .await
     };
 
-    // The pass removes seven containers, then stops and removes a sandbox.
+    // The run removes seven containers, then stops and removes a sandbox.
     let mut left = host.left().await;
     for (moment, at) in [
         (Moment::Before, At::Container(2)),
@@ -259,8 +259,8 @@ pub(crate) async fn a_pass_over_containers_survives_the_runtime(host: &Host) {
     assert_eq!((reported(&again.performed), again.errors.len()), (vec![], 0));
 }
 
-/// Passes over images.
-pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
+/// Runs over images.
+pub(crate) async fn an_image_run_continues_after_the_runtime_was_killed(host: &Host) {
     let names = ["a", "b", "c", "d", "used"].map(|name| format!("registry.invalid/{name}:1"));
     for name in &names {
         host.import(&[ImageSpec {
@@ -276,7 +276,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     let runtime = client().await;
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     let world = Environment {
         runtime: &kept,
         logs: None,
@@ -292,7 +292,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     let mut left = host.image_names().await;
     assert_eq!(left.len(), 6);
     for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
-        let killed = KeepImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
+        let killed = PinImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
         let on_killed = Environment {
             runtime: &killed,
             ..world
@@ -333,7 +333,7 @@ pub(crate) async fn a_pass_over_images_survives_the_runtime(host: &Host) {
     assert_eq!((reported(&again.performed), again.error()), (vec![], None));
 }
 
-/// All processes are killed, as when a machine loses its power, and only the daemon comes back.
+/// All processes are killed, as when a machine loses its power, and only the daemon is started again.
 pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &Host) {
     let web = pod("web");
     let sandbox = host.sandbox(&web, 0).await;
@@ -359,8 +359,8 @@ pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &H
             .await;
         reported(&report.performed)
     };
-    // Who knows the pod keeps its last container and its sandbox. Who only sees what runs knows nothing while
-    // nothing does, and takes the pod for deleted as soon as another runs.
+    // A source that lists the pod keeps its last container and its sandbox. A source of ready sandboxes knows
+    // nothing while none is ready, and takes the pod for deleted as soon as another pod has one.
     let known = Known::all([(&web, PodState::ACTIVE)]);
     assert_eq!(collect(&known).await, ["container web/app#0"]);
     assert_eq!(collect(&known).await, [""; 0]);

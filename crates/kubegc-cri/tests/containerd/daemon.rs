@@ -1,4 +1,4 @@
-//! A containerd of our own: started, killed, started again on the same folders.
+//! A containerd of our own: started, killed, started again on the same directories.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use crate::programs::{Programs, version};
 /// The socket: containerd's default path, in a `/run` that only this test sees.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// The folder of its data, which is a disk of its own.
+/// The directory of its data, which is a disk of its own.
 pub(crate) const ROOT: &str = "/run/containerd/root";
 
 /// The image of sandboxes.
@@ -61,7 +61,7 @@ BinaryName = "{runc}"
 Root = "/run/containerd/runc"
 "#
         );
-        fs::write(CONFIG, config).expect("a folder of our own");
+        fs::write(CONFIG, config).expect("a directory of our own");
         let daemon = Self {
             programs,
             child: Mutex::new(None),
@@ -84,7 +84,7 @@ Root = "/run/containerd/runc"
             .create(true)
             .append(true)
             .open(LOG)
-            .expect("a folder of our own");
+            .expect("a directory of our own");
         let said = log.try_clone().expect("a file that is open");
         let child = Command::new(&self.programs.containerd)
             .args(["--config", CONFIG])

@@ -16,7 +16,7 @@ const WEB: &str = "registry.invalid/web:1";
 const JOB: &str = "registry.invalid/job:1";
 const GONE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// How many processes run this test's sleeping container.
+/// Number of processes that run this test's sleeping container.
 fn sleepers() -> usize {
     let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
     let command = |process: &Path| fs::read_to_string(process.join("cmdline")).unwrap_or_default();

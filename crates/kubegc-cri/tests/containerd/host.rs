@@ -25,10 +25,10 @@ use crate::{
     },
 };
 
-/// The folder of pod logs; empty when a test begins.
+/// The directory of pod logs; empty when a test begins.
 pub(crate) const POD_LOGS: &str = "/var/log/pods";
 
-/// The folder of links to logs; empty when a test begins.
+/// The directory of links to logs; empty when a test begins.
 pub(crate) const LOG_LINKS: &str = "/var/log/containers";
 
 /// A command that ends at once.
@@ -110,7 +110,7 @@ impl Host {
     /// Imports images.
     pub(crate) async fn import(&self, images: &[ImageSpec<'_>]) {
         let file = "/run/containerd/images.tar";
-        fs::write(file, layout(&self.daemon.programs.busybox, images)).expect("a folder of our own");
+        fs::write(file, layout(&self.daemon.programs.busybox, images)).expect("a directory of our own");
         self.daemon.ctr(&["images", "import", file]);
         fs::remove_file(file).expect("a file of our own");
         // The CRI plugin learns of new images by events.
@@ -131,7 +131,7 @@ impl Host {
     /// plugin.
     pub(crate) async fn sandbox(&self, pod: &PodIdentity, attempt: u32) -> Sandbox {
         let logs = format!("{POD_LOGS}/{}_{}_{}", pod.namespace, pod.name, pod.uid);
-        fs::create_dir_all(&logs).expect("a folder of our own");
+        fs::create_dir_all(&logs).expect("a directory of our own");
         let uid = pod.uid.to_string();
         let labels = [
             (label::POD_UID, uid.as_str()),
@@ -184,7 +184,7 @@ impl Host {
         let mut labels = sandbox.config.labels.clone();
         labels.insert(label::CONTAINER_NAME.to_owned(), name.to_owned());
         let logs = Path::new(&sandbox.config.log_directory).join(name);
-        fs::create_dir_all(logs).expect("a folder of our own");
+        fs::create_dir_all(logs).expect("a directory of our own");
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
             config: Some(ContainerConfig {
@@ -227,7 +227,7 @@ impl Host {
         let response: Result<StartContainerResponse, _> = self.raw.runtime("StartContainer", request).await;
         response.expect("a container can be started");
         let log = Path::new(&sandbox.config.log_directory).join(format!("{name}/{attempt}.log"));
-        symlink(log, self.link(sandbox, name, &id)).expect("a folder of our own");
+        symlink(log, self.link(sandbox, name, &id)).expect("a directory of our own");
         id
     }
 

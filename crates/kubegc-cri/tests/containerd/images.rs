@@ -10,7 +10,7 @@ use kubegc_core::{
 use kubegc_cri::CriRuntime;
 use kubegc_node::{
     Environment, Node,
-    driver::{ImagesReport, KeepImages},
+    driver::{ImagesReport, PinImages},
     image::{Action, Reason, Subject, Task},
 };
 use kubegc_sim::SimClock;
@@ -46,9 +46,9 @@ async fn import(host: &Host) {
 }
 
 /// The usage of the disk, once it no longer changes.
-async fn quiet(runtime: &CriRuntime) -> FileSystem {
+async fn stable_usage(runtime: &CriRuntime) -> FileSystem {
     let mut before = None;
-    until("the disk is quiet", async || {
+    until("the usage of the disk is stable", async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = runtime.image_file_system().await.expect("it responds");
         let same = before.replace(now.available_bytes) == Some(now.available_bytes);
@@ -58,8 +58,8 @@ async fn quiet(runtime: &CriRuntime) -> FileSystem {
 }
 
 /// Fills the disk until this many bytes are free, or a few less.
-async fn leave(runtime: &CriRuntime, bytes: u64) {
-    let available = quiet(runtime).await.available_bytes.expect("measured");
+async fn fill_until_free(runtime: &CriRuntime, bytes: u64) {
+    let available = stable_usage(runtime).await.available_bytes.expect("measured");
     let filling = available.checked_sub(bytes).expect("the disk is large enough");
     let filling = vec![1; usize::try_from(filling).expect("as large as memory")];
     fs::write(format!("{ROOT}/others-data"), filling).expect("there is room");
@@ -80,7 +80,7 @@ fn in_use(report: &ImagesReport) -> Vec<String> {
     used
 }
 
-/// A pass frees enough space, and removes no image more than needed.
+/// A run frees enough space, and removes no image more than needed.
 pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &Host) {
     import(host).await;
     let web = pod("web");
@@ -93,18 +93,18 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
     }
 
     let runtime = client().await;
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     assert_eq!(kept.unmatched().await, Ok(vec![]));
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let world = Environment {
+    let environment = Environment {
         runtime: &kept,
         logs: None,
         pods: &pods,
         clock: &clock,
     };
-    let mut node = Node::new(world, settings(|_| {}));
-    // Each is seen in use ten minutes longer than the one before.
+    let mut node = Node::new(environment, settings(|_| {}));
+    // Each image is last detected in use ten minutes after the one before.
     for user in users {
         let seen = node.detect_images().await;
         assert_eq!((seen.images, seen.error), (7, None));
@@ -112,33 +112,33 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
         runtime.remove_container(&user).await.expect("it is not started");
     }
 
-    let plenty = node.collect_images().await;
+    let enough_space = node.collect_images().await;
     assert_eq!(
-        (reported(&plenty.performed), plenty.error()),
+        (reported(&enough_space.performed), enough_space.error()),
         (vec![], None),
         "{:?}",
-        plenty.plan.summary
+        enough_space.plan.summary
     );
 
-    // The disk may be 80 % full. Made so much fuller that the image never used and a part of the next must
-    // go.
+    // The disk may be 80 % full. It is filled until removing the image never used is not enough, and the next
+    // one is removed too.
     let size = |name: &str| {
-        let image = plenty.plan.kept.iter().find_map(|kept| match &kept.object {
+        let image = enough_space.plan.kept.iter().find_map(|kept| match &kept.object {
             Subject::Image(image) if image.name() == name => Some(image.size_bytes),
             _ => None,
         });
         image.expect("it is listed")
     };
-    let capacity = quiet(&runtime).await.capacity_bytes.expect("measured");
-    leave(&runtime, capacity / 5 - size(NEVER) - size(FIRST) / 2).await;
-    let made = node.collect_images().await;
-    assert_eq!(made.error(), None);
+    let capacity = stable_usage(&runtime).await.capacity_bytes.expect("measured");
+    fill_until_free(&runtime, capacity / 5 - size(NEVER) - size(FIRST) / 2).await;
+    let full = node.collect_images().await;
+    assert_eq!(full.error(), None);
     assert_eq!(
-        reported(&made.performed),
+        reported(&full.performed),
         [format!("image {NEVER}"), format!("image {FIRST}")]
     );
-    assert_eq!(in_use(&made), [DEAD, RUNNING]);
-    let summary = &made.plan.summary;
+    assert_eq!(in_use(&full), [DEAD, RUNNING]);
+    let summary = &full.plan.summary;
     let (wanted, freed) = (
         summary.to_free_bytes.expect("too full"),
         summary.freed_bytes.expect("freed"),
@@ -158,7 +158,7 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
         "with both its names"
     );
 
-    // The freed bytes show on the disk itself, and the next pass has nothing to do.
+    // The disk itself reports the freed bytes, and the next run removes nothing.
     let filled = capacity / 5 - wanted.cast_unsigned();
     until("the disk is emptier", async || {
         let now = runtime.image_file_system().await.expect("it responds");
@@ -166,12 +166,12 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
             .filter(|&now| now >= filled + freed.cast_unsigned())
     })
     .await;
-    let again = node.collect_images().await;
+    let next = node.collect_images().await;
     assert_eq!(
-        (reported(&again.performed), again.error()),
+        (reported(&next.performed), next.error()),
         (vec![], None),
         "{:?}",
-        again.plan.summary
+        next.plan.summary
     );
 
     // A number of bytes, independent of the disk.
@@ -185,19 +185,19 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
 /// Removes all unused images, as a kubelet that is configured with the image of sandboxes does. Returns the
 /// names of the removed images, in order.
 async fn delete_unused(
-    world: Environment<'_>,
+    environment: Environment<'_>,
     clock: &SimClock,
     version: &str,
     dry_run: bool,
 ) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());
-    let mut node = Node::new(world, settings.clone());
+    let mut node = Node::new(environment, settings.clone());
     node.detect_images().await;
     // Older than the minimum age.
     clock.advance(Duration::from_secs(600));
     settings.dry_run = dry_run;
-    let mut node = Node::with_records(world, settings, node.records().clone());
+    let mut node = Node::with_records(environment, settings, node.records().clone());
     let report = node.delete_unused_images().await;
     assert_eq!(report.error(), None);
     let used = in_use(&report);
@@ -219,7 +219,7 @@ async fn delete_unused(
 
 /// Under disk pressure all unused images are removed. The sandbox image is one of them: this runtime does not
 /// pin it.
-pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) {
+pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_pinned(host: &Host) {
     import(host).await;
     let web = pod("web");
     let sandbox = host.sandbox(&web, 0).await;
@@ -232,7 +232,7 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
         listed.iter().all(|image| !image.pinned),
         "1.6 pins nothing: {listed:?}"
     );
-    let kept = KeepImages::new(runtime.clone(), [PAUSE]);
+    let kept = PinImages::new(runtime.clone(), [PAUSE]);
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
     let plain = Environment {
@@ -242,20 +242,21 @@ pub(crate) async fn the_sandbox_image_is_removed_unless_it_is_kept(host: &Host) 
         clock: &clock,
     };
     let unused = [FIRST, NEVER, SECOND, THIRD];
-    let removed = async |world, version, dry_run| delete_unused(world, &clock, version, dry_run).await;
+    let removed =
+        async |environment, version, dry_run| delete_unused(environment, &clock, version, dry_run).await;
     let (old, new) = ("1.28.0", "1.36.0");
     let with_pause = [FIRST, NEVER, PAUSE, SECOND, THIRD];
     // A kubelet protects the image that it is configured with, up to 1.28; later ones trust the runtime.
     assert_eq!(removed(plain, old, true).await, unused);
     assert_eq!(removed(plain, new, true).await, with_pause);
-    let keeping = Environment {
+    let pinning = Environment {
         runtime: &kept,
         ..plain
     };
-    assert_eq!(removed(keeping, new, true).await, unused);
-    assert_eq!(removed(keeping, new, false).await, unused);
+    assert_eq!(removed(pinning, new, true).await, unused);
+    assert_eq!(removed(pinning, new, false).await, unused);
     assert_eq!(host.image_names().await, [DEAD, PAUSE, RUNNING]);
-    assert_eq!(removed(keeping, new, false).await, [""; 0]);
+    assert_eq!(removed(pinning, new, false).await, [""; 0]);
     host.sandbox(&pod("next"), 0).await;
 
     // Without that protection, the image of a ready sandbox is removed, and the sandbox continues to run.

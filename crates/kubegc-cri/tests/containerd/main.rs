@@ -1,8 +1,8 @@
 //! A real containerd, started by each test for itself, collected by the client and the driver under test.
 //!
-//! `KUBEGC_CONTAINERD` names a folder with the unpacked Debian packages `containerd`, `runc` and
+//! `KUBEGC_CONTAINERD` names a directory with the unpacked Debian packages `containerd`, `runc` and
 //! `busybox-static`; without it the path is searched. Where they are missing, or the tests do not run as
-//! root, they say so and pass, except where `CI=true`: there they fail.
+//! root, they print that they were skipped, except where `CI=true`: there they fail.
 
 #[path = "../wire.rs"]
 mod bindings;
@@ -43,11 +43,11 @@ on_a_node! {
     containers::dead_containers_beyond_the_limits_are_removed_oldest_first;
     containers::sandboxes_are_removed_after_their_pods;
     images::unused_images_are_removed_least_recently_used_first;
-    images::the_sandbox_image_is_removed_unless_it_is_kept;
-    crash::a_pass_over_containers_survives_the_runtime;
-    crash::a_pass_over_images_survives_the_runtime;
+    images::the_sandbox_image_is_removed_unless_it_is_pinned;
+    crash::a_container_run_continues_after_the_runtime_was_killed;
+    crash::an_image_run_continues_after_the_runtime_was_killed;
     crash::containers_are_dead_after_all_processes_were_killed;
-    parity::printed_listings_read_to_the_live_plans;
+    parity::crictl_output_leads_to_the_same_plans_as_the_client;
     facts::containers_and_images_in_use_are_removed_on_request;
     facts::removing_a_removed_object_succeeds;
     facts::an_empty_id_is_a_prefix_of_every_image_id;

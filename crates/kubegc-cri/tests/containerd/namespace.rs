@@ -4,7 +4,7 @@
 //! The test starts its own program again, for this test alone, as a child of the first process of a new
 //! process namespace: when that one ends, the kernel ends daemon, shims and containers. In the new mount
 //! namespace `/run` and `/var/log` are empty, so that a containerd of the machine is neither seen nor hidden,
-//! and paths are the usual ones. Only the folders of the control groups are left; they are removed at the
+//! and paths are the usual ones. Only the directories of the control groups are left; they are removed at the
 //! end.
 
 use std::{
@@ -124,7 +124,7 @@ impl Drop for Cgroup {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        // That is no fault of what was tested.
+        // That is not a fault of what was tested.
         notify(&format!(
             "\nLEFT BEHIND: control groups without processes: {groups:?}\n"
         ));

@@ -1,4 +1,4 @@
-//! Output of `crictl` leads to the same facts and plans as the listings of the client.
+//! The output of `crictl` leads to the same facts and plans as the listings of the client.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn plan_alike(settings: &Settings, live: &Inventory, read: &Inventory, now: Time
 }
 
 /// The same node, live and printed.
-pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
+pub(crate) async fn crictl_output_leads_to_the_same_plans_as_the_client(host: &Host) {
     let image = |names, filling_bytes| ImageSpec { names, filling_bytes };
     host.import(&[
         image(&[WEB, "registry.invalid/web:stable"], 1000),
@@ -156,9 +156,9 @@ pub(crate) async fn printed_listings_read_to_the_live_plans(host: &Host) {
 
         // The runtime counts what it uses once a second, and reports zero bytes before the first count.
         let (live, documents) = until("the node is counted and does not change", async || {
-            let before = node.survey().await;
+            let before = node.read_inventory().await;
             let documents = printed(host, unset, settings.image.semantics().image_volumes).await;
-            let after = node.survey().await;
+            let after = node.read_inventory().await;
             let (before, after) = (sorted(before.inventory), sorted(after.inventory));
             let counted = matches!(
                 after.image_file_system,

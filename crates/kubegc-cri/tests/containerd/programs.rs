@@ -1,6 +1,6 @@
-//! Finds containerd and its programs, or reports loudly that they are missing.
+//! Finds containerd and its programs, or prints that they are missing.
 //!
-//! The tests expect the behaviour of containerd 1.6. A folder that the environment names may have any
+//! The tests expect the behaviour of containerd 1.6. A directory that the environment names may have any
 //! version; of the programs in the path, only 1.6 is used.
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
     sync::Once,
 };
 
-/// Folders of an unpacked package that hold programs.
+/// Directories of an unpacked package that hold programs.
 const FOLDERS: [&str; 4] = ["usr/bin", "usr/sbin", "bin", "sbin"];
 
 /// A variable of the environment.
@@ -38,26 +38,26 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The programs below the folder that `KUBEGC_CONTAINERD` names, else those of the path, if containerd is
-    /// of version 1.6 and busybox linked statically.
+    /// The programs below the directory that `KUBEGC_CONTAINERD` names, else those of the path, if containerd
+    /// is of version 1.6 and busybox linked statically.
     ///
     /// # Errors
     /// The program that is missing or has the wrong version.
     pub(crate) fn find() -> Result<Self, String> {
         let installed = env::var_os("PATH").unwrap_or_default();
-        let mut folders: Vec<PathBuf> = env::split_paths(&installed).collect();
+        let mut directories: Vec<PathBuf> = env::split_paths(&installed).collect();
         let place = match environment("KUBEGC_CONTAINERD") {
             Some(root) => {
-                folders = FOLDERS
+                directories = FOLDERS
                     .iter()
-                    .map(|folder| Path::new(&root).join(folder))
+                    .map(|directory| Path::new(&root).join(directory))
                     .collect();
                 format!("below {root}, which KUBEGC_CONTAINERD names")
             }
             None => "in the path, and KUBEGC_CONTAINERD is not set".to_owned(),
         };
         let find = |name: &str| {
-            let mut candidates = folders.iter().map(|folder| folder.join(name));
+            let mut candidates = directories.iter().map(|directory| directory.join(name));
             candidates
                 .find(|program| program.is_file())
                 .ok_or_else(|| format!("there is no {name} {place}"))
@@ -68,7 +68,7 @@ impl Programs {
             ctr: find("ctr")?,
             runc: find("runc")?,
             busybox: find("busybox")?,
-            path: env::join_paths(folders.iter().cloned().chain(env::split_paths(&installed)))
+            path: env::join_paths(directories.iter().cloned().chain(env::split_paths(&installed)))
                 .map_err(|error| error.to_string())?,
         };
         if environment("KUBEGC_CONTAINERD").is_none() {
@@ -126,7 +126,7 @@ fn is_static(program: &[u8]) -> bool {
         && segments().is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&INTERPRETER))
 }
 
-/// Prints a notice past the capture of passing tests, so that it is always visible. A closed stderr is
+/// Prints a notice that the test harness does not capture. A closed stderr is
 /// ignored.
 pub(crate) fn notify(notice: &str) {
     let _unheard = std::io::stderr().write_all(notice.as_bytes());
@@ -142,9 +142,9 @@ pub(crate) fn skip(test: &str, why: &str) {
         let rule = "=".repeat(100);
         notice = format!(
             "\n{rule}\nNOTHING IS TESTED AGAINST A REAL CONTAINERD: {test} and its neighbours are not run\n  why: {why}\n  \
-             to run them, as root on Debian, in an empty folder:\n    apt-get download containerd runc busybox-static\n    \
+             to run them, as root on Debian, in an empty directory:\n    apt-get download containerd runc busybox-static\n    \
              for package in *.deb; do dpkg-deb -x \"$package\" root; done\n  \
-             then, in the repository:\n    KUBEGC_CONTAINERD=<that folder>/root cargo test -p kubegc-cri --test containerd\n{rule}\n"
+             then, in the repository:\n    KUBEGC_CONTAINERD=<that directory>/root cargo test -p kubegc-cri --test containerd\n{rule}\n"
         );
     });
     notify(&notice);

@@ -16,7 +16,7 @@ use tonic_prost::ProstCodec;
 pub(crate) use crate::bindings::{build, cri};
 use crate::daemon::SOCKET;
 
-/// A connection to the daemon; after a restart it connects anew.
+/// A connection to the daemon; after a restart it reconnects.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw(Channel);
 
@@ -27,7 +27,7 @@ impl Raw {
         Self(endpoint.connect_with_connector_lazy(tower::service_fn(connect)))
     }
 
-    /// Makes a call of the runtime service.
+    /// Calls the runtime service.
     pub(crate) async fn runtime<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
@@ -36,7 +36,7 @@ impl Raw {
         self.call("RuntimeService", method, request).await
     }
 
-    /// Makes a call of the image service.
+    /// Calls the image service.
     pub(crate) async fn images<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,

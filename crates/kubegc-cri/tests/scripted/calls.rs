@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::{
     convert::spec,
-    server::{Act, Call, Rule, Server},
+    server::{Call, Fault, Rule, Server},
     tables::{Reported, Tables, container, image, sandbox},
     wire,
 };
@@ -213,8 +213,8 @@ async fn errors_of_reads_mean_no_change_and_errors_of_writes_a_possible_change()
         (Code::DataLoss, "DataLoss"),
         (Code::AlreadyExists, "AlreadyExists"),
     ] {
-        server.script([Rule::always("*", Act::Fail(code, "the disk is on fire"))]);
-        let text = format!("rpc error: code = {name} desc = the disk is on fire");
+        server.script([Rule::always("*", Fault::Fail(code, "input/output error"))]);
+        let text = format!("rpc error: code = {name} desc = input/output error");
         for method in READS {
             assert_eq!(
                 read(&runtime, method).await,
@@ -232,7 +232,7 @@ async fn errors_of_reads_mean_no_change_and_errors_of_writes_a_possible_change()
     }
     server.script([Rule::always(
         "*",
-        Act::Fail(Code::Unimplemented, "unknown method"),
+        Fault::Fail(Code::Unimplemented, "unknown method"),
     )]);
     for operation in READS {
         assert_eq!(
@@ -262,21 +262,21 @@ async fn a_removed_object_is_stopped_and_removed_and_has_no_status() {
     }
     assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
     assert_eq!(runtime.image_id("i").await, Ok(None));
-    // A listing that is not found is no listing.
+    // NotFound is an error of a listing, not an empty one.
     server.script([Rule::always(
         "ListContainers",
-        Act::Fail(Code::NotFound, "nothing"),
+        Fault::Fail(Code::NotFound, "nothing"),
     )]);
     assert_eq!(runtime.containers().await, Err(RuntimeError::NotFound));
 }
 
 #[tokio::test]
 async fn a_broken_connection_makes_the_outcome_of_writes_unknown_and_the_next_call_reconnects() {
-    for act in [Act::Cut, Act::CutAfter] {
+    for fault in [Fault::Cut, Fault::CutAfter] {
         for method in WRITES.into_iter().chain(READS) {
             let server = small();
             let runtime = server.connect().await;
-            server.script([Rule::once(method, 0, act.clone())]);
+            server.script([Rule::once(method, 0, fault.clone())]);
             let is_write = WRITES.contains(&method);
             let error = if is_write {
                 write(&runtime, method).await.err()
@@ -307,11 +307,11 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
     let runtime = server.connect().await;
     for _ in 0..3 {
         server.kill().await;
-        // Until the broken connection is noticed the first call may find it lost, not refused.
+        // The client may not have detected the broken connection yet; then this call finds that it is lost.
         drop(runtime.containers().await);
-        let text = |why: &str| {
+        let text = |cause: &str| {
             format!(
-                "rpc error: code = Unavailable desc = connection error: {}: {why}",
+                "rpc error: code = Unavailable desc = connection error: {}: {cause}",
                 server.path().display()
             )
         };
@@ -323,7 +323,7 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
                 "{method}"
             );
         }
-        // The call was never sent: it surely changed nothing.
+        // The call was never sent, so it changed nothing.
         for method in WRITES {
             assert_eq!(
                 write(&runtime, method).await,
@@ -344,32 +344,36 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_the_client_usable_and_the_runtime_may_have_done_it() {
+async fn a_dropped_call_leaves_the_client_usable() {
     let server = small();
     let runtime = server.connect().await;
-    let until = Arc::new(Notify::new());
-    server.script([Rule::once("RemoveContainer", 0, Act::Hold(Arc::clone(&until)))]);
+    let release = Arc::new(Notify::new());
+    server.script([Rule::once(
+        "RemoveContainer",
+        0,
+        Fault::Hold(Arc::clone(&release)),
+    )]);
     tokio::select! {
         biased;
         done = runtime.remove_container("c") => panic!("held, but {done:?}"),
         () = server.called("RemoveContainer") => {}
     }
     assert_eq!(runtime.containers().await.expect("listed").len(), 1);
-    until.notify_one();
+    release.notify_one();
     assert_eq!(
         runtime.remove_container("c").await,
         Ok(()),
-        "whether or not the dropped call did it"
+        "whether or not the dropped call removed it"
     );
     assert_eq!(runtime.containers().await.expect("listed").len(), 0);
-    // As often as it is dropped, before it is sent too.
-    for turns in 0..50 {
+    // Dropped after any number of polls, before the request is sent too.
+    for polls in 0..50 {
         let mut call = runtime.images();
-        for _ in 0..turns {
-            let turn = async {
+        for _ in 0..polls {
+            let poll = async {
                 tokio::select! { biased; _ = &mut call => true, () = tokio::task::yield_now() => false }
             };
-            if turn.await {
+            if poll.await {
                 break;
             }
         }
@@ -382,7 +386,7 @@ async fn clones_share_a_runtime_and_calls_run_concurrently() {
     let server = small();
     let runtime = server.connect().await;
     let until = Arc::new(Notify::new());
-    server.script([Rule::once("ListContainers", 0, Act::Hold(Arc::clone(&until)))]);
+    server.script([Rule::once("ListContainers", 0, Fault::Hold(Arc::clone(&until)))]);
     let held = tokio::spawn({
         let runtime = runtime.clone();
         async move { runtime.containers().await }

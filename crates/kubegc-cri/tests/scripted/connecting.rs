@@ -16,12 +16,12 @@ use tokio::{
 use tonic::Code;
 
 use crate::{
-    server::{Act, Call, Rule, Server, Serves},
+    server::{Call, Fault, Rule, Server, Serves},
     tables::{Reported, Tables, version},
     wire,
 };
 
-/// Why connecting fails.
+/// The error of a failed connection.
 async fn failure(endpoint: &Endpoint, options: Options) -> ConnectError {
     match CriRuntime::connect(endpoint, options).await {
         Ok(connected) => panic!("connected to {}", connected.version()),
@@ -31,10 +31,10 @@ async fn failure(endpoint: &Endpoint, options: Options) -> ConnectError {
 
 #[tokio::test]
 async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let at = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let at = |name: &str| directory.path().join(name);
     fs::write(at("file"), "").expect("writable");
-    fs::create_dir(at("folder")).expect("writable");
+    fs::create_dir(at("directory")).expect("writable");
     drop(StdListener::bind(at("left")).expect("free"));
     let _datagrams = UnixDatagram::bind(at("datagrams")).expect("free");
     std::os::unix::fs::symlink(at("gone"), at("dangling")).expect("writable");
@@ -80,7 +80,7 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
             ": not a socket: name the socket that the runtime listens on",
         ),
         (
-            "folder",
+            "directory",
             &not_a_socket,
             ": not a socket: name the socket that the runtime listens on",
         ),
@@ -108,18 +108,18 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
     );
 }
 
-/// A folder that only root may enter. Its permissions are restored at the end, so that it can be removed.
+/// A directory that only root may enter. Its permissions are restored at the end, so that it can be removed.
 struct Closed(PathBuf);
 
 impl Closed {
-    fn new(folder: &Path) -> Self {
-        Self::set(folder, 0o0);
-        Self(folder.into())
+    fn new(directory: &Path) -> Self {
+        Self::set(directory, 0o0);
+        Self(directory.into())
     }
 
-    fn set(folder: &Path, mode: u32) {
+    fn set(directory: &Path, mode: u32) {
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("ours");
+        fs::set_permissions(directory, fs::Permissions::from_mode(mode)).expect("ours");
     }
 }
 
@@ -133,13 +133,13 @@ impl Drop for Closed {
 #[tokio::test]
 async fn a_socket_without_permission_is_an_error() {
     use std::io::Write as _;
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("runtime.sock");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let path = directory.path().join("runtime.sock");
     let _listener = StdListener::bind(&path).expect("free");
-    let _closed = Closed::new(folder.path());
-    if fs::read_dir(folder.path()).is_ok() {
+    let _closed = Closed::new(directory.path());
+    if fs::read_dir(directory.path()).is_ok() {
         let notice = "\nNOT RUN: a_socket_without_permission_is_an_error: permissions do not restrict the user that runs this test\n";
-        // Written past the capture of passing tests. A closed stderr is ignored.
+        // The test harness does not capture this. A closed stderr is ignored.
         let _unheard = std::io::stderr().write_all(notice.as_bytes());
         return;
     }
@@ -149,8 +149,8 @@ async fn a_socket_without_permission_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_sends_no_response_is_abandoned_after_the_connect_timeout() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("runtime.sock");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let path = directory.path().join("runtime.sock");
     let _never_accepts = UnixListener::bind(&path).expect("free");
     let began = tokio::time::Instant::now();
     let mut options = Options::default();
@@ -180,8 +180,8 @@ async fn a_listener_that_sends_no_response_is_abandoned_after_the_connect_timeou
 
 #[tokio::test]
 async fn another_protocol_is_an_error_of_its_own() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("web.sock");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let path = directory.path().join("web.sock");
     let listener = UnixListener::bind(&path).expect("free");
     let serving = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -332,7 +332,7 @@ async fn a_missing_service_is_named() {
     let server = Server::start(Reported::default());
     server.script([Rule::always(
         "Version",
-        Act::Fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService"),
+        Fault::Fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService"),
     )]);
     let error = failure(&server.endpoint(), Options::default()).await;
     assert_eq!(
@@ -370,10 +370,10 @@ async fn a_missing_service_is_named() {
 async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_when_used() {
     let server = Server::start(Reported::default());
     server.script([
-        Rule::once("ImageFsInfo", 0, Act::Fail(Code::Unknown, "no statistics yet")),
+        Rule::once("ImageFsInfo", 0, Fault::Fail(Code::Unknown, "no statistics yet")),
         Rule::always(
             "ListImages",
-            Act::Fail(Code::Unimplemented, "unknown service runtime.v1.ImageService"),
+            Fault::Fail(Code::Unimplemented, "unknown service runtime.v1.ImageService"),
         ),
     ]);
     let runtime = server.connect().await;
@@ -390,23 +390,23 @@ async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_wh
 #[tokio::test]
 async fn other_errors_of_the_handshake_are_kept() {
     let server = Server::start(Reported::default());
-    for (method, act, text) in [
+    for (method, fault, text) in [
         (
             "Version",
-            Act::Fail(Code::Unavailable, "still starting"),
+            Fault::Fail(Code::Unavailable, "still starting"),
             "Version failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unavailable desc = still starting",
         ),
         (
             "Version",
-            Act::Fail(Code::Unknown, "server is not initialized yet"),
+            Fault::Fail(Code::Unknown, "server is not initialized yet"),
             "Version failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unknown desc = server is not initialized yet",
         ),
     ] {
-        server.script([Rule::always(method, act)]);
+        server.script([Rule::always(method, fault)]);
         let error = failure(&server.endpoint(), Options::default()).await;
         assert_eq!(error.to_string(), format!("{}: {text}", server.path().display()));
     }
-    server.script([Rule::always("ImageFsInfo", Act::Cut)]);
+    server.script([Rule::always("ImageFsInfo", Fault::Cut)]);
     let error = failure(&server.endpoint(), Options::default()).await;
     let start = format!(
         "{}: ImageFsInfo failed; check whether a container runtime listens on the socket and is healthy: rpc error: code = Unavailable desc = connection lost: ",
@@ -440,7 +440,7 @@ async fn images_can_have_an_endpoint_of_their_own() {
     assert_eq!(runtime.take_methods(), ["Version", "ListContainers"]);
     assert_eq!(images.take_methods(), ["ImageFsInfo", "ListImages"]);
 
-    let missing = runtime.folder().join("images.sock");
+    let missing = runtime.directory().join("images.sock");
     options.image_endpoint = Some(Endpoint::unix(&missing));
     let error = failure(&runtime.endpoint(), options).await;
     assert_eq!(error, ConnectError::NoSocket { path: missing });
@@ -448,11 +448,11 @@ async fn images_can_have_an_endpoint_of_their_own() {
 
 #[tokio::test]
 async fn the_only_runtime_among_known_sockets_is_found() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let missing = Endpoint::unix(folder.path().join("missing.sock"));
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let missing = Endpoint::unix(directory.path().join("missing.sock"));
     let containerd = Server::start(Reported::default());
     let disabled = Server::serving(Serves::ImagesOnly, Reported::default());
-    let link = Endpoint::unix(folder.path().join("link.sock"));
+    let link = Endpoint::unix(directory.path().join("link.sock"));
     std::os::unix::fs::symlink(containerd.path(), link.path()).expect("writable");
     let crio = Server::start(Reported::new(Tables {
         version: version("cri-o", "1.30.1", "v1"),
@@ -512,10 +512,10 @@ async fn the_only_runtime_among_known_sockets_is_found() {
 
 #[tokio::test]
 async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let directory = tempfile::tempdir().expect("a directory can be made");
     let mut options = Options::default();
     options.connect_timeout = Duration::from_millis(50);
-    let silent = Endpoint::unix(folder.path().join("silent.sock"));
+    let silent = Endpoint::unix(directory.path().join("silent.sock"));
     let _never_accepts = UnixListener::bind(silent.path()).expect("free");
     let half = Server::start(Reported::new(Tables {
         version: version("", "1.30.1", "v1"),
@@ -524,15 +524,15 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     let starting = Server::start(Reported::default());
     starting.script([Rule::always(
         "Version",
-        Act::Fail(Code::Unavailable, "still starting"),
+        Fault::Fail(Code::Unavailable, "still starting"),
     )]);
-    let datagrams = Endpoint::unix(folder.path().join("datagrams"));
+    let datagrams = Endpoint::unix(directory.path().join("datagrams"));
     let _datagrams = UnixDatagram::bind(datagrams.path()).expect("free");
     let old = Server::start(Reported::new(Tables {
         version: version("containerd", "1.5", "v1alpha2"),
         ..Tables::default()
     }));
-    let missing = Endpoint::unix(folder.path().join("missing.sock"));
+    let missing = Endpoint::unix(directory.path().join("missing.sock"));
     let found = Server::start(Reported::default());
 
     for undetermined in [silent, half.endpoint(), starting.endpoint(), datagrams] {
@@ -581,7 +581,7 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
             );
         }
     }
-    // A socket that does not support CRI v1, or does not exist, is no runtime.
+    // A socket that does not support CRI v1, or does not exist, is not a runtime.
     let among = [old.endpoint(), missing, found.endpoint()];
     let (endpoint, _) = CriRuntime::detect_among(&among, options).await.expect("one");
     assert_eq!(endpoint, found.endpoint());

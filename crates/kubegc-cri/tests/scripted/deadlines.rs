@@ -1,5 +1,4 @@
-//! Calls without a response in time. The clock is stopped once the runtime has the call, so that hours
-//! pass at once.
+//! Calls without a response in time. Tokio's clock is paused once the runtime has the call, so no test waits.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use kubegc_cri::{CriRuntime, Options};
 use tokio::time::Instant;
 
 use crate::{
-    server::{Act, Rule, Server},
+    server::{Fault, Rule, Server},
     tables::{Reported, Tables, container},
 };
 
@@ -16,7 +15,7 @@ use crate::{
 const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
 
 /// A runtime that does not respond after the handshake, and a client.
-async fn silent(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
+async fn unresponsive(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
     let tables = Tables {
         containers: vec![container("c")],
         ..Tables::default()
@@ -28,7 +27,7 @@ async fn silent(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
         .await
         .expect("it speaks CRI v1");
     server.take_calls();
-    server.script([Rule::always("*", Act::Hang)]);
+    server.script([Rule::always("*", Fault::Hang)]);
     (server, runtime)
 }
 
@@ -50,7 +49,7 @@ async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Outp
 #[tokio::test]
 async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
     let timeout = Duration::from_secs(120);
-    let (server, runtime) = silent(timeout).await;
+    let (server, runtime) = unresponsive(timeout).await;
     let refused = || RuntimeError::refused(LATE);
     let unknown = || RuntimeError::unknown(LATE);
     let took = |passed: Duration, timeout: Duration| {
@@ -68,7 +67,7 @@ async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
     let (result, passed) = late(&server, "RemoveImage", runtime.remove_image("i", "")).await;
     assert_eq!(result, Err(unknown()));
     took(passed, timeout);
-    // The grace comes on top, lest the deadline cut it short.
+    // The grace period is added, so the deadline does not end before it.
     let (result, passed) = late(&server, "StopContainer", runtime.stop_container("c", 300)).await;
     assert_eq!(result, Err(unknown()));
     took(passed, Duration::from_secs(420));
@@ -87,7 +86,7 @@ async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
 #[tokio::test]
 async fn a_call_waits_for_the_configured_timeout() {
     for timeout in [Duration::from_secs(10), Duration::from_secs(3_600)] {
-        let (server, runtime) = silent(timeout).await;
+        let (server, runtime) = unresponsive(timeout).await;
         let (result, passed) = late(&server, "StopPodSandbox", runtime.stop_sandbox("s")).await;
         assert_eq!(result, Err(RuntimeError::unknown(LATE)));
         assert!(

@@ -1,6 +1,5 @@
 //! The client against scripted runtimes, which fail on demand as a real one does not.
 
-mod asking;
 #[path = "../wire.rs"]
 mod bindings;
 mod calls;
@@ -10,13 +9,14 @@ mod convert;
 #[expect(dead_code, reason = "this program does not use the other half of the module")]
 mod crictl;
 mod deadlines;
-mod passes;
+mod interrupted;
 mod reading;
 mod reopening;
+mod round_trip;
 mod server;
 mod sim;
+mod statuses;
 mod tables;
-mod through;
 mod warnings;
 mod world;
 

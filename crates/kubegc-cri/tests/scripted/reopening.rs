@@ -4,7 +4,7 @@ use kubegc_core::{Runtime, RuntimeError};
 use kubegc_node::driver::Outcome;
 
 use crate::{
-    server::{Act, Rule, Server},
+    server::{Fault, Rule, Server},
     sim::Simulated,
     tables::{Reported, Tables, container, image, sandbox},
     world::{Through, busy, collect, left},
@@ -56,7 +56,7 @@ async fn after_a_broken_connection_writes_wait_for_new_listings() {
             "rpc error: code = Unavailable desc = connection error: {}: the connection of the listing is closed, and another runtime may listen there now: list again",
             server.path().display()
         )));
-        // Until the broken connection is noticed the first call may find it lost, not closed.
+        // The client may not have detected the broken connection yet; then this call finds that it is lost.
         assert!(write().await.is_err(), "{method}");
         // First there is no new connection; then a call without a listing opens one; then one listing of two
         // is not enough.
@@ -65,8 +65,12 @@ async fn after_a_broken_connection_writes_wait_for_new_listings() {
         assert_eq!(server.take_methods(), ["Status"], "{method}");
         for listing in rests_on {
             assert_eq!(write().await, list_again, "{method} before {listing}");
-            // One that fails does not count.
-            server.script([Rule::once(listing, 0, Act::Fail(tonic::Code::Unknown, "not now"))]);
+            // A failed listing does not count.
+            server.script([Rule::once(
+                listing,
+                0,
+                Fault::Fail(tonic::Code::Unknown, "not now"),
+            )]);
             list(listing).await.expect_err("it fails");
             assert_eq!(write().await, list_again, "{method} after {listing} failed");
             list(listing).await.expect("listed");
@@ -113,7 +117,7 @@ async fn no_action_of_a_plan_is_sent_to_another_runtime_that_takes_over_the_sock
         let mut other = Server::start(Simulated(other_sim.clone()));
         other.kill().await;
         let before = left(&other_sim);
-        server.script([Rule::once(method, skip, Act::Hang)]);
+        server.script([Rule::once(method, skip, Fault::Hang)]);
         let taking = async {
             server.reached(method, skip + 1).await;
             server.kill().await;

@@ -1,4 +1,4 @@
-//! A runtime behind a real socket: a backend that responds, and in front of it a script of faults.
+//! A runtime behind a real socket: a backend that responds, behind a script of faults.
 
 use std::{
     fmt::Debug,
@@ -44,7 +44,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
 /// The fault of a call.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Fault {
     /// The call fails with an error and is not carried out.
     Fail(Code, &'static str),
     /// The call is not carried out, and the connection is cut.
@@ -67,28 +67,28 @@ pub(crate) struct Rule {
     pub(crate) skip: usize,
     /// The number of faulty calls.
     pub(crate) times: usize,
-    pub(crate) act: Act,
+    pub(crate) fault: Fault,
 }
 
 impl Rule {
     /// A fault of all calls of a method.
-    pub(crate) fn always(method: &'static str, act: Act) -> Self {
+    pub(crate) fn always(method: &'static str, fault: Fault) -> Self {
         let times = usize::MAX;
         Self {
             method,
             skip: 0,
             times,
-            act,
+            fault,
         }
     }
 
     /// A fault of the call after this many, and of no other.
-    pub(crate) fn once(method: &'static str, skip: usize, act: Act) -> Self {
+    pub(crate) fn once(method: &'static str, skip: usize, fault: Fault) -> Self {
         Self {
             method,
             skip,
             times: 1,
-            act,
+            fault,
         }
     }
 }
@@ -126,29 +126,29 @@ impl Shared {
     }
 
     /// The fault of this call, if a rule matches it.
-    fn fault(&self, method: &'static str) -> Option<Act> {
+    fn fault(&self, method: &'static str) -> Option<Fault> {
         let mut rules = lock(&self.rules);
-        let mut fitting = rules
+        let mut matching = rules
             .iter_mut()
             .filter(|rule| rule.method == method || rule.method == "*");
-        fitting.find_map(|rule| {
+        matching.find_map(|rule| {
             if rule.skip > 0 {
                 rule.skip -= 1;
                 return None;
             }
             rule.times = rule.times.checked_sub(1)?;
-            Some(rule.act.clone())
+            Some(rule.fault.clone())
         })
     }
 }
 
 /// The handlers: the script first, then the backend.
-struct Front<B> {
+struct Handlers<B> {
     shared: Arc<Shared>,
     backend: Arc<B>,
 }
 
-impl<B> Clone for Front<B> {
+impl<B> Clone for Handlers<B> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -157,7 +157,7 @@ impl<B> Clone for Front<B> {
     }
 }
 
-impl<B> Front<B> {
+impl<B> Handlers<B> {
     async fn respond<Q: Debug, A>(
         &self,
         method: &'static str,
@@ -175,18 +175,18 @@ impl<B> Front<B> {
         self.shared.called.notify_waiters();
         match self.shared.fault(method) {
             None => {}
-            Some(Act::Fail(code, message)) => return Err(Status::new(code, message)),
-            Some(Act::Hang) => return std::future::pending().await,
-            Some(Act::Hold(until)) => until.notified().await,
-            Some(Act::Vanish) => {
+            Some(Fault::Fail(code, message)) => return Err(Status::new(code, message)),
+            Some(Fault::Hang) => return std::future::pending().await,
+            Some(Fault::Hold(until)) => until.notified().await,
+            Some(Fault::Vanish) => {
                 let _by_another = perform.await;
                 return Err(Status::not_found("an error occurred: not found"));
             }
-            Some(Act::Cut) => {
+            Some(Fault::Cut) => {
                 self.shared.cut();
                 return std::future::pending().await;
             }
-            Some(Act::CutAfter) => {
+            Some(Fault::CutAfter) => {
                 let _lost = perform.await;
                 self.shared.cut();
                 return std::future::pending().await;
@@ -200,7 +200,7 @@ impl<B> Front<B> {
 macro_rules! serve {
     ($service:path { $($method:ident $name:literal $request:ident $response:ident: |$backend:ident, $message:ident| $value:expr;)* }) => {
         #[async_trait]
-        impl<B: Backend> $service for Front<B> {
+        impl<B: Backend> $service for Handlers<B> {
             $(
                 async fn $method(
                     &self,
@@ -262,11 +262,11 @@ pub(crate) enum Serves {
     ImagesOnly,
 }
 
-/// A runtime that listens on a socket in a folder of its own, until it is stopped or dropped.
+/// A runtime that listens on a socket in a directory of its own, until it is stopped or dropped.
 pub(crate) struct Server<B> {
     pub(crate) backend: Arc<B>,
-    folder: TempDir,
-    front: Front<B>,
+    directory: TempDir,
+    handlers: Handlers<B>,
     serves: Serves,
     listening: Option<AbortHandle>,
 }
@@ -278,14 +278,14 @@ impl<B: Backend> Server<B> {
 
     pub(crate) fn serving(serves: Serves, backend: B) -> Self {
         let backend = Arc::new(backend);
-        let front = Front {
+        let handlers = Handlers {
             shared: Arc::default(),
             backend: Arc::clone(&backend),
         };
         let mut server = Self {
             backend,
-            folder: tempfile::tempdir().expect("a folder can be made"),
-            front,
+            directory: tempfile::tempdir().expect("a directory can be made"),
+            handlers,
             serves,
             listening: None,
         };
@@ -301,16 +301,17 @@ impl<B: Backend> Server<B> {
     /// Listens on a path, in place of an earlier listener.
     pub(crate) fn listen_at(&mut self, path: &Path) {
         let listener = UnixListener::bind(path).expect("the path is free");
-        let (front, serves) = (self.front.clone(), self.serves);
+        let (handlers, serves) = (self.handlers.clone(), self.serves);
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let stream = stream.into_std().expect("registered");
-                lock(&front.shared.connections).push(stream.try_clone().expect("handles are left"));
+                lock(&handlers.shared.connections).push(stream.try_clone().expect("handles are left"));
                 let stream = tokio::net::UnixStream::from_std(stream).expect("not blocking");
                 let runtime =
-                    (serves != Serves::ImagesOnly).then(|| RuntimeServiceServer::new(front.clone()));
-                let images = (serves != Serves::RuntimeOnly).then(|| ImageServiceServer::new(front.clone()));
+                    (serves != Serves::ImagesOnly).then(|| RuntimeServiceServer::new(handlers.clone()));
+                let images =
+                    (serves != Serves::RuntimeOnly).then(|| ImageServiceServer::new(handlers.clone()));
                 let router = tonic::transport::Server::builder()
                     .add_optional_service(runtime)
                     .add_optional_service(images);
@@ -330,7 +331,7 @@ impl<B: Backend> Server<B> {
                 tokio::task::yield_now().await;
             }
         }
-        self.front.shared.cut();
+        self.handlers.shared.cut();
     }
 
     /// Removes the socket that a dead runtime left, as its next start does.
@@ -339,11 +340,11 @@ impl<B: Backend> Server<B> {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("runtime.sock")
+        self.directory.path().join("runtime.sock")
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
@@ -361,11 +362,11 @@ impl<B: Backend> Server<B> {
 
     /// Sets the faults of the next calls. The first rule that matches a call counts.
     pub(crate) fn script(&self, rules: impl Into<Vec<Rule>>) {
-        *lock(&self.front.shared.rules) = rules.into();
+        *lock(&self.handlers.shared.rules) = rules.into();
     }
 
     pub(crate) fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut lock(&self.front.shared.calls))
+        std::mem::take(&mut lock(&self.handlers.shared.calls))
     }
 
     /// The methods called since the log was taken.
@@ -381,8 +382,8 @@ impl<B: Backend> Server<B> {
     /// Waits until a method was called this many times since the log was taken.
     pub(crate) async fn reached(&self, method: &str, times: usize) {
         loop {
-            let next = self.front.shared.called.notified();
-            let calls = lock(&self.front.shared.calls)
+            let next = self.handlers.shared.called.notified();
+            let calls = lock(&self.handlers.shared.calls)
                 .iter()
                 .filter(|call| call.method == method)
                 .count();
@@ -399,6 +400,6 @@ impl<B> Drop for Server<B> {
         if let Some(listening) = self.listening.take() {
             listening.abort();
         }
-        self.front.shared.cut();
+        self.handlers.shared.cut();
     }
 }

@@ -55,7 +55,7 @@ impl Backend for Simulated {
         Ok(status.map(|status| convert::status(id, &status)))
     }
 
-    /// The folder exists on no machine: the simulation holds the facts of the file system.
+    /// The directory exists on no machine: the simulation holds the facts of the file system.
     async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
         let used = self.0.file_system(FileSystemRole::Images).used_bytes;
         Ok(wire::ImageFsInfoResponse {

@@ -64,9 +64,9 @@ pub(crate) fn busy() -> (SimNode, SimClock) {
     node.evict_pod(&Uid::new("evicted")).expect("known");
     node.delete_pod(&Uid::new("deleted")).expect("known");
     node.forget_pod(&Uid::new("forgotten"));
-    let doubtful = run("doubtful", "job:1", &[]);
-    node.forget_pod(&Uid::new("doubtful"));
-    let unknown = &doubtful.container_ids[0];
+    let undetermined = run("undetermined", "job:1", &[]);
+    node.forget_pod(&Uid::new("undetermined"));
+    let unknown = &undetermined.container_ids[0];
     node.set_container_state(unknown, ContainerState::Unknown)
         .expect("there is one");
     node.edit_container(unknown, |container| {
@@ -94,7 +94,7 @@ pub(crate) fn settings(release: &str) -> Settings {
     Settings::from(&Policy::new(&spec, release).expect("a valid policy"))
 }
 
-/// What one pass over everything reports.
+/// The reports of one run over everything.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reports {
     pub(crate) containers: ContainersReport,
@@ -121,8 +121,8 @@ pub(crate) async fn collect(
     }
 }
 
-/// The client of a simulated node. The simulation reports the file system, because no folder
-/// of this machine is it.
+/// The client of a simulated node. The simulation reports the file system, because it has no directory on
+/// this machine.
 pub(crate) struct Through<'a> {
     pub(crate) runtime: &'a CriRuntime,
     pub(crate) sim: &'a SimNode,
@@ -180,7 +180,7 @@ impl Runtime for Through<'_> {
     }
 }
 
-/// All that is left on a node.
+/// Everything that is left on a node.
 pub(crate) fn left(node: &SimNode) -> BTreeSet<String> {
     let containers = node
         .all_containers()

@@ -111,9 +111,9 @@ impl Units {
     pub(super) fn arrange(&mut self, keys: &[Key<'_>]) {
         let count = keys.len();
         let mut order: Vec<(u64, u32)> = keys.iter().map(|key| prefix(&key.uid)).zip(0..).collect();
-        order.sort_unstable_by(|(a, at), (b, bt)| {
+        order.sort_unstable_by(|(a, a_at), (b, b_at)| {
             let key = |at: u32| (&keys[at as usize].uid, keys[at as usize].name);
-            a.cmp(b).then_with(|| key(*at).cmp(&key(*bt)))
+            a.cmp(b).then_with(|| key(*a_at).cmp(&key(*b_at)))
         });
         let mut rank = vec![0_u32; count];
         for (to, &(_, from)) in (0..).zip(&order) {
@@ -152,7 +152,7 @@ impl Units {
         &self.dead[unit.start as usize..(unit.start + unit.len) as usize]
     }
 
-    /// The container, for a report.
+    /// Moves the container's clone out, for a report.
     pub(super) fn take(&mut self, dead: Dead, listing: &[Arc<Container>]) -> Arc<Container> {
         let at = dead.at as usize;
         self.shared[at].take().unwrap_or_else(|| Arc::clone(&listing[at]))

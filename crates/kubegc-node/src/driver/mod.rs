@@ -8,12 +8,12 @@
 mod approved;
 mod containers;
 mod images;
-mod keep;
+mod inventory;
+mod pin;
 mod ready;
 mod reclaim;
 mod report;
 mod run;
-mod survey;
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ use crate::{
 };
 
 pub use approved::Approved;
-pub use keep::KeepImages;
+pub use inventory::InventoryReport;
+pub use pin::PinImages;
 pub use ready::{ReadySandboxes, WithRunning, add_created_since, add_running};
 pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
-pub use survey::Survey;
 
 /// The interfaces that a node's driver uses.
 #[derive(Clone, Copy)]

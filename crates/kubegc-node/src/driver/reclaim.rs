@@ -5,7 +5,7 @@ use kubegc_core::Timestamp;
 use super::{ContainersReport, ImagesReport, Node};
 use crate::{
     container::Mode,
-    eviction::{self, Function, Observations, Verdict},
+    eviction::{self, Decision, Function, Observations},
 };
 
 /// The report of a reclaim.
@@ -19,7 +19,7 @@ pub struct ReclaimReport {
     /// The reports of image runs.
     pub images: Vec<ImagesReport>,
     /// Whether a pod is evicted.
-    pub verdict: Verdict,
+    pub decision: Decision,
 }
 
 impl Node<'_> {
@@ -32,7 +32,7 @@ impl Node<'_> {
         let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
         let mut response = None;
         // Terminates: each function runs once, and the signals are measured once.
-        let verdict = loop {
+        let decision = loop {
             response = match run.next(response) {
                 eviction::Step::Run(function) => {
                     let error = match function {
@@ -53,14 +53,14 @@ impl Node<'_> {
                     Some(eviction::Response::Ran(error.map_or(Ok(()), Err)))
                 }
                 eviction::Step::Measure => Some(eviction::Response::Measured(measure().await)),
-                eviction::Step::Done(verdict) => break verdict,
+                eviction::Step::Done(decision) => break decision,
             };
         };
         ReclaimReport {
             ran,
             containers,
             images,
-            verdict,
+            decision,
         }
     }
 }

@@ -30,6 +30,6 @@ pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
-pub use run::{EvictionReason, FunctionFailed, Response, Run, Step, StillMet, Verdict, pod_grace_seconds};
+pub use run::{Decision, EvictionReason, FunctionFailed, Response, Run, Step, StillMet, pod_grace_seconds};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

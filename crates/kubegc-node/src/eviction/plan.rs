@@ -291,7 +291,7 @@ impl Thresholds {
 }
 
 /// Findings about the measurements of the thresholds' signals. A copied threshold whose signal was not
-/// measured is no finding.
+/// measured is not a finding.
 pub(super) fn measurement_findings(
     thresholds: &[Threshold],
     observations: &Observations,

@@ -20,7 +20,7 @@ pub enum Step {
     /// Measure all signals again, not from a cache.
     Measure,
     /// The run is complete.
-    Done(Verdict),
+    Done(Decision),
 }
 
 /// The result of a step.
@@ -36,7 +36,7 @@ pub enum Response {
 /// The decision whether a pod is evicted.
 #[expect(clippy::exhaustive_enums, reason = "one is evicted or none is")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum Decision {
     /// No threshold is met any more: the sync ends without an eviction.
     NoEviction,
     /// At most one pod is evicted: the first one in upstream's ranking that can be evicted.
@@ -121,7 +121,7 @@ enum Stage {
     /// The function at this index is next.
     Run(usize),
     Measure,
-    Done(Verdict),
+    Done(Decision),
 }
 
 /// The state machine of one reclaim: it runs the functions of a signal, measures again, and decides whether a
@@ -137,7 +137,9 @@ enum Stage {
 /// ```
 /// use kubegc_core::{KubernetesVersion, Timestamp};
 /// use kubegc_node::{PolicySpec, Semantics};
-/// use kubegc_node::eviction::{Response, Function, Layout, Observation, Run, Signal, Step, Thresholds, Verdict};
+/// use kubegc_node::eviction::{
+///     Decision, Function, Layout, Observation, Response, Run, Signal, Step, Thresholds,
+/// };
 /// let thresholds = Thresholds::new(&PolicySpec::default(), Semantics::default()).unwrap();
 /// let mut run = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
 /// assert_eq!(run.next(None), Step::Run(Function::DeleteUnusedImages));
@@ -145,7 +147,7 @@ enum Stage {
 /// let disk = Observation { available: 40, capacity: 100, at: None };
 /// let measured = [(Signal::ImageFsAvailable, disk)].into_iter().collect();
 /// let response = Response::Measured(Ok((measured, Timestamp::EPOCH)));
-/// assert_eq!(run.next(Some(response)), Step::Done(Verdict::NoEviction));
+/// assert_eq!(run.next(Some(response)), Step::Done(Decision::NoEviction));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
@@ -167,7 +169,7 @@ impl Run {
         let semantics = thresholds.semantics();
         let functions = functions(signal, layout, semantics);
         let stage = if functions.is_empty() {
-            Stage::Done(Verdict::EvictPod {
+            Stage::Done(Decision::EvictPod {
                 reason: EvictionReason::NothingToCollect,
                 still_met: Vec::new(),
             })
@@ -222,15 +224,15 @@ impl Run {
                 .copied()
                 .map_or(Step::Measure, Step::Run),
             Stage::Measure => Step::Measure,
-            Stage::Done(verdict) => Step::Done(verdict.clone()),
+            Stage::Done(decision) => Step::Done(decision.clone()),
         }
     }
 
-    fn decide(&mut self, measured: Result<(Observations, Timestamp), String>) -> Verdict {
+    fn decide(&mut self, measured: Result<(Observations, Timestamp), String>) -> Decision {
         let (observations, now) = match measured {
             Ok(measured) => measured,
             Err(error) => {
-                return Verdict::EvictPod {
+                return Decision::EvictPod {
                     reason: EvictionReason::NotMeasured { error },
                     still_met: Vec::new(),
                 };
@@ -249,9 +251,9 @@ impl Run {
             })
             .collect();
         if still_met.is_empty() {
-            return Verdict::NoEviction;
+            return Decision::NoEviction;
         }
-        Verdict::EvictPod {
+        Decision::EvictPod {
             reason: if still_met.iter().any(|met| met.related) {
                 EvictionReason::NotEnough
             } else {

@@ -32,8 +32,8 @@ pub(super) struct Listed {
     pub(super) in_use: bool,
 }
 
-/// [N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13). `first_detected` is the value for new records,
-/// `now` is the time after the listings were read.
+/// Updates the records ([N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13)). `first_detected` is the
+/// value for new records, `now` is the time after the listings were read.
 ///
 /// # Errors
 /// A required listing is missing, or a container has neither an image reference nor an image id. The records

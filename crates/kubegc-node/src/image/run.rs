@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         self.inventory.is_some()
     }
 
-    /// [N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19).
+    /// Processes a listing ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
     fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
         let records = std::mem::take(&mut self.records);
         let is_zero_time = self.task == Task::Detect
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         self.state = State::Space(0);
     }
 
-    /// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
+    /// Processes a measurement ([N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33)).
     fn measured(&mut self, measured: Listing<FileSystem>) {
         let usage = match measured {
             Err(error) => Err(Error::FileSystem(error)),
@@ -304,7 +304,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// [N3.37](crate::rules#n3-37) to [N3.40](crate::rules#n3-40), for the candidate with this index.
+    /// The age step for the candidate with this index ([N3.37](crate::rules#n3-37) to
+    /// [N3.40](crate::rules#n3-40)).
     fn age(&mut self, at: usize) {
         let age_max = self.policy.thresholds.age_max;
         let applies = self
@@ -328,7 +329,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// [N3.41](crate::rules#n3-41) and [N3.42](crate::rules#n3-42), for the candidate with this index.
+    /// The space step for the candidate with this index ([N3.41](crate::rules#n3-41) and
+    /// [N3.42](crate::rules#n3-42)).
     fn space(&mut self, at: usize) {
         let Some(candidate) = self.candidates.candidates.get(at) else {
             return self.space_freed();
@@ -372,8 +374,8 @@ impl<'a> Run<'a> {
         self.state = State::Removing { at, by_age };
     }
 
-    /// [N3.34](crate::rules#n3-34), [N3.35](crate::rules#n3-35), [N3.43](crate::rules#n3-43),
-    /// [N3.46](crate::rules#n3-46) to [N3.48](crate::rules#n3-48).
+    /// Ends the space step ([N3.34](crate::rules#n3-34), [N3.35](crate::rules#n3-35),
+    /// [N3.43](crate::rules#n3-43), [N3.46](crate::rules#n3-46) to [N3.48](crate::rules#n3-48)).
     fn space_freed(&mut self) {
         self.state = State::Done;
         let (wanted, freed) = (self.outcome.wanted.unwrap_or(0), self.outcome.freed.unwrap_or(0));

@@ -32,7 +32,7 @@ fn perform(busy: &Busy, approved: &[NodeAction]) -> Vec<Performed> {
 }
 
 #[test]
-fn all_of_an_approved_plan_is_performed() {
+fn every_action_of_an_approved_plan_is_performed() {
     let busy = busy();
     let approved = planned(&busy);
     let performed = perform(&busy, &approved);
@@ -77,7 +77,7 @@ fn removals_without_approval_are_refused_and_do_not_reach_the_runtime() {
 }
 
 #[test]
-fn each_approved_container_takes_its_own_log_along_and_no_other() {
+fn removing_an_approved_container_removes_only_its_own_log() {
     let busy = busy();
     let approved: Vec<_> = planned(&busy)
         .into_iter()

@@ -23,7 +23,7 @@ impl PodSource for Racing {
 }
 
 #[test]
-fn a_pod_that_starts_during_a_pass_does_not_count_as_unknown() {
+fn a_pod_that_starts_during_a_run_does_not_count_as_unknown() {
     let busy = busy();
     let racing = Racing(busy.node.clone());
     let world = Environment {
@@ -195,7 +195,7 @@ pub(super) fn between<T>(future: impl Future<Output = T>, mut work: impl FnMut(u
 }
 
 #[test]
-fn a_pod_that_is_started_at_any_moment_of_a_pass_keeps_all_it_has() {
+fn a_pod_that_starts_at_any_time_of_a_run_keeps_its_objects() {
     let (mut start, mut longest) = (0, usize::MAX);
     while start <= longest {
         for later in 0..6 {
@@ -331,7 +331,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
 }
 
 #[test]
-fn a_pod_that_starts_in_steps_during_a_pass_loses_nothing_that_runs_and_logs_only_before_it_has_a_sandbox() {
+fn a_pod_that_starts_during_a_run_loses_only_logs_from_before_its_sandbox() {
     for how in [Beginning::DirectoryFirst, Beginning::Anew] {
         let (mut start, mut longest) = (0, usize::MAX);
         let (mut stayed, mut removals) = (0, 0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
+fn a_run_removes_all_garbage_and_a_second_run_removes_nothing() {
     for release in RELEASES {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings(release));
@@ -92,7 +92,7 @@ fn a_pass_over_a_busy_node_removes_all_garbage_and_a_second_one_nothing() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_remembers_nothing() {
+fn a_dry_run_changes_nothing_and_records_nothing() {
     for release in RELEASES {
         let busy = busy();
         let dry = Settings {
@@ -135,7 +135,7 @@ fn a_dry_run_changes_nothing_and_remembers_nothing() {
 }
 
 #[test]
-fn n2_30_n2_40_listings_are_read_anew_before_each_stage() {
+fn n2_30_n2_40_listings_are_read_again_before_each_stage() {
     use Operation::{ContainerLinks, Containers, PodEntries, Pods, Sandboxes};
     let busy = busy();
     let node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
@@ -289,13 +289,13 @@ fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and
         .into_iter()
         .filter(|call| call.operation == Operation::StopContainer)
         .collect();
-    let doubtful = busy.orphans.last().expect("one");
+    let undetermined = busy.orphans.last().expect("one");
     assert_eq!(
         stops
             .iter()
             .map(|call| (&call.target, call.grace_seconds))
             .collect::<Vec<_>>(),
-        [(doubtful, 30)]
+        [(undetermined, 30)]
     );
     let events: Vec<_> = report
         .events
@@ -313,7 +313,7 @@ fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and
 }
 
 #[test]
-fn n2_17_n2_37_a_container_or_sandbox_that_cannot_be_stopped_is_not_removed_and_the_pass_has_no_error() {
+fn n2_17_n2_37_a_container_or_sandbox_that_cannot_be_stopped_is_not_removed_and_the_run_has_no_error() {
     let busy = busy();
     let rules = vec![
         Rule::always(Operation::StopContainer, refuse()),
@@ -322,9 +322,12 @@ fn n2_17_n2_37_a_container_or_sandbox_that_cannot_be_stopped_is_not_removed_and_
     let runtime = faulty(&busy.node, rules);
     let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
     let report = now(node.collect_containers(Mode::Periodic));
-    assert_eq!(report.error(), None, "idea 26");
-    let doubtful = busy.orphans.last().expect("one");
-    assert!(busy.node.container(doubtful).is_some(), "idea 16");
+    assert_eq!(report.error(), None);
+    let undetermined = busy.orphans.last().expect("one");
+    assert!(
+        busy.node.container(undetermined).is_some(),
+        "it could not be stopped"
+    );
     assert!(!operations(&busy.node).contains(&Operation::RemoveSandbox));
     let not_stopped = report
         .performed
@@ -385,7 +388,7 @@ fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_fir
 }
 
 #[test]
-fn without_a_log_directory_logs_are_left_alone() {
+fn without_a_log_directory_no_logs_are_removed() {
     let busy = busy();
     let without = Environment {
         logs: None,
@@ -405,8 +408,8 @@ fn n2_47_the_status_of_its_container_decides_on_a_dangling_link() {
     for (release, fault, stays) in [
         ("1.36.0", None, true),
         ("1.36.0", Some(refuse()), false),
-        ("1.36.0", Some(Fault::SayNothing), true),
-        ("1.28.0", Some(Fault::SayNothing), true),
+        ("1.36.0", Some(Fault::EmptyStatus), true),
+        ("1.28.0", Some(Fault::EmptyStatus), true),
     ] {
         let clock = SimClock::new(at(1_000));
         let node = SimNode::new(clock.clone(), NodeSettings::default());

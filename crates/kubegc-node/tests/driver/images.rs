@@ -44,8 +44,8 @@ fn n3_8_n3_9_sandbox_image_and_volumes_are_read_in_the_versions_that_use_them() 
 }
 
 #[test]
-fn n3_9_a_failed_or_empty_status_fails_the_pass() {
-    for fault in [refuse(), Fault::SayNothing, Fault::LoseAnswer] {
+fn n3_9_a_failed_or_empty_status_fails_the_run() {
+    for fault in [refuse(), Fault::EmptyStatus, Fault::LoseResponse] {
         let busy = busy();
         let rule = Rule {
             skip: 2,
@@ -58,7 +58,7 @@ fn n3_9_a_failed_or_empty_status_fails_the_pass() {
         let error = report.error().unwrap_or_default();
         assert!(
             error.starts_with("get container status: "),
-            "idea 54: {fault:?}: {error:?}"
+            "{fault:?}: {error:?}"
         );
         assert_eq!(busy.node.changes(), [], "{fault:?}");
         assert!(node.records().is_empty());
@@ -90,7 +90,7 @@ fn n3_20_the_order_of_calls_per_version() {
 }
 
 #[test]
-fn n3_14_images_vanish_right_after_a_restart_up_to_1_28_only() {
+fn n3_14_up_to_1_28_new_images_are_removed_right_after_a_restart() {
     for (release, vanishes) in [("1.28.0", true), ("1.29.0", false), ("1.36.0", false)] {
         let busy = busy();
         let spec = PolicySpec {
@@ -149,7 +149,7 @@ fn n3_4_n3_40_the_maximum_age_counts_from_the_first_collection() {
 }
 
 #[test]
-fn n3_45_the_handler_of_the_record_is_handed_in() {
+fn n3_45_the_handler_of_the_record_is_passed_to_the_runtime() {
     let busy = busy();
     let kata = ImageSpec {
         runtime_handler: "kata".into(),
@@ -202,8 +202,8 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         assert_eq!((report.containers.len(), report.images.len()), (1, 1));
         assert!(busy.node.image(&busy.unused).is_none());
         assert_ne!(
-            report.verdict,
-            eviction::Verdict::NoEviction,
+            report.decision,
+            eviction::Decision::NoEviction,
             "without a measurement pods are evicted"
         );
         assert_eq!(busy.node.violations(), []);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_runtime_that_dies_in_the_middle_gives_errors_and_the_next_pass_finishes() {
+fn after_a_failure_of_the_runtime_the_next_run_completes_the_collection() {
     let whole = {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
@@ -62,7 +62,7 @@ fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 }
 
 #[test]
-fn a_pass_can_be_dropped_at_any_await_and_started_again() {
+fn a_run_can_be_dropped_at_any_await_and_started_again() {
     let whole = {
         let busy = busy();
         let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
@@ -198,7 +198,7 @@ fn n1_1_a_period_counts_from_the_end_of_the_last_run() {
 }
 
 #[test]
-fn n1_11_to_n1_15_failures_are_worth_events() {
+fn n1_11_to_n1_15_failures_have_events() {
     let busy = busy();
     let rules = vec![
         Rule {
@@ -227,7 +227,7 @@ fn n1_11_to_n1_15_failures_are_worth_events() {
     assert_eq!(
         reports,
         [(300, "ImageGCFailed"), (600, "ImageGCFailed")],
-        "idea 57"
+        "from the second consecutive failure"
     );
 }
 
@@ -255,7 +255,7 @@ proptest! {
         let plan = FaultPlan {
             seed,
             faults_per_mille: per_mille,
-            faults: vec![refuse(), Fault::LoseAnswer, Fault::SayNothing, Fault::Die],
+            faults: vec![refuse(), Fault::LoseResponse, Fault::EmptyStatus, Fault::Die],
             ..FaultPlan::default()
         };
         let runtime = FaultyRuntime::new(busy.node.clone(), plan);
@@ -281,7 +281,7 @@ proptest! {
         let mut violations = busy.node.violations();
         // An empty status hides the log: the link of a removed container is removed before it, as recorded of
         // upstream.
-        violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::SayNothing));
+        violations.retain(|violation| violation.harm != Harm::LiveLinkRemoved || !runtime.injected().iter().any(|(_, _, fault)| *fault == Fault::EmptyStatus));
         prop_assert_eq!(violations, vec![]);
         let known = busy.node.violations().len();
         // Without faults, from the records.

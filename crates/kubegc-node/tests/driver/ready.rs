@@ -21,7 +21,7 @@ fn container(uid: &str, sandbox_id: &str, state: ContainerState) -> Container {
 }
 
 #[test]
-fn a_pod_lives_while_something_of_it_runs() {
+fn a_pod_is_known_while_a_sandbox_or_container_of_it_runs() {
     use ContainerState::{Created, Exited, Running, Unknown};
     use SandboxState::{NotReady, Ready};
     type Case = (
@@ -224,12 +224,12 @@ fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
         drop(busy.node.end_sandbox(&sandbox.id));
     }
     for state in [ContainerState::Unknown, ContainerState::Exited] {
-        let doubtful = busy.orphans.last().expect("one");
+        let undetermined = busy.orphans.last().expect("one");
         busy.node
-            .set_container_state(doubtful, state)
+            .set_container_state(undetermined, state)
             .expect("there is one");
         let known = now(ready(&busy.node).pods()).map(|pods| pods.known.into_keys().collect());
-        let may_run = (state == ContainerState::Unknown).then(|| vec![Uid::new("doubtful")]);
+        let may_run = (state == ContainerState::Unknown).then(|| vec![Uid::new("undetermined")]);
         assert_eq!(known.ok(), may_run, "{state:?}");
     }
     let logs = busy.node.all_log_entries();
@@ -247,12 +247,15 @@ fn if_nothing_runs_nothing_is_known_and_no_pod_counts_as_removed() {
     assert_eq!(busy.node.all_sandboxes(), sandboxes);
     let empty = SimNode::new(busy.clock.clone(), NodeSettings::default());
     assert!(now(ready(&empty).pods()).is_err());
-    let beside = WithRunning::new(busy.node.clone(), Arc::new(empty));
-    assert!(now(beside.pods()).is_ok(), "the other source responds as before");
+    let combined = WithRunning::new(busy.node.clone(), Arc::new(empty));
+    assert!(
+        now(combined.pods()).is_ok(),
+        "the other source responds as before"
+    );
 }
 
 #[test]
-fn a_sandbox_that_is_made_between_the_listings_is_known() {
+fn a_sandbox_that_is_created_between_the_listings_is_known() {
     for start in 0..5 {
         for with_container in [false, true] {
             let busy = busy();
@@ -262,8 +265,8 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
                 listing_takes: Duration::ZERO,
             });
             let alone = ReadySandboxes::new(Arc::clone(&pausing) as _);
-            let beside = WithRunning::new(busy.node.fork(busy.clock.clone()), pausing);
-            for source in [&alone as &dyn PodSource, &beside] {
+            let combined = WithRunning::new(busy.node.fork(busy.clock.clone()), pausing);
+            for source in [&alone as &dyn PodSource, &combined] {
                 drop(busy.node.take_calls());
                 let name = format!("new{}", busy.node.all_sandboxes().len());
                 let mut in_time = false;
@@ -292,12 +295,12 @@ fn a_sandbox_that_is_made_between_the_listings_is_known() {
 #[test]
 fn a_failed_listing_makes_the_pods_unknown() {
     for operation in [Operation::Sandboxes, Operation::Containers] {
-        for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
+        for fault in [refuse(), Fault::LoseResponse, Fault::Die] {
             let busy = busy();
             let runtime = Arc::new(faulty(&busy.node, vec![Rule::always(operation, fault.clone())]));
             let alone = ReadySandboxes::new(Arc::clone(&runtime) as _);
-            let beside = WithRunning::new(busy.node.clone(), runtime);
-            for source in [&alone as &dyn PodSource, &beside] {
+            let combined = WithRunning::new(busy.node.clone(), runtime);
+            for source in [&alone as &dyn PodSource, &combined] {
                 assert!(now(source.pods()).is_err(), "{operation:?} {fault:?}");
                 let world = Environment {
                     pods: source,
@@ -323,12 +326,12 @@ fn a_failed_listing_makes_the_pods_unknown() {
     }
     let busy = busy();
     let runtime = faulty(&busy.node, vec![Rule::always(Operation::Pods, refuse())]);
-    let beside = WithRunning::new(runtime, Arc::new(busy.node.clone()));
-    assert_eq!(now(beside.pods()), Err(RuntimeError::refused("device busy")));
+    let combined = WithRunning::new(runtime, Arc::new(busy.node.clone()));
+    assert_eq!(now(combined.pods()), Err(RuntimeError::refused("device busy")));
 }
 
 #[test]
-fn a_source_that_is_behind_costs_no_running_pod_anything() {
+fn an_outdated_source_removes_nothing_of_a_running_pod() {
     let busy = busy();
     // A source listed the pods before one existed, and another as ended.
     let behind = busy.node.fork(busy.clock.clone());
@@ -338,8 +341,8 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
         ..PodSpec::new("shop", "late").container(ContainerSpec::new("main", "web:1"))
     };
     let late = busy.node.run_pod(&late).expect("it runs");
-    let beside = WithRunning::new(behind, Arc::new(busy.node.clone()));
-    let reported = now(beside.pods()).expect("a response");
+    let combined = WithRunning::new(behind, Arc::new(busy.node.clone()));
+    let reported = now(combined.pods()).expect("a response");
     assert_eq!(reported.known.get(&Uid::new("late")), Some(&PodState::ACTIVE));
     let ending = PodState {
         deleted: true,
@@ -348,7 +351,7 @@ fn a_source_that_is_behind_costs_no_running_pod_anything() {
     assert_eq!(reported.known.get(&Uid::new("web")), Some(&ending));
     assert!(reported.sources_ready && reported.synced);
     let world = Environment {
-        pods: &beside,
+        pods: &combined,
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
@@ -373,7 +376,7 @@ fn ended_pods_are_removed_and_running_ones_are_kept() {
     let source = ready(&busy.node);
     let reported = now(source.pods()).expect("a response");
     let known: Vec<String> = reported.known.keys().map(ToString::to_string).collect();
-    assert_eq!(known, ["doubtful", "web"]);
+    assert_eq!(known, ["undetermined", "web"]);
     assert!(reported.known.values().all(|state| *state == PodState::ACTIVE));
     assert!(reported.sources_ready && reported.synced);
     let world = Environment {
@@ -384,14 +387,14 @@ fn ended_pods_are_removed_and_running_ones_are_kept() {
     now(node.collect_containers(Mode::Periodic));
     let entries = busy.node.all_log_entries();
     let entries: Vec<&str> = entries.iter().map(|entry| &**entry).collect();
-    assert_eq!(entries, ["shop_doubtful_doubtful", "shop_web_web"]);
+    assert_eq!(entries, ["shop_undetermined_undetermined", "shop_web_web"]);
     let pods_left: BTreeSet<String> = busy
         .node
         .all_containers()
         .iter()
         .map(|one| one.pod.uid.to_string())
         .collect();
-    assert_eq!(pods_left, ["doubtful".to_owned(), "web".to_owned()].into());
+    assert_eq!(pods_left, ["undetermined".to_owned(), "web".to_owned()].into());
 }
 
 /// An operation on one of a few pods.

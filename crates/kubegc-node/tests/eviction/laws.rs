@@ -99,7 +99,7 @@ proptest! {
     ) {
         let outcomes = fails.map(|fails| if fails { Err("no".to_owned()) } else { Ok(()) });
         let reclaim = Run::new(&thresholds, layout, signal);
-        let (ran, verdict, reclaim) = run(reclaim, &outcomes, Ok(after.clone()));
+        let (ran, decision, reclaim) = run(reclaim, &outcomes, Ok(after.clone()));
         let functions = reclaim_functions(signal, layout, thresholds.semantics()).unwrap_or_default();
         prop_assert_eq!(&ran, functions);
         let failed = fails.iter().take(functions.len()).filter(|fails| **fails).count();
@@ -110,12 +110,12 @@ proptest! {
             .into_iter()
             .filter(|threshold| is_short(threshold, &after, enforced))
             .collect();
-        match verdict {
-            Verdict::NoEviction => prop_assert!(!functions.is_empty() && short.is_empty()),
-            Verdict::EvictPod { reason: EvictionReason::NothingToCollect, still_met } => {
+        match decision {
+            Decision::NoEviction => prop_assert!(!functions.is_empty() && short.is_empty()),
+            Decision::EvictPod { reason: EvictionReason::NothingToCollect, still_met } => {
                 prop_assert!(functions.is_empty() && still_met.is_empty());
             }
-            Verdict::EvictPod { reason, still_met } => {
+            Decision::EvictPod { reason, still_met } => {
                 let met: Vec<_> = still_met.iter().map(|met| met.threshold).collect();
                 prop_assert_eq!(met, short);
                 let related = still_met.iter().any(|met| met.related);

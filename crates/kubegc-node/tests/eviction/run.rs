@@ -1,4 +1,4 @@
-//! The functions of a reclaim, and its verdict.
+//! The functions of a reclaim, and its decision.
 
 use super::*;
 
@@ -7,7 +7,7 @@ pub(super) fn run(
     mut reclaim: Run,
     outcomes: &[Result<(), String>],
     after: Result<Observations, String>,
-) -> (Vec<Function>, Verdict, Run) {
+) -> (Vec<Function>, Decision, Run) {
     let (mut ran, mut outcomes, mut response) = (Vec::new(), outcomes.iter().cloned(), None);
     loop {
         response = Some(match reclaim.next(response) {
@@ -16,27 +16,27 @@ pub(super) fn run(
                 Response::Ran(outcomes.next().unwrap_or(Ok(())))
             }
             Step::Measure => Response::Measured(after.clone().map(|measured| (measured, at(1_000)))),
-            Step::Done(verdict) => return (ran, verdict, reclaim),
+            Step::Done(decision) => return (ran, decision, reclaim),
         });
     }
 }
 
 #[test]
-fn case_58_dedicated_images_and_a_full_node_file_system_cost_a_pod() {
+fn a_full_node_file_system_with_dedicated_images_evicts_a_pod() {
     let thresholds = hard(&[("nodefs.available", "10%")]).on(36);
     let reclaim = Run::new(&thresholds, Layout::DedicatedImages, Signal::NodeFsAvailable);
     let recovered = Ok(measured(&[(Signal::NodeFsAvailable, 90 * GI)], 2));
-    let (ran, verdict, _) = run(reclaim, &[], recovered);
+    let (ran, decision, _) = run(reclaim, &[], recovered);
     assert!(ran.is_empty());
-    let expected = Verdict::EvictPod {
+    let expected = Decision::EvictPod {
         reason: EvictionReason::NothingToCollect,
         still_met: Vec::new(),
     };
-    assert_eq!(verdict, expected, "n4_12: nothing is measured");
+    assert_eq!(decision, expected, "n4_12: nothing is measured");
 }
 
 #[test]
-fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
+fn all_thresholds_decide_on_an_eviction() {
     let (disk, memory) = (Signal::NodeFsAvailable, Signal::MemoryAvailable);
     let setting = Setting {
         hard: &[("nodefs.available", "10%"), ("memory.available", "1Gi")],
@@ -101,11 +101,11 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
     ] {
         for minor in [20, 28, 36] {
             let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
-            let (ran, verdict, reclaim) = run(reclaim, &[], after.clone());
+            let (ran, decision, reclaim) = run(reclaim, &[], after.clone());
             assert_eq!(ran, [C, I], "{name}");
-            let reported = match verdict {
-                Verdict::NoEviction => None,
-                Verdict::EvictPod { reason, still_met } => Some((
+            let reported = match decision {
+                Decision::NoEviction => None,
+                Decision::EvictPod { reason, still_met } => Some((
                     reason,
                     still_met
                         .iter()
@@ -136,7 +136,7 @@ fn cases_59_and_60_all_thresholds_decide_on_an_eviction() {
 }
 
 #[test]
-fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions() {
+fn the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions() {
     let disk = Signal::NodeFsAvailable;
     let setting = Setting {
         hard: &[(disk.as_str(), "10Gi")],
@@ -152,9 +152,9 @@ fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions(
         (20, 10 * GI - 1, false),
     ] {
         let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
-        let (_, verdict, _) = run(reclaim, &[], Ok(measured(&[(disk, free)], 2)));
-        assert_eq!(verdict == Verdict::NoEviction, spared, "1.{minor} with {free}");
-        if let Verdict::EvictPod { still_met, .. } = verdict {
+        let (_, decision, _) = run(reclaim, &[], Ok(measured(&[(disk, free)], 2)));
+        assert_eq!(decision == Decision::NoEviction, spared, "1.{minor} with {free}");
+        if let Decision::EvictPod { still_met, .. } = decision {
             let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
             assert_eq!(by_reclaim, [free >= 10 * GI]);
         }
@@ -162,7 +162,7 @@ fn case_61_the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions(
 }
 
 #[test]
-fn case_62_an_error_of_one_function_does_not_stop_the_next() {
+fn an_error_of_one_function_does_not_stop_the_next() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
     let recovered = Ok(measured(&[(disk, 50 * GI)], 2));
@@ -178,16 +178,16 @@ fn case_62_an_error_of_one_function_does_not_stop_the_next() {
         ),
     ] {
         let reclaim = Run::new(&thresholds, Layout::Single, disk);
-        let (ran, verdict, reclaim) = run(reclaim, &outcomes, recovered.clone());
+        let (ran, decision, reclaim) = run(reclaim, &outcomes, recovered.clone());
         assert_eq!(ran, [C, I]);
-        assert_eq!(verdict, Verdict::NoEviction, "only what was measured counts");
+        assert_eq!(decision, Decision::NoEviction, "only what was measured counts");
         let reported: Vec<String> = reclaim.failed().iter().map(ToString::to_string).collect();
         assert_eq!(reported, failed);
     }
 }
 
 #[test]
-fn case_63_a_split_layout_collects_images_only_for_the_images() {
+fn a_split_layout_removes_images_only_for_image_signals() {
     let thresholds = hard(&[("imagefs.available", "15%")]).on(36);
     let facts = pressure(Layout::Split, measured(&[(Signal::ImageFsAvailable, 0)], 1));
     let plan = thresholds.plan(&facts, at(1));
@@ -199,16 +199,16 @@ fn case_63_a_split_layout_collects_images_only_for_the_images() {
         [I]
     );
     let reclaim = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
-    let (ran, verdict, _) = run(
+    let (ran, decision, _) = run(
         reclaim,
         &[],
         Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)),
     );
-    assert_eq!((ran, verdict), (vec![I], Verdict::NoEviction));
+    assert_eq!((ran, decision), (vec![I], Decision::NoEviction));
 }
 
 #[test]
-fn n4_11_a_pass_repeats_a_step_without_a_response() {
+fn n4_11_a_run_repeats_a_step_without_a_response() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
     let measured = || Some(Response::Measured(Ok((Observations::default(), at(1)))));
@@ -221,16 +221,16 @@ fn n4_11_a_pass_repeats_a_step_without_a_response() {
         (ran(), Step::Run(I)),
         (ran(), Step::Measure),
         (ran(), Step::Measure),
-        (measured(), Step::Done(Verdict::NoEviction)),
-        (ran(), Step::Done(Verdict::NoEviction)),
-        (None, Step::Done(Verdict::NoEviction)),
+        (measured(), Step::Done(Decision::NoEviction)),
+        (ran(), Step::Done(Decision::NoEviction)),
+        (None, Step::Done(Decision::NoEviction)),
     ] {
         assert_eq!(reclaim.next(response.clone()), expected, "after {response:?}");
     }
 }
 
 #[test]
-fn n4_18_how_long_an_evicted_pod_gets() {
+fn n4_18_the_grace_period_of_an_evicted_pod() {
     let setting = Setting {
         hard: &[("nodefs.available", "10%")],
         soft: &[("nodefs.available", "20%", 60)],

@@ -13,7 +13,7 @@ fn n4_1_without_thresholds_nothing_happens() {
 }
 
 #[test]
-fn n4_7_the_first_threshold_is_answered_with_its_event() {
+fn n4_7_the_first_threshold_has_an_event() {
     for (signal, free, layout, event, actions) in [
         (
             Signal::NodeFsAvailable,
@@ -107,7 +107,7 @@ fn n4_6_memory_comes_first_and_the_rest_in_the_order_of_the_thresholds() {
 }
 
 #[test]
-fn n4_4_a_soft_threshold_counts_after_its_grace_without_a_break() {
+fn n4_4_a_soft_threshold_counts_after_its_grace_without_interruption() {
     let disk = Signal::NodeFsAvailable;
     let setting = Setting {
         soft: &[(disk.as_str(), "10%", 60)],
@@ -275,7 +275,7 @@ fn n4_20_a_random_order_of_upstream_is_a_finding() {
 }
 
 #[test]
-fn odd_measurements_are_found_and_force_nothing_that_they_do_not_support() {
+fn implausible_measurements_are_findings() {
     let disk = Signal::NodeFsAvailable;
     for (observation, expected, acts) in [
         (None, Some(Reason::NotMeasured), false),
@@ -318,7 +318,7 @@ fn odd_measurements_are_found_and_force_nothing_that_they_do_not_support() {
 }
 
 #[test]
-fn file_systems_are_taken_in_where_both_numbers_are_known() {
+fn file_systems_are_inserted_if_both_numbers_are_known() {
     let whole = FileSystem {
         capacity_bytes: Some(100),
         available_bytes: Some(10),
@@ -367,7 +367,7 @@ fn file_systems_are_taken_in_where_both_numbers_are_known() {
 }
 
 #[test]
-fn case_64_memory_first_and_nothing_is_collected_for_the_disk() {
+fn memory_comes_first_and_nothing_is_collected_for_the_disk() {
     let thresholds = hard(&[("memory.available", "1Gi"), ("nodefs.available", "10%")]).on(36);
     let free = [(Signal::MemoryAvailable, 0), (Signal::NodeFsAvailable, 0)];
     let plan = thresholds.plan(&pressure(Layout::Single, measured(&free, 1)), at(1));

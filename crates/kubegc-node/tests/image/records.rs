@@ -128,7 +128,7 @@ fn n3_2_n3_6_use_under_the_gate_is_use_with_the_same_handler() {
 }
 
 #[test]
-fn n3_5_listings_that_fail_leave_the_records_and_give_their_error() {
+fn n3_5_a_failed_listing_keeps_the_records_and_returns_its_error() {
     let why = |text: &str| Unlisted::Failed(RuntimeError::refused(text));
     let whole = full(&[("a", 100)]);
     for (broken, text) in [
@@ -226,7 +226,7 @@ fn n3_6_n3_13_the_id_identifies_use_since_1_30() {
 }
 
 #[test]
-fn n3_7_a_container_without_an_image_fails_the_pass_because_any_image_may_be_its() {
+fn n3_7_a_container_without_an_image_fails_the_run() {
     for (version, reference, id) in [("1.36.0", "", ""), ("1.29.0", "", "a")] {
         let mut node = full(&[("a", 100)]);
         node.containers = listed([user("c7", reference, id, "")]);
@@ -348,7 +348,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
             .expect("valid")
             .with_task(Task::DeleteUnused)
             .plan(&node, at(900));
-        assert_eq!(forced.actions.len(), expected, "idea 48");
+        assert_eq!(forced.actions.len(), expected);
         assert_eq!(
             plan.findings
                 .iter()
@@ -376,7 +376,7 @@ fn n3_10_use_is_dated_with_the_end_of_the_reads_and_of_equal_ids_the_later_count
 }
 
 #[test]
-fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
+fn n3_14_to_n3_16_up_to_1_28_the_first_detection_has_no_time() {
     for (version, dated) in [
         ("1.20.2", false),
         ("1.28.0", false),
@@ -423,7 +423,7 @@ fn n3_14_to_n3_16_the_first_detection_is_before_all_times_up_to_1_28() {
         assert_eq!(first, Some(at(1_020)), "{version}");
         assert!(
             !plan.summary.records.detected(),
-            "a collection is no first detection"
+            "a collection is not a first detection"
         );
     }
     // The first detection that fails leaves the next one the first.

@@ -7,16 +7,8 @@ fn n3_38_to_n3_40_images_unused_for_longer_than_the_maximum_age_are_removed() {
     let nano = |seconds: i64, more: i64| Timestamp::from_nanos(seconds * 1_000_000_000 + more);
     for (name, version, age_max, since, used, now, expected) in [
         ("off", "1.36.0", 0, 0, None, nano(9_000, 0), false),
-        ("idea 50: just started", "1.36.0", 60, 0, None, nano(60, 0), false),
-        (
-            "idea 50: a nanosecond later",
-            "1.36.0",
-            60,
-            0,
-            None,
-            nano(60, 1),
-            true,
-        ),
+        ("just started", "1.36.0", 60, 0, None, nano(60, 0), false),
+        ("a nanosecond later", "1.36.0", 60, 0, None, nano(60, 1), true),
         ("used long ago", "1.36.0", 60, 0, Some(100), nano(160, 1), true),
         (
             "used as long ago as allowed",
@@ -192,7 +184,7 @@ fn n3_41_n3_42_the_skips_and_the_stop() {
     ] {
         let (_, plan) = perform(newest(), Task::Free { bytes }, &node, at(900), &[]);
         assert_eq!(removed(&plan), expected, "{bytes}");
-        assert_eq!(error(&plan), "", "n3_47: less than wanted is no error here");
+        assert_eq!(error(&plan), "", "n3_47: less than wanted is not an error here");
         assert_eq!(plan.summary.freed_bytes, Some(30 * expected.len() as i64));
         let young = Reason::TooYoung {
             age: seconds(119),
@@ -213,7 +205,7 @@ fn n3_41_n3_42_the_skips_and_the_stop() {
 }
 
 #[test]
-fn n3_43_a_failed_removal_fails_the_pass_even_where_enough_was_freed() {
+fn n3_43_a_failed_removal_fails_the_run_even_if_enough_was_freed() {
     let node = Inventory {
         image_file_system: Ok(file_system(1_000, 100)),
         ..full(&[("a", 100), ("b", 100), ("c", 100)])
@@ -224,7 +216,7 @@ fn n3_43_a_failed_removal_fails_the_pass_even_where_enough_was_freed() {
         assert_eq!(
             steps.last().map(String::as_str),
             Some("b"),
-            "idea 52: the next covers it"
+            "the next image is removed instead"
         );
         assert_eq!(
             error(&plan),
@@ -248,7 +240,7 @@ fn n3_43_a_failed_removal_fails_the_pass_even_where_enough_was_freed() {
 }
 
 #[test]
-fn n3_45_the_recorded_handler_is_handed_in_since_1_29() {
+fn n3_45_the_recorded_handler_is_passed_to_the_runtime_since_1_29() {
     for (version, handler) in [("1.28.0", ""), ("1.29.0", "kata"), ("1.36.0", "kata")] {
         let handled = Image {
             runtime_handler: "kata".into(),
@@ -302,7 +294,7 @@ fn n3_46_n3_47_forced_removal_takes_all_that_is_unused_and_old_enough() {
     let plan = policy(thresholds, release("1.36.0"))
         .with_task(Task::DeleteUnused)
         .plan(&node, at(900));
-    assert_eq!(removed(&plan), ["a"], "ideas 47 and 49; no age step");
+    assert_eq!(removed(&plan), ["a"], "there is no age step");
     assert_eq!(error(&plan), "");
     let Action::Remove { reason: why, .. } = &plan.actions[0];
     assert_eq!(why.to_string(), "unused, and all unused images are removed");
@@ -338,7 +330,7 @@ fn n3_50_equal_errors_occur_once_and_in_their_first_order() {
         assert_eq!(run.next(None), Step::Done);
         assert!(
             error(&run.finish()).ends_with(&format!("image deletion: {joined}")),
-            "idea 56"
+            "{joined}"
         );
     }
 }

@@ -137,7 +137,7 @@ fn n3_30_unusable_capacities() {
         ..full(&[("a", 900)])
     };
     let plan = newest().plan(&more, at(900));
-    assert_eq!(plan.summary.usage_percent, Some(0), "idea 40");
+    assert_eq!(plan.summary.usage_percent, Some(0));
     assert_eq!(plan.findings[0].reason, Reason::AvailableAboveCapacity);
     assert!(plan.actions.is_empty() && plan.summary.error.is_none());
 }
@@ -213,7 +213,7 @@ fn n3_31_wrapped_products_are_a_finding_and_free_nothing_unless_wrapping_is_set(
 }
 
 #[test]
-fn n3_35_n3_36_versions_word_a_shortfall_differently() {
+fn n3_35_n3_36_the_text_of_a_shortfall_depends_on_the_version() {
     let wanted =
         "failed to garbage collect required amount of images. Wanted to free 150 bytes, but freed 50 bytes";
     let attempted = "Failed to garbage collect required amount of images. Attempted to free 150 bytes, but only found 50 bytes eligible to free.";
@@ -235,7 +235,7 @@ fn n3_35_n3_36_versions_word_a_shortfall_differently() {
             ..full(&[("a", 50)])
         };
         let plan = policy(thresholds(90, 80), release(version)).plan(&node, at(900));
-        assert_eq!(removed(&plan), ["a"], "idea 38 on {version}");
+        assert_eq!(removed(&plan), ["a"], "{version}");
         assert_eq!(error(&plan), text);
         let event = Event {
             kind: EventKind::Warning,
@@ -317,7 +317,7 @@ fn n3_37_n3_48_hooks_run_only_after_the_space_step_and_get_the_considered_images
             assert_eq!(
                 remaining,
                 ["young"],
-                "idea 55: nothing behind the early stop, none in use, none pinned"
+                "not the images after the early stop, in use or pinned"
             );
             assert_eq!(hook.began_at, at(900));
         }
@@ -328,7 +328,7 @@ fn n3_37_n3_48_hooks_run_only_after_the_space_step_and_get_the_considered_images
             );
         }
     }
-    // A failure: idea 52.
+    // A failed removal.
     node.image_file_system = Ok(file_system(1_000, 100));
     let (_, plan) = perform(newest(), Task::Collect, &node, at(900), &["done"]);
     assert_eq!(plan.summary.hook, None);

@@ -80,10 +80,10 @@ impl ApiServer {
 
     /// Draws a uid that no object of this server has had.
     pub(super) fn draw_uid(&mut self) -> Uid {
-        self.uids_drawn += 1;
-        let high = rng::mix(self.settings.seed ^ 0x6b75_6265_6763_2d75 ^ rng::mix(self.uids_drawn));
+        self.uids_generated += 1;
+        let high = rng::mix(self.settings.seed ^ 0x6b75_6265_6763_2d75 ^ rng::mix(self.uids_generated));
         // The counter itself, bijectively mixed: two draws never collide.
-        let low = rng::mix(self.settings.seed.wrapping_add(self.uids_drawn));
+        let low = rng::mix(self.settings.seed.wrapping_add(self.uids_generated));
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&high.to_be_bytes());
         bytes[8..].copy_from_slice(&low.to_be_bytes());

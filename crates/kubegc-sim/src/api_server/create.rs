@@ -71,7 +71,7 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        if resource.custom && self.is_shaped(kind) {
+        if resource.custom && self.is_decoded_by_schema(kind) {
             return self.custom_manifest(kind, object);
         }
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
@@ -116,7 +116,7 @@ impl ApiServer {
 
     /// Whether objects of a kind are decoded by their schema or type.
     pub(super) fn is_decoded(&self, kind: KindId) -> bool {
-        self.is_shaped(kind)
+        self.is_decoded_by_schema(kind)
             || self.schema(kind).is_some()
             || (self.settings.types
                 && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
@@ -127,7 +127,7 @@ impl ApiServer {
     /// # Errors
     /// Names the field with a value of the wrong type.
     pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
-        if self.is_shaped(kind) {
+        if self.is_decoded_by_schema(kind) {
             return self.decode_custom(kind, object);
         }
         let resource = self.resource(kind);
@@ -227,7 +227,9 @@ impl ApiServer {
         match known.special {
             Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
             Special::Pod if !typed => prepare_pod(&mut object),
-            Special::CustomResourceDefinition if self.settings.types => crd::resource::begin(&mut object),
+            Special::CustomResourceDefinition if self.settings.types => {
+                crd::resource::set_initial_status(&mut object)
+            }
             Special::Pod | Special::CustomResourceDefinition | Special::Service | Special::None => {}
         }
         if typed {
@@ -251,7 +253,7 @@ impl ApiServer {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
-        self.ask_webhooks(request, Some(&object))?;
+        self.call_validating(request, Some(&object))?;
         if typed {
             self.refuse_created(kind, &object)?;
         }
@@ -300,7 +302,7 @@ impl ApiServer {
                 return self.definition_problems(kind, object, old);
             }
         } else if self.resource(kind).custom {
-            if self.is_shaped(kind) {
+            if self.is_decoded_by_schema(kind) {
                 return self.custom_problems(kind, object, old, part);
             }
         } else if &*self.resource(kind).group == admission::GROUP {
@@ -366,13 +368,13 @@ impl ApiServer {
         let mut copy = self.clone();
         copy.is_dry_run = true;
         let response = write(&mut copy);
-        self.uids_drawn = copy.uids_drawn;
+        self.uids_generated = copy.uids_generated;
         response
     }
 
     fn draw_name(&mut self, prefix: &str) -> String {
-        self.uids_drawn += 1;
-        format!("{prefix}{}", self.letters(self.uids_drawn))
+        self.uids_generated += 1;
+        format!("{prefix}{}", self.letters(self.uids_generated))
     }
 
     /// Five letters of a generated name, by a number that no other name of the prefix has.

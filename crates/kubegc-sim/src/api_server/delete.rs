@@ -145,7 +145,7 @@ impl ApiServer {
             dry_run: options.dry_run,
         };
         self.mutate(request, None, |_| Ok(()))?;
-        self.ask_webhooks(request, None)?;
+        self.call_validating(request, None)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;
         if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {

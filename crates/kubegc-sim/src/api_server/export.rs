@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Export is no longer supported.
-const EXPORT_IS_GONE: Behavior = Behavior::since(21, 0, "kubernetes #98312");
+const EXPORT_IS_REMOVED: Behavior = Behavior::since(21, 0, "kubernetes #98312");
 
 impl ApiServer {
     /// Reads one object for export. `exact`: its namespace and its generated name are retained.
@@ -35,7 +35,7 @@ impl ApiServer {
     ) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        if self.version.has(EXPORT_IS_GONE) {
+        if self.version.has(EXPORT_IS_REMOVED) {
             let why = "the export parameter, deprecated since v1.14, is no longer supported";
             return Err(status::bad_request(why));
         }

@@ -94,12 +94,12 @@ struct Calls {
     /// Those that are called again if the object changes.
     reinvocable: Vec<usize>,
     /// Those to call again.
-    again: Vec<usize>,
+    to_reinvoke: Vec<usize>,
 }
 
 impl Calls {
     fn object_changed(&mut self) {
-        self.again.append(&mut self.reinvocable);
+        self.to_reinvoke.append(&mut self.reinvocable);
     }
 }
 
@@ -135,7 +135,7 @@ impl ApiServer {
     }
 
     /// Calls the mutating webhooks for an object that is to be written, or is to be deleted. If one of them
-    /// changes it, `other_plugins` runs again, and the webhooks that ask for it are called once more.
+    /// changes it, `other_plugins` runs again, and so do the webhooks whose `reinvocationPolicy` says so.
     ///
     /// # Errors
     /// The refusal of a webhook, or 500 if one cannot be called or returns a patch that cannot be applied.
@@ -168,11 +168,11 @@ impl ApiServer {
         request: Request<'_>,
         mut object: Option<&mut StoredObject>,
         calls: &mut Calls,
-        is_again: bool,
+        is_reinvocation: bool,
     ) -> Result<bool, Refusal> {
         let mut changed = false;
         for (position, configured) in webhooks.iter().enumerate() {
-            if is_again && !calls.again.contains(&position) {
+            if is_reinvocation && !calls.to_reinvoke.contains(&position) {
                 continue;
             }
             let Some(admission) = self.review(configured, request, object.as_deref())? else {
@@ -210,7 +210,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// The refusal of a webhook, or 500 if one cannot be called.
-    pub(super) fn ask_webhooks(
+    pub(super) fn call_validating(
         &self,
         request: Request<'_>,
         object: Option<&StoredObject>,
@@ -276,7 +276,7 @@ impl ApiServer {
             if !webhook.refuses_on_failure {
                 return Ok(Some(Admission::Allow));
             }
-            let why = "failed to call webhook: no function of the caller plays it";
+            let why = "failed to call webhook: no hook is set for it (ApiServer::set_admission_hook)";
             return Err(status::internal_error(&format!(
                 "failed calling webhook {name}: {why}"
             )));
@@ -316,7 +316,7 @@ impl ApiServer {
             .operation
             .bytes()
             .fold(0, |sum, byte| sum * 31 + u64::from(byte));
-        let numbers = [self.revision, self.uids_drawn, operation];
+        let numbers = [self.revision, self.uids_generated, operation];
         let id = numbers
             .iter()
             .fold(self.settings.seed, |id, number| rng::mix(id ^ number));

@@ -66,8 +66,8 @@ pub struct Settings {
     /// Whether deletions set the garbage collector's finalizers (`--enable-garbage-collector`). Default:
     /// true.
     pub garbage_collection: bool,
-    /// How many changes of each resource are retained for watches; older ones are
-    /// [`ApiServer::events_since`]'s *expired*. Default: all.
+    /// The number of changes of each resource that are retained for watches. Watches from before them are
+    /// expired, see [`ApiServer::events_since`]. Default: all.
     pub events_max: usize,
     /// The seed of uids and generated names. Default: 0.
     pub seed: u64,
@@ -145,7 +145,7 @@ pub struct ApiServer {
     revision: u64,
     history: Arc<History>,
     now: Timestamp,
-    uids_drawn: u64,
+    uids_generated: u64,
     /// Whether this is the copy of a dry run.
     is_dry_run: bool,
     /// The field manager of writes other than applies.
@@ -178,7 +178,7 @@ impl ApiServer {
             revision: 1,
             history: Arc::default(),
             now: Timestamp::EPOCH,
-            uids_drawn: 0,
+            uids_generated: 0,
             is_dry_run: false,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
@@ -287,7 +287,7 @@ impl ApiServer {
         self.revision
     }
 
-    /// How many objects a resource has.
+    /// Number of objects of a resource.
     #[must_use]
     pub fn len(&self, kind: KindId) -> usize {
         self.table(kind).map_or(0, |table| table.len())

@@ -49,7 +49,7 @@ struct Names(HashTable<Arc<StoredObject>>);
 impl Names {
     /// The objects, ordered by name.
     fn list(&self) -> impl Iterator<Item = Arc<StoredObject>> {
-        // With the names beside the objects, a comparison follows no pointer to an object and its metadata.
+        // With the names next to the pointers, a comparison follows no pointer to an object and its metadata.
         let mut named: Vec<(&str, &Arc<StoredObject>)> =
             self.0.iter().map(|object| (&*object.meta.name, object)).collect();
         named.sort_unstable_by_key(|(name, _)| *name);

@@ -50,7 +50,7 @@ impl ApiServer {
             service::prepare(new, Some(old), self.version);
         }
         self.normalized(kind, new)?;
-        if part.counts() {
+        if part.can_increment_generation() {
             prepare::count(new, old, &resource.kind, self.version);
         }
         Ok(())

@@ -11,7 +11,7 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl ApiServer {
     /// The paths of the fields that a kind does not have, such as `spec.replica`, in an object, or in a merge
-    /// patch, whose nulls and directives are no fields. Nothing is known of kinds without a type or schema,
+    /// patch, whose nulls and directives are not fields. Nothing is known of kinds without a type or schema,
     /// and of definitions only their metadata.
     #[must_use]
     pub fn unknown_fields(&self, kind: KindId, sent: &Value, is_patch: bool) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Writes to existing objects: refuse, store, delete, or do nothing.
+//! Writes to existing objects.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Part {
     }
 
     /// Whether it can increment the generation.
-    pub(super) const fn counts(self) -> bool {
+    pub(super) const fn can_increment_generation(self) -> bool {
         !matches!(self, Self::Status | Self::Finalize | Self::Approval)
     }
 }
@@ -277,7 +277,7 @@ impl ApiServer {
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
         if is_reviewed {
-            self.ask_webhooks(request, Some(&new))?;
+            self.call_validating(request, Some(&new))?;
         }
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
@@ -333,7 +333,7 @@ impl ApiServer {
             (Part::Whole, Special::CustomResourceDefinition) => {
                 copy_field(new, existing, "status");
                 if self.settings.types {
-                    crd::resource::note_stored_version(new);
+                    crd::resource::add_stored_version(new);
                 }
             }
             (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
@@ -384,7 +384,10 @@ impl ApiServer {
         }
         let meta = &mut new.meta;
         meta.generation = old.generation;
-        if old.generation > 0 && part.counts() && spec_differs(&new.body, &existing.body, known) {
+        if old.generation > 0
+            && part.can_increment_generation()
+            && spec_differs(&new.body, &existing.body, known)
+        {
             new.meta.generation += 1;
         }
         let meta = &mut new.meta;

@@ -23,14 +23,14 @@ use crate::{
 /// # Upstream
 /// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and their callees in
 /// `pkg/apis/*/validation`, 1.20.2.
-struct Own {
-    /// Whether names are checked, and how. Kinds that rely on the generic validation: as path segments.
+struct KindRules {
+    /// The format of names. `PathSegment` for kinds that rely on the generic validation.
     names: Names,
-    /// How often a new object is validated.
+    /// The number of validations of a new object.
     on_create: usize,
-    /// How often an update is validated as a change.
+    /// The number of validations of an update as a change.
     changes: usize,
-    /// How often an update is validated as a new object.
+    /// The number of validations of an update as a new object.
     wholes: usize,
     /// Whether finalizers must be qualified or known.
     qualifies_finalizers: bool,
@@ -45,7 +45,7 @@ enum Names {
     PathSegment,
 }
 
-impl Own {
+impl KindRules {
     fn of(resource: &ApiResource) -> Self {
         let usual = Self {
             names: Names::Subdomain,
@@ -129,12 +129,12 @@ pub(super) fn created(
     resource: &ApiResource,
     object: &StoredObject,
 ) -> Vec<Cause> {
-    let own = Own::of(resource);
+    let rules = KindRules::of(resource);
     let mut causes = Vec::new();
-    for _ in 0..own.on_create {
-        name(version, own.names, object, &mut causes);
+    for _ in 0..rules.on_create {
+        name(version, rules.names, object, &mut causes);
         whole(version, resource, object, &mut causes);
-        qualified_finalizers(&own, &object.meta, &mut causes);
+        qualified_finalizers(&rules, &object.meta, &mut causes);
     }
     causes
 }
@@ -169,14 +169,14 @@ pub(super) fn updated(
     if is_plainly_valid(new, old) {
         return causes;
     }
-    let own = Own::of(resource);
+    let rules = KindRules::of(resource);
     whole(version, resource, new, &mut causes);
-    for _ in 0..=own.changes {
+    for _ in 0..=rules.changes {
         change(version, new, &old.meta, &mut causes);
     }
-    for _ in 0..own.wholes {
+    for _ in 0..rules.wholes {
         whole(version, resource, new, &mut causes);
-        qualified_finalizers(&own, &new.meta, &mut causes);
+        qualified_finalizers(&rules, &new.meta, &mut causes);
     }
     causes
 }
@@ -365,8 +365,8 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
-fn qualified_finalizers(own: &Own, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    if !own.qualifies_finalizers {
+fn qualified_finalizers(rules: &KindRules, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    if !rules.qualifies_finalizers {
         return;
     }
     for (index, finalizer) in meta.finalizers.iter().enumerate() {

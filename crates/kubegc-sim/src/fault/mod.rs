@@ -45,13 +45,13 @@ pub enum Fault {
     /// The call fails with an error and is not performed.
     Refuse(StoreError),
     /// The call is performed and its response is lost: the caller gets [`StoreError::Unknown`].
-    LoseAnswer,
+    LoseResponse,
 }
 
 impl Fault {
     /// The fault for a response with this status code; `None` for codes that are not errors.
     ///
-    /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseAnswer`] is the
+    /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseResponse`] is the
     /// other case.
     #[must_use]
     pub fn of_code(code: u16) -> Option<Self> {
@@ -74,9 +74,9 @@ pub struct Rule {
     pub resource: Option<Arc<str>>,
     /// Name of the object; `None` means all.
     pub name: Option<Arc<str>>,
-    /// How many matching calls are performed normally before the first fault.
+    /// Number of matching calls without a fault before the first one.
     pub skip: u32,
-    /// How many calls then get the fault.
+    /// Number of calls that then get the fault.
     pub times: u32,
     /// The fault.
     pub fault: Fault,
@@ -103,13 +103,13 @@ pub struct FaultPlan {
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand get a random fault.
+    /// Number of calls of a thousand that get a random fault.
     pub faults_per_mille: u16,
     /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,
-    /// How many changes of a thousand are delivered twice.
+    /// Number of changes of a thousand that are delivered twice.
     pub duplicates_per_mille: u16,
-    /// How many changes of a thousand are dropped if a newer change of the same object is already available.
+    /// Number of changes of a thousand that are dropped if a newer change of the same object is available.
     pub coalesced_per_mille: u16,
     /// The maximum delay of a change; needs a clock.
     pub watch_delay_max: Duration,
@@ -123,7 +123,8 @@ pub struct FaultPlan {
 /// use kubegc_sim::{ApiServer, FaultPlan, Faulty, SharedApiServer, fault::{Call, Fault, Rule}};
 /// let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
 /// let rule = Rule {
-///     call: Some(Call::Delete), resource: Some("pods".into()), name: None, skip: 1, times: 1, fault: Fault::LoseAnswer,
+///     call: Some(Call::Delete), resource: Some("pods".into()), name: None,
+///     skip: 1, times: 1, fault: Fault::LoseResponse,
 /// };
 /// let store = Faulty::new(SharedApiServer::new(server), FaultPlan { rules: vec![rule], ..FaultPlan::default() });
 /// assert_eq!(store.injected(), 0);
@@ -178,7 +179,7 @@ impl<S> Faulty<S> {
         &self.store
     }
 
-    /// How many faults were injected so far.
+    /// Number of injected faults.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.state.lock().injected
@@ -222,11 +223,11 @@ impl<S> Faulty<S> {
         match self.fault(call, resource, name) {
             None => work.await,
             Some(Fault::Refuse(error)) => Err(error),
-            Some(Fault::LoseAnswer) => {
-                let answer = work.await;
-                let outcome = if answer.is_ok() { "carried out" } else { "refused" };
+            Some(Fault::LoseResponse) => {
+                let result = work.await;
+                let outcome = if result.is_ok() { "performed" } else { "refused" };
                 Err(StoreError::Unknown {
-                    message: format!("the answer was lost (the call was {outcome})"),
+                    message: format!("the response was lost (the call was {outcome})"),
                 })
             }
         }

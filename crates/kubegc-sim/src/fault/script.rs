@@ -6,9 +6,9 @@ use crate::rng::Rng;
 pub(crate) struct Turn<'a, F> {
     /// Whether the rule matches the call.
     pub(crate) fits: bool,
-    /// How many matching calls are skipped first.
+    /// Number of matching calls that are skipped first.
     pub(crate) skip: u32,
-    /// How many calls then get the fault.
+    /// Number of calls that then get the fault.
     pub(crate) times: u32,
     /// The fault.
     pub(crate) fault: &'a F,

@@ -19,9 +19,9 @@ pub enum Fault {
     /// The call fails with an error and is not performed.
     Refuse(RuntimeError),
     /// The call is performed and its response is lost: the caller gets [`RuntimeError::Unknown`].
-    LoseAnswer,
+    LoseResponse,
     /// The status of a container is returned without content. Other calls succeed.
-    SayNothing,
+    EmptyStatus,
     /// The call is performed, its response is lost, and the runtime stops: every call fails until it is
     /// [revived](FaultyRuntime::revive).
     Die,
@@ -35,9 +35,9 @@ pub struct Rule {
     pub operation: Option<Operation>,
     /// Their target: an id, reference, entry or path; `None` means all.
     pub target: Option<Arc<str>>,
-    /// How many matching calls are performed normally before the first fault.
+    /// Number of matching calls without a fault before the first one.
     pub skip: u32,
-    /// How many calls then get the fault.
+    /// Number of calls that then get the fault.
     pub times: u32,
     /// The fault.
     pub fault: Fault,
@@ -74,7 +74,7 @@ pub struct FaultPlan {
     pub seed: u64,
     /// The script.
     pub rules: Vec<Rule>,
-    /// How many calls of a thousand get a random fault.
+    /// Number of calls of a thousand that get a random fault.
     pub faults_per_mille: u16,
     /// The random faults; one of them is drawn. Empty: none.
     pub faults: Vec<Fault>,
@@ -176,7 +176,7 @@ impl<R> FaultyRuntime<R> {
         let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
         // This fault applies to one call only, in a rule or in a draw.
         let fault =
-            fault.filter(|fault| *fault != Fault::SayNothing || operation == Operation::ContainerStatus);
+            fault.filter(|fault| *fault != Fault::EmptyStatus || operation == Operation::ContainerStatus);
         if let Some(fault) = &fault {
             state.injected.push((operation, target.into(), fault.clone()));
             state.dead |= *fault == Fault::Die;
@@ -200,16 +200,16 @@ async fn carry<T>(
     work: impl Future<Output = Result<T, RuntimeError>> + Send,
 ) -> Result<T, RuntimeError> {
     match fault {
-        None | Some(Fault::SayNothing) => work.await,
+        None | Some(Fault::EmptyStatus) => work.await,
         Some(Fault::Refuse(error)) => Err(error),
-        Some(Fault::LoseAnswer | Fault::Die) => {
+        Some(Fault::LoseResponse | Fault::Die) => {
             let outcome = if work.await.is_ok() {
-                "carried out"
+                "performed"
             } else {
                 "refused"
             };
             Err(RuntimeError::unknown(format!(
-                "the answer was lost (the call was {outcome})"
+                "the response was lost (the call was {outcome})"
             )))
         }
     }
@@ -239,7 +239,7 @@ impl<R: Runtime> Runtime for FaultyRuntime<R> {
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
         let work = self.runtime.container_status(id);
         match self.fault(Operation::ContainerStatus, id) {
-            Some(Fault::SayNothing) => work.await.map(|_| None),
+            Some(Fault::EmptyStatus) => work.await.map(|_| None),
             fault => carry(fault, work).await,
         }
     }

@@ -151,7 +151,7 @@ impl Images {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnDisk {
     pub(super) size_bytes: u64,
-    /// How many images and containers use it.
+    /// Number of images and containers that use it.
     pub(super) holders: u64,
     /// The time when it is freed, if it is unused.
     pub(super) due: Option<(Timestamp, u64)>,

@@ -291,7 +291,7 @@ impl World {
         let name = row.facts.name.clone().unwrap_or_default();
         let link = container_log_link(&row.facts.pod, &name, &id);
         if !path.is_empty() {
-            if self.logs.has_folder_of(&path) {
+            if self.logs.has_directory_of(&path) {
                 let taken = self.disks.take_some(Purpose::Logs, bytes);
                 self.logs.add_file(Arc::clone(&path), taken);
             }

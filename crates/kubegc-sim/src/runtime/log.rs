@@ -9,9 +9,9 @@ use kubegc_core::node_facts::{LogLink, LogTarget, PodIdentity};
 
 use super::table::beginning_with;
 
-/// The folder whose entries are the pods' log directories.
+/// The parent of the pods' log directories.
 pub const POD_LOG_DIRECTORY: &str = "/var/log/pods";
-/// The folder of links to the logs of containers.
+/// The directory of links to the logs of containers.
 pub const CONTAINER_LOG_DIRECTORY: &str = "/var/log/containers";
 
 /// The maximum length of a file name in bytes.
@@ -85,7 +85,7 @@ impl LogTree {
     }
 
     /// Whether a file can be created at this path: the entry of its pod exists, or the path is elsewhere.
-    pub(super) fn has_folder_of(&self, path: &str) -> bool {
+    pub(super) fn has_directory_of(&self, path: &str) -> bool {
         path.strip_prefix(POD_LOG_DIRECTORY)
             .and_then(|rest| rest.strip_prefix('/'))
             .and_then(|rest| rest.split('/').next())

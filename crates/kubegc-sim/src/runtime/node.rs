@@ -108,7 +108,7 @@ impl SimNode {
         request: Request<'_>,
         work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        self.lock().answer(request, work)
+        self.lock().perform(request, work)
     }
 
     // Reads that are not recorded.

@@ -303,16 +303,16 @@ impl World {
 
     // Calls.
 
-    /// Performs a call, records it, and checks it for harm.
-    pub(super) fn answer<T>(
+    /// Performs a call, records it, and checks it for violations.
+    pub(super) fn perform<T>(
         &mut self,
         request: Request<'_>,
         work: impl FnOnce(&mut Self) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
         let harms = judge::harms(self, request);
-        let answer = work(self);
+        let result = work(self);
         let target: Arc<str> = request.target.into();
-        if answer.is_ok() {
+        if result.is_ok() {
             self.violations.extend(harms.into_iter().map(|harm| Violation {
                 at: self.now,
                 operation: request.operation,
@@ -326,8 +326,8 @@ impl World {
             target,
             grace_seconds: request.grace_seconds,
             runtime_handler: request.runtime_handler.into(),
-            outcome: answer.as_ref().map(|_| ()).map_err(Clone::clone),
+            outcome: result.as_ref().map(|_| ()).map_err(Clone::clone),
         });
-        answer
+        result
     }
 }

@@ -127,7 +127,7 @@ fn resources_name_subresources_and_scopes() {
 }
 
 #[test]
-fn selectors_mean_the_object_and_its_namespace() {
+fn selectors_match_the_object_and_its_namespace() {
     let requirement = |is_wanted, values: Option<&[&str]>| LabelSelector {
         match_expressions: vec![LabelRequirement {
             key: "tier".into(),
@@ -205,7 +205,7 @@ fn another_version_matches_where_the_policy_is_equivalent() {
 }
 
 #[test]
-fn the_service_and_the_configuration_decide_how_long() {
+fn the_timeout_comes_from_the_service_and_the_configuration() {
     let mut called = webhook(rule(&["*"], &["*"], &["*/*"], Some(Scope::Namespaced)));
     called.service = Some(("ns".into(), "hook".into()));
     let mut world = refuses(called);
@@ -231,7 +231,7 @@ fn the_service_and_the_configuration_decide_how_long() {
 }
 
 #[test]
-fn a_webhook_that_may_fail_refuses_nothing() {
+fn a_webhook_with_ignored_failures_refuses_nothing() {
     let mut ignored = webhook(rule(&["*"], &["*"], &["*/*"], None));
     ignored.refuses_on_failure = false;
     let mut world = refuses(ignored);

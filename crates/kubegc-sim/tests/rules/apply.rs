@@ -208,7 +208,7 @@ fn fields_from_before_the_first_apply_have_a_manager() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_is_refused_before_anything_is_written() {
+fn an_invalid_request_is_refused_before_anything_is_written() {
     let config = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let with = |key: &str, value: Value| {
         let mut config = config();

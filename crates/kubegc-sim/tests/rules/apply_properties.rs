@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn managers_with_nothing_in_common_may_come_in_any_order(
+    fn managers_of_different_fields_may_apply_in_any_order(
         kind in prop::sample::select(&KINDS[..]),
         first in config(0..5), second in config(5..LEAVES), third in config(0..5), fourth in config(5..LEAVES),
     ) {

@@ -130,7 +130,7 @@ fn versions_come_and_go_with_the_definition() {
 }
 
 #[test]
-fn s_38_the_instances_go_first_and_their_own_finalizers_decide() {
+fn s_38_the_instances_are_removed_first_and_only_after_their_own_finalizers() {
     let mut world = cluster();
     world.create(CRD, definition("x.dev", "widgets", &["v1"]));
     let kind = widgets(&world, "v1");
@@ -434,7 +434,7 @@ fn an_api_service_is_deleted_with_the_last_definition_of_its_group_and_version()
 }
 
 #[test]
-fn a_version_that_is_served_no_more_loses_its_api_service() {
+fn the_api_service_of_an_unserved_version_is_deleted() {
     let mut world = cluster();
     world.create(CRD, definition("x.dev", "widgets", &["v1", "v2"]));
     let mut registration = CrdRegistration::default();

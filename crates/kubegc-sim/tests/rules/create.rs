@@ -43,7 +43,7 @@ fn s_28_a_name_is_taken_until_its_object_is_removed() {
 }
 
 #[test]
-fn names_are_generated_and_requests_that_make_no_sense_are_refused() {
+fn names_are_generated_and_contradictory_requests_are_refused() {
     let mut world = world();
     let response = world.create("ConfigMap", json!({"metadata": {"generateName": "job-"}}));
     let name = &response.object().unwrap().meta.name;

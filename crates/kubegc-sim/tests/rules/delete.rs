@@ -46,7 +46,7 @@ fn s_1_conflicting_options_are_refused_before_the_object_is_read() {
 }
 
 #[test]
-fn s_2_an_object_that_is_not_there_is_not_found() {
+fn s_2_a_missing_object_is_not_found() {
     let response = world().delete("Child", "a", &expecting(Some("u"), None));
     assert_eq!(
         (response.code, message(&response)),
@@ -163,7 +163,7 @@ fn s_8_to_s_10_policy_field_stored_finalizer_and_default_decide_in_this_order() 
 }
 
 #[test]
-fn s_7_without_a_collector_finalizers_are_left_alone() {
+fn s_7_without_a_collector_finalizers_do_not_change() {
     let mut world = open_world();
     let settings = Settings {
         garbage_collection: false,
@@ -272,7 +272,7 @@ fn s_17_the_response_to_a_finished_deletion_depends_on_the_kind() {
 }
 
 #[test]
-fn s_19_a_dry_run_responses_and_changes_nothing() {
+fn s_19_a_dry_run_responds_and_changes_nothing() {
     let mut world = world();
     world.put("ConfigMap", "a", &[]);
     world.put("ConfigMap", "b", &[HOLD]);

@@ -21,7 +21,7 @@ fn left(world: &World, name: &str) -> (serde_json::Value, serde_json::Value) {
 }
 
 #[test]
-fn s_16_the_grace_comes_from_the_options_the_pod_or_is_none() {
+fn s_16_the_grace_period_comes_from_the_options_or_the_pod_or_is_zero() {
     type Case = (serde_json::Value, &'static str, DeleteOptionsSpec, Option<i64>);
     let cases: [Case; 6] = [
         (
@@ -76,7 +76,7 @@ fn s_16_the_grace_comes_from_the_options_the_pod_or_is_none() {
 }
 
 #[test]
-fn s_14_a_pod_that_is_ending_only_ends_sooner() {
+fn s_14_the_grace_period_of_a_terminating_pod_can_only_be_shortened() {
     let mut world = world();
     bound(&mut world, "p", &["orphan"]);
     world.delete("Pod", "p", &policy("Foreground"));
@@ -111,7 +111,7 @@ fn s_14_a_pod_that_is_ending_only_ends_sooner() {
 }
 
 #[test]
-fn s_14_a_pod_without_time_left_is_deleted_as_any_other_object() {
+fn s_14_a_pod_without_a_grace_period_left_is_deleted_like_any_object() {
     let mut world = world();
     bound(&mut world, "p", &["test.dev/hold"]);
     world.delete("Pod", "p", &grace(0));
@@ -125,7 +125,7 @@ fn s_14_a_pod_without_time_left_is_deleted_as_any_other_object() {
 }
 
 #[test]
-fn s_4_a_negative_grace_counts_as_a_second_since_1_22() {
+fn s_4_a_negative_grace_period_counts_as_one_second_since_1_22() {
     for (version, expected) in [("1.20.2", None), ("1.28.0", Some(1))] {
         let mut world = world_of(version);
         bound(&mut world, "p", &[]);
@@ -138,7 +138,7 @@ fn s_4_a_negative_grace_counts_as_a_second_since_1_22() {
 }
 
 #[test]
-fn a_pod_of_which_only_metadata_is_known_is_not_scheduled() {
+fn a_pod_with_metadata_only_is_not_scheduled() {
     let mut world = world();
     let kind = world.kind("Pod");
     let meta = kubegc_core::ObjectMeta::new("ns", "p", "u1");

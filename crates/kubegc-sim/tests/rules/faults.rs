@@ -56,12 +56,12 @@ fn codes_become_the_errors_that_they_are_on_the_wire() {
 }
 
 #[test]
-fn a_refused_call_is_not_carried_out_and_a_lost_response_was() {
+fn a_refused_call_is_not_performed_and_one_with_a_lost_response_is() {
     let secrets = resource("v1", "Secret");
     let rules = vec![
         Rule {
             name: Some("a".into()),
-            ..rule(Call::Delete, Fault::LoseAnswer)
+            ..rule(Call::Delete, Fault::LoseResponse)
         },
         Rule {
             resource: Some("secrets".into()),
@@ -95,7 +95,7 @@ fn a_refused_call_is_not_carried_out_and_a_lost_response_was() {
 }
 
 #[test]
-fn drawn_faults_are_those_of_the_seed() {
+fn random_faults_are_determined_by_the_seed() {
     let secrets = resource("v1", "Secret");
     let outcomes = |seed| {
         let (_, faulty) = faulty(FaultPlan {
@@ -118,7 +118,7 @@ fn drawn_faults_are_those_of_the_seed() {
     assert_ne!(outcomes(1), outcomes(2));
 }
 
-/// What a watch from the beginning delivers without waiting.
+/// The events that a watch from the beginning delivers without waiting.
 fn delivered(store: &Faulty<SharedApiServer>) -> Vec<String> {
     let secrets = resource("v1", "Secret");
     let mut watch = now(store.watch(&secrets, &ResourceVersion::new("1"))).unwrap();
@@ -164,7 +164,7 @@ fn watches_repeat_and_coalesce_but_never_reorder() {
 }
 
 #[test]
-fn a_change_is_held_back_until_its_time() {
+fn a_delayed_change_is_delivered_at_its_time() {
     let clock = SimClock::new(Timestamp::from_secs(1));
     let (_, faulty) = faulty(FaultPlan {
         seed: 3,

@@ -167,7 +167,7 @@ fn a_mutating_webhook_changes_the_object_before_validation() {
 }
 
 #[test]
-fn without_a_function_the_failure_policy_decides() {
+fn without_a_hook_the_failure_policy_decides() {
     for (policy, code) in [("Fail", 500), ("Ignore", 201)] {
         let mut server = server();
         configure(
@@ -181,8 +181,8 @@ fn without_a_function_the_failure_policy_decides() {
         if code == 500 {
             assert_eq!(
                 refusal(&created).1,
-                "Internal error occurred: failed calling webhook \"check.x.dev\": failed to call webhook: no function of the \
-                 caller plays it"
+                "Internal error occurred: failed calling webhook \"check.x.dev\": failed to call webhook: no hook is \
+                 set for it (ApiServer::set_admission_hook)"
             );
         }
     }

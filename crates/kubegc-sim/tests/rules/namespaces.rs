@@ -117,7 +117,7 @@ fn only_finalize_changes_the_finalizers_of_the_spec() {
 }
 
 #[test]
-fn s_36_nothing_is_created_in_a_namespace_that_ends_or_is_missing() {
+fn s_36_nothing_is_created_in_a_terminating_or_missing_namespace() {
     let mut world = world();
     world.put("Secret", "held", &["x.dev/a"]);
     world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
@@ -224,7 +224,7 @@ fn s_33_a_collection_is_deleted_one_by_one_with_the_same_options() {
 }
 
 #[test]
-fn s_34_preconditions_apply_to_each_and_the_first_refusal_ends_it() {
+fn s_34_preconditions_apply_to_each_object_and_the_first_refusal_ends_the_request() {
     let mut world = secrets(&[("a", json!([])), ("b", json!([]))]);
     let kind = world.kind("Secret");
     let everything = Filter::default();

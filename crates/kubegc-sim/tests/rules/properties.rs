@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn no_terminating_object_is_stored_without_a_reason_to_stay(requests in requests()) {
+    fn every_stored_terminating_object_waits_for_a_finalizer_or_a_grace_period(requests in requests()) {
         let mut world = world();
         for (kind, name, request) in &requests {
             send(&mut world, kind, name, request);

@@ -158,7 +158,7 @@ fn name(item: &Poll<Option<Result<WatchItem, StoreError>>>) -> Option<(bool, &st
 }
 
 #[test]
-fn a_watch_continues_after_a_list_and_wakes_when_something_happens() {
+fn a_watch_continues_after_a_list_and_wakes_on_an_event() {
     let store = shared();
     let (secrets, pods) = (resource("v1", "Secret"), resource("v1", "Pod"));
     insert(&store, &secrets, "a", &[]);
@@ -181,7 +181,7 @@ fn a_watch_continues_after_a_list_and_wakes_when_something_happens() {
 }
 
 #[test]
-fn a_watch_that_is_too_old_must_begin_anew() {
+fn an_expired_watch_must_relist() {
     let store = shared();
     let secrets = resource("v1", "Secret");
     insert(&store, &secrets, "a", &[]);

@@ -41,7 +41,7 @@ fn a_kind_has_the_subresources_that_discovery_shows() {
 }
 
 #[test]
-fn a_subresource_that_a_kind_does_not_have_is_no_url() {
+fn a_subresource_that_a_kind_does_not_have_is_not_found() {
     let mut world = world();
     world.put("ConfigMap", "a", &[]);
     world.put("Pod", "a", &[]);
@@ -451,7 +451,7 @@ fn a_budget_without_room_stops_an_eviction() {
 }
 
 #[test]
-fn a_binding_gives_a_pod_its_node_once() {
+fn a_binding_sets_the_node_of_a_pod_once() {
     let mut world = world();
     world.put("Pod", "a", &[]);
     let kind = world.kind("Pod");
@@ -488,7 +488,7 @@ fn a_binding_gives_a_pod_its_node_once() {
 }
 
 #[test]
-fn a_part_that_is_written_leaves_the_others_alone() {
+fn a_written_part_keeps_the_other_parts() {
     let containers =
         json!([{"name": "c", "image": "1", "resources": {"limits": {"cpu": "1"}}}, {"name": "d"}]);
     let sent = json!({

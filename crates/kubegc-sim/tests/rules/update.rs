@@ -11,7 +11,7 @@ fn edited(world: &World, kind: &str, edit: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[test]
-fn s_20_taking_the_last_finalizer_off_a_deleting_object_removes_it_unstored() {
+fn s_20_removing_the_last_finalizer_of_a_terminating_object_removes_it_without_a_write() {
     for kind in ["ConfigMap", "Child", "ServiceAccount"] {
         let mut world = world();
         world.put(kind, "a", &["x.dev/a"]);
@@ -46,7 +46,7 @@ fn s_20_taking_the_last_finalizer_off_a_deleting_object_removes_it_unstored() {
 }
 
 #[test]
-fn s_20_a_pod_with_time_left_waits_for_its_node() {
+fn s_20_a_pod_with_a_grace_period_left_waits_for_its_node() {
     let mut world = world();
     world.put_json(
         "Pod",
@@ -58,7 +58,7 @@ fn s_20_a_pod_with_time_left_waits_for_its_node() {
 }
 
 #[test]
-fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
+fn s_21_no_finalizer_is_added_to_a_terminating_object() {
     let forbidden = |extra: &str| {
         format!(
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{extra}}}"
@@ -110,8 +110,8 @@ fn s_21_finalizers_only_shrink_once_the_deletion_is_under_way() {
     }
 }
 
-/// How often each problem is found on an update: the layers of validation overlap, in other ways for custom
-/// resources.
+/// Number of times each problem is found on an update: the layers of validation overlap, in other ways for
+/// custom resources.
 #[test]
 fn problems_are_found_once_by_each_layer() {
     let two_controllers: Vec<Value> = ["o", "p"]
@@ -298,7 +298,7 @@ fn s_25_a_stale_version_is_a_conflict_and_none_depends_on_the_kind() {
 }
 
 #[test]
-fn s_26_a_write_that_changes_nothing_is_none() {
+fn s_26_a_write_that_changes_nothing_has_no_event() {
     for kind in ["ConfigMap", "Child"] {
         let mut world = world();
         world.put_json(
@@ -333,7 +333,7 @@ fn s_29_references_may_change_while_the_object_is_deleted() {
 }
 
 #[test]
-fn s_32_the_status_of_a_pod_leaves_references_and_spec_alone() {
+fn s_32_a_write_of_a_pod_status_keeps_references_and_spec() {
     let mut world = world();
     world.put_json(
         "Pod",

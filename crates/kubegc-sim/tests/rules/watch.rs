@@ -155,7 +155,7 @@ fn an_inserted_object_is_stored_unchanged_and_causes_no_event() {
 }
 
 #[test]
-fn changes_that_are_forgotten_are_expired() {
+fn pruned_changes_are_expired() {
     let mut world = world();
     let start = world.server.revision();
     for name in ["a", "b", "c"] {
@@ -199,7 +199,7 @@ fn a_bounded_log_keeps_the_newest() {
 }
 
 #[test]
-fn worlds_part_when_one_of_them_changes() {
+fn clones_differ_when_one_of_them_changes() {
     let mut one = world();
     one.put("Secret", "a", &[]);
     let mut two = one.clone();

@@ -87,7 +87,7 @@ fn each_layout_determines_the_places_of_layers_writable_layers_and_logs() {
 }
 
 #[test]
-fn the_runtime_may_not_know_how_much_there_is() {
+fn the_runtime_may_not_know_the_capacity() {
     let node = node_with(NodeSettings {
         reports_capacity: false,
         ..small()
@@ -151,7 +151,7 @@ fn containers_write_until_the_disk_is_full() {
     assert_eq!(
         (usage.writable_bytes, usage.logs_bytes),
         (0, 200),
-        "its log is no file of the runtime"
+        "its log is not a file of the runtime"
     );
 }
 

@@ -24,8 +24,8 @@ fn busy() -> RuntimeError {
 }
 
 #[test]
-fn a_refused_call_is_not_carried_out_and_a_lost_answer_was() {
-    for (fault, carried_out) in [(Fault::Refuse(busy()), false), (Fault::LoseAnswer, true)] {
+fn a_refused_call_is_not_performed_and_one_with_a_lost_response_is() {
+    for (fault, carried_out) in [(Fault::Refuse(busy()), false), (Fault::LoseResponse, true)] {
         let (node, faulty) = faulty(vec![Rule::always(Operation::RemoveImage, fault.clone())]);
         let answer = now(faulty.remove_image(WEB, ""));
         match &fault {
@@ -119,7 +119,7 @@ fn a_runtime_dies_in_the_middle_of_a_call() {
 fn a_status_may_be_empty() {
     let rule = Rule {
         operation: None,
-        ..Rule::always(Operation::Pods, Fault::SayNothing)
+        ..Rule::always(Operation::Pods, Fault::EmptyStatus)
     };
     let (node, faulty) = faulty(vec![rule]);
     let id = run(&node, "web", WEB).container_ids[0].clone();
@@ -134,12 +134,12 @@ fn a_status_may_be_empty() {
 }
 
 #[test]
-fn draws_hit_their_share_and_repeat() {
+fn random_faults_have_their_rate_and_are_reproducible() {
     let drawn = |seed, faults_per_mille| {
         let plan = FaultPlan {
             seed,
             faults_per_mille,
-            faults: vec![Fault::Refuse(busy()), Fault::LoseAnswer],
+            faults: vec![Fault::Refuse(busy()), Fault::LoseResponse],
             ..FaultPlan::default()
         };
         let faulty = FaultyRuntime::new(node(), plan);

@@ -123,7 +123,7 @@ fn removing_a_container_succeeds_in_every_state_and_again() {
 }
 
 #[test]
-fn a_sandbox_takes_its_containers_with_it() {
+fn removing_a_sandbox_removes_its_containers() {
     let node = node();
     let (web, job) = (run(&node, "web", WEB), run(&node, "job", WEB));
     let second = node.restart_container(&web.container_ids[0]).unwrap();
@@ -203,7 +203,7 @@ fn an_empty_id_is_an_error_and_does_nothing() {
 }
 
 #[test]
-fn an_id_may_be_cut_to_a_beginning_that_is_its_alone() {
+fn an_id_may_be_shortened_to_a_unique_prefix() {
     let node = SimNode::new(clock(), NodeSettings::default());
     for id in ["aa1", "aa2", "b1"] {
         let facts = Container::new(id, PodIdentity::default(), "app", ContainerState::Exited, START);
@@ -251,7 +251,7 @@ fn a_restart_ends_one_attempt_and_starts_the_next() {
 }
 
 #[test]
-fn a_container_needs_a_ready_sandbox_and_an_image_and_starts_once() {
+fn a_container_needs_a_ready_sandbox_and_an_image_and_starts_only_once() {
     let node = node();
     let pod = run(&node, "web", WEB);
     let missing = node.create_container(&pod.sandbox_id, &ContainerSpec::new("app", "shop/none:1"));
@@ -381,7 +381,7 @@ fn a_new_sandbox_of_a_pod_counts_on_and_edits_keep_ids() {
 }
 
 #[test]
-fn inserted_things_are_listed_as_given_and_ids_are_taken_once() {
+fn inserted_objects_are_listed_as_given_and_ids_are_unique() {
     let node = SimNode::new(clock(), NodeSettings::default());
     let mut facts = Container::new(
         "c1",

@@ -84,7 +84,7 @@ fn logs_outlive_their_container_until_they_are_removed() {
 }
 
 #[test]
-fn removing_logs_by_path_spares_those_of_others() {
+fn removing_logs_by_path_keeps_the_logs_of_other_containers() {
     let node = node_with(NodeSettings::default());
     let pod = logging(&node, "web");
     let mut last = pod.container_ids[0].clone();
@@ -93,7 +93,7 @@ fn removing_logs_by_path_spares_those_of_others() {
     }
     assert_eq!(node.usage().logs_bytes, 440);
     now(node.remove_container_logs("")).unwrap();
-    assert_eq!(node.usage().logs_bytes, 440, "an empty path is no prefix");
+    assert_eq!(node.usage().logs_bytes, 440, "an empty path is not a prefix");
     // 1.log, not 10.log.
     let path = node.log_path(&node.all_containers()[1].id).unwrap();
     now(node.remove_container_logs(&path)).unwrap();
@@ -101,7 +101,7 @@ fn removing_logs_by_path_spares_those_of_others() {
 }
 
 #[test]
-fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
+fn removing_an_entry_removes_all_below_it_and_nothing_else() {
     let node = node();
     let (web, other) = (logging(&node, "web"), logging(&node, "other"));
     node.insert_log_entry("shop_web", 11).unwrap();
@@ -114,7 +114,7 @@ fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
         texts(&now(node.pod_entries()).unwrap()),
         [pod_log_entry(&other.pod).as_str(), "shop_web"]
     );
-    // A running container logs to a deleted file, and its next attempt has no log folder.
+    // A running container logs to a deleted file, and its next attempt has no log directory.
     assert_eq!(node.write_log(&web.container_ids[0], 5), Ok(0));
     let next = node.restart_container(&web.container_ids[0]).unwrap();
     assert_eq!((node.write_log(&next, 5), node.usage().logs_bytes), (Ok(0), 51));
@@ -128,7 +128,7 @@ fn removing_an_entry_removes_all_below_it_and_nothing_beside_it() {
 }
 
 #[test]
-fn n6_2_names_outside_the_folder_are_refused() {
+fn n6_2_names_outside_the_directory_are_refused() {
     let node = node();
     logging(&node, "web");
     for entry in ["", ".", "..", "../pods", "a/b", "/var/log/pods"] {
@@ -139,7 +139,7 @@ fn n6_2_names_outside_the_folder_are_refused() {
 }
 
 #[test]
-fn rotation_leaves_the_link_whole_and_a_lost_log_does_not() {
+fn a_link_is_valid_after_rotation_and_dangling_after_its_log_is_lost() {
     let node = node();
     let pod = logging(&node, "web");
     let id = &pod.container_ids[0];
@@ -186,7 +186,7 @@ fn n2_44_only_links_that_match_the_pattern_are_listed() {
 }
 
 #[test]
-fn n2_49_a_cut_link_still_leads_to_its_log_and_its_id_is_found_by_its_beginning() {
+fn n2_49_a_truncated_link_leads_to_its_log_and_its_id_prefix_is_unique() {
     let node = node();
     let name = "x".repeat(200);
     let pod = logging(&node, &name);

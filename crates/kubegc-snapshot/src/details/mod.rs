@@ -208,7 +208,7 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
 static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
 static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
 
-/// The spec of an object that is no pod; `None` if it was not read.
+/// The spec of an object that is not a pod; `None` if it was not read.
 fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
     let spec = reading.part(&body.spec, SPEC)?;
     Some(spec.and_then(AnySpec::of_others).unwrap_or(&NO_SPEC))

@@ -50,10 +50,10 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     let flaws = reading.flaws.len();
     let ready_at = reading.field(status, ready_at);
     // A problem with the list of conditions is reported once.
-    let again = reading.flaws.split_off(flaws);
-    let news = again.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
-    let news: Vec<_> = news.collect();
-    reading.flaws.extend(news);
+    let found = reading.flaws.split_off(flaws);
+    let new = found.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
+    let new: Vec<_> = new.collect();
+    reading.flaws.extend(new);
     let restarts = reading.field(status, |reading, status| {
         if mentions.restarts {
             restarts(reading, status)
@@ -301,10 +301,10 @@ impl Secrets {
         reading: &mut Reading<'_>,
         list: &'v Soft<List<T>>,
         path: Path<'_>,
-        mut look: impl FnMut(&mut Self, &mut Reading<'_>, &'v T, Path<'_>),
+        mut visit: impl FnMut(&mut Self, &mut Reading<'_>, &'v T, Path<'_>),
     ) {
         let (_, all) = reading.entries(list, path, |reading, entry, path| {
-            look(self, reading, entry, path);
+            visit(self, reading, entry, path);
             Ok(())
         });
         self.is_readable &= all;

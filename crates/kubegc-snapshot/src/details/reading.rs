@@ -8,7 +8,7 @@ use kubegc_core::{Timestamp, Uid, record::Field};
 
 use crate::{body::List, finding::Problem, texts::Texts};
 
-/// A field that details miss or cannot use: what, where, and in which way.
+/// A field that details miss or cannot use: the kind of the problem, the path, and the problem.
 pub(crate) type DetailFlaw = (Problem, String, String);
 
 /// A value that cannot be read. It is named by then.
@@ -349,7 +349,7 @@ impl Reading<'_> {
         let text = text.as_str();
         match Timestamp::parse(text) {
             Ok(time) => Ok(Some(time)),
-            Err(_) => Err(self.bad(path, format!("{text:?} is no date"))),
+            Err(_) => Err(self.bad(path, format!("{text:?} is not a date"))),
         }
     }
 }

@@ -63,7 +63,7 @@ fn expiration(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<Arc<str>, Un
         None => None,
     };
     match encoding::from_base64(text.map_or("", Text::as_str).as_bytes()) {
-        // Bytes that are no text are no date either.
+        // Bytes that are not text are not a date either.
         Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into()),
         None => Err(reading.bad(path, "is not base64")),
     }

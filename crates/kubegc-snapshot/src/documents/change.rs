@@ -13,9 +13,9 @@ pub(super) type Object = Map<String, Value>;
 /// The path of a field.
 pub(super) type FieldPath = Vec<&'static str>;
 
-/// Applies one change, and gives the path of the field.
+/// Applies one change, and returns the path of the field.
 ///
-/// Lists keep their order, and entries that the change is not about stay as they are, whatever they hold.
+/// Lists keep their order, and the entries that are not changed keep their content, valid or not.
 pub(super) fn apply(object: &mut Object, change: &FieldChange) -> Result<FieldPath, DocumentError> {
     let path = path_of(change);
     match change {
@@ -109,7 +109,7 @@ pub(super) fn at<'o>(object: &'o Object, path: &[&str]) -> Option<&'o Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// The map that holds the field, made if it is missing, and the field's key.
+/// The map that holds the field, created if it is missing, and the field's key.
 fn within<'o>(
     object: &'o mut Object,
     path: &[&'static str],
@@ -134,7 +134,7 @@ fn wrong(path: &[&str], expected: &str, found: &Value) -> DocumentError {
     DocumentError::new(format!("{path}: expected {expected}, found {found}"))
 }
 
-/// Sets a value; maps on the path are made.
+/// Sets a value, and creates the maps on its path.
 pub(super) fn put(object: &mut Object, path: &[&'static str], value: Value) -> Result<(), DocumentError> {
     let (map, key) = within(object, path)?;
     map.insert(key.to_owned(), value);
@@ -150,7 +150,7 @@ fn remove(object: &mut Object, path: &[&'static str]) -> Result<(), DocumentErro
     Ok(())
 }
 
-/// Whether a value on the path is no map.
+/// Whether a value on the path is not a map.
 fn is_blocked(object: &Object, path: &[&str]) -> bool {
     let ways = (1..path.len()).filter_map(|depth| at(object, &path[..depth]));
     ways.into_iter().any(|way| !way.is_object())

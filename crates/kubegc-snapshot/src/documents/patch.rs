@@ -1,10 +1,10 @@
-//! Renders a write as a patch: the changes are applied to the object as it was read, and the patch holds what
-//! differs, with preconditions.
+//! Renders a write as a patch: the changes are applied to the object as it was read, and the patch consists
+//! of the differences, with preconditions.
 //!
 //! The preconditions are uid and resourceVersion in the patched metadata: the API server responds with a
 //! conflict if they differ. Merge patches and JSON patches replace whole lists, and so do strategic patches
 //! of lists without a merge key. A list computed from the document is right for no other version of the
-//! object. So such a patch carries the version that was read, whatever the write expects.
+//! object. So such a patch carries the version that was read, even if the write expects none.
 
 use std::collections::BTreeSet;
 
@@ -360,7 +360,7 @@ fn operations(before: &Object, differences: &[Difference<'_>], sent: Sent) -> Va
         .into_iter()
         .filter_map(|(key, value)| Some(add(pointer(&["metadata", key]), value?.into())))
         .collect();
-    let mut made = BTreeSet::new();
+    let mut created = BTreeSet::new();
     for difference in differences {
         let path = &difference.path;
         let Some(new) = difference.new else {
@@ -368,9 +368,9 @@ fn operations(before: &Object, differences: &[Difference<'_>], sent: Sent) -> Va
             continue;
         };
         for depth in 1..path.len() {
-            let way = &path[..depth];
-            if change::at(before, way).is_none() && made.insert(way.to_vec()) {
-                operations.push(add(pointer(way), json!({})));
+            let parent = &path[..depth];
+            if change::at(before, parent).is_none() && created.insert(parent.to_vec()) {
+                operations.push(add(pointer(parent), json!({})));
             }
         }
         operations.push(add(pointer(path), new.clone()));

@@ -455,7 +455,7 @@ fn of_pod(pod: &Pod) -> Object {
     let volumes = match pod.volumes.known() {
         Some(volumes) if volumes.is_empty() => Value::Null,
         Some(volumes) => volumes.iter().map(pod_volume).collect(),
-        // A list that is no list would make the secrets unread too.
+        // A list that is not a list would make the secrets unread too.
         None => json!([{ "persistentVolumeClaim": false }]),
     };
     let spec = object([

@@ -276,7 +276,7 @@ impl Member {
     }
 }
 
-/// The position of the next byte that is no white space, or the end.
+/// The position of the next byte that is not white space, or the end.
 pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Result<usize, WindowError> {
     loop {
         let bytes = window.bytes();

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_stand_where_the_bytes_do() {
+    fn masks_mark_the_positions_of_bytes() {
         for byte in 0..=255 {
             for at in 0..BLOCK_BYTES {
                 let mut block = [b'x'; BLOCK_BYTES];
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_those_of_a_plain_scan_wherever_the_blocks_lie() {
+    fn ends_equal_those_of_a_plain_scan_at_every_block_offset() {
         fn plain(bytes: &[u8]) -> Option<usize> {
             let (mut depth, mut in_string, mut at) = (0_u32, false, 0);
             while at < bytes.len() {

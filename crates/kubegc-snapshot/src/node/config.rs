@@ -169,7 +169,7 @@ fn same<T: PartialEq>(
         entry.wrong(
             NodeProblem::Contradiction,
             &[name],
-            &format!("{other} says something else"),
+            &format!("{other} has another value"),
         );
     }
     one.or(two)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, error::Category};
 
 use crate::{
     Place, SnapshotError,
-    error::ParserSaid,
+    error::ParserMessage,
     sniff,
     window::{Window, WindowError},
     yaml,
@@ -56,7 +56,7 @@ impl NodeDocument {
         }
     }
 
-    /// The document kind of a map, by its content; `None` if it is no document of a node.
+    /// The document kind of a map, by its content; `None` if it is not a document of a node.
     pub(crate) fn of(map: &Map<String, Value>) -> Option<Self> {
         let has = |name: &str| map.contains_key(name);
         let status = map.get("status").and_then(Value::as_object);
@@ -104,7 +104,7 @@ pub(crate) struct Document {
     pub(crate) place: Place,
     pub(crate) value: Value,
     /// A YAML text that ends inside a line: the rest may be missing.
-    pub(crate) may_be_cut: bool,
+    pub(crate) may_be_truncated: bool,
 }
 
 /// Headers of the tables of `crictl`.
@@ -194,7 +194,7 @@ fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
             Some(Ok(value)) => documents.push(Document {
                 place,
                 value,
-                may_be_cut: false,
+                may_be_truncated: false,
             }),
             Some(Err(error)) if error.classify() == Category::Eof => {
                 return Err(SnapshotError::Truncated {
@@ -236,7 +236,7 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
         if !yaml::next_document(&mut window).map_err(|error| fault(error, line))? {
             // A truncated input is truncated at its end.
             if let Some(last) = documents.last_mut() {
-                last.may_be_cut = !text.ends_with('\n');
+                last.may_be_truncated = !text.ends_with('\n');
             }
             return Ok(documents);
         }
@@ -287,7 +287,7 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
         documents.push(Document {
             place,
             value: whole,
-            may_be_cut: false,
+            may_be_truncated: false,
         });
     }
 }
@@ -308,6 +308,6 @@ fn syntax(place: Place, line: u64, column: u64, format: &'static str, said: Stri
         line,
         column,
         format,
-        source: Box::new(ParserSaid(said)),
+        source: Box::new(ParserMessage(said)),
     }
 }

@@ -45,7 +45,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
-    /// Gives the entry a name for findings.
+    /// Sets the name of the entry in findings.
     pub(crate) fn call(&mut self, object: String) {
         self.object = object.into();
     }
@@ -156,7 +156,7 @@ impl<'v, 'n> Entry<'v, 'n> {
                     self.wrong(
                         NodeProblem::BadField,
                         path,
-                        &format!("{text:?} is no whole number"),
+                        &format!("{text:?} is not a whole number"),
                     );
                     None
                 }
@@ -198,7 +198,7 @@ impl<'v, 'n> Entry<'v, 'n> {
             self.wrong(
                 NodeProblem::BadField,
                 path,
-                &format!("{text:?} is no RFC 3339 date"),
+                &format!("{text:?} is not an RFC 3339 date"),
             );
         }
         date
@@ -215,7 +215,7 @@ impl<'v, 'n> Entry<'v, 'n> {
             self.wrong(
                 NodeProblem::BadField,
                 path,
-                &format!("{text:?} is no duration such as 2m0s"),
+                &format!("{text:?} is not a duration such as 2m0s"),
             );
         }
         duration

@@ -155,13 +155,13 @@ impl Flags {
 }
 
 fn whole(value: &str) -> Result<i32, String> {
-    i32::from_str(value).map_err(|_| format!("{value:?} is no whole number of 32 bits"))
+    i32::from_str(value).map_err(|_| format!("{value:?} is not a whole number of 32 bits"))
 }
 
 fn duration(value: &str) -> Result<GoDuration, String> {
     value
         .parse()
-        .map_err(|_| format!("{value:?} is no duration such as 2m0s"))
+        .map_err(|_| format!("{value:?} is not a duration such as 2m0s"))
 }
 
 /// The values that Go's `strconv.ParseBool` accepts.

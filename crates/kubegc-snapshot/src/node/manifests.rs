@@ -215,7 +215,7 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
             crate::tree::type_name(&document.value)
         ));
     };
-    if document.may_be_cut {
+    if document.may_be_truncated {
         return Err(format!("{place}: may be cut off: it ends without a line break"));
     }
     let mut notes = Notes::default();

@@ -102,7 +102,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Makes unknown all parts that a document of this kind, or of any, may contain.
-    pub(crate) fn spoil(&mut self, kind: Option<NodeDocument>, why: &str) {
+    pub(crate) fn fail(&mut self, kind: Option<NodeDocument>, why: &str) {
         use NodeDocument as D;
         let kinds = [
             D::Containers,

@@ -23,13 +23,13 @@ const SLACK: Duration = Duration::from_secs(10);
 /// The file must list **every pod of the node**, in all namespaces: `kubectl get pods -A --field-selector
 /// spec.nodeName=NODE -o json`. A pod that is not in the list, and of which nothing runs, no longer exists. A
 /// list does not show that a selector or a namespace restricted it: the caller is responsible for that. The
-/// output of `kubectl get` for one named pod is no list, and is refused.
+/// output of `kubectl get` for one named pod is not a list, and is refused.
 ///
 /// # Guarantees
 /// The file is read at each call, so a replaced file counts from the next call on. If it cannot be read or is
 /// incomplete ([`read_all_pods`]), nothing is known and the error contains the reason. The same applies if
-/// the runtime does not list the running pods. A file is always behind. So a pod of which something runs is
-/// living even if the file does not have it, and has not ended whatever the file contains ([`add_running`]).
+/// the runtime does not list the running pods. The list is always outdated. So a running pod is active even
+/// if the file does not have it, and has not terminated for any content of the file ([`add_running`]).
 /// A pod that the file does not have is living if it has a sandbox or a container that is younger than the
 /// file, or up to 10 seconds older ([`add_created_since`]): it may have begun after the list was made, and
 /// may have ended since.
@@ -102,7 +102,7 @@ fn read_file(path: &Path) -> Result<(Pods, Timestamp), RuntimeError> {
 /// ([`WithRunning`](kubegc_node::driver::WithRunning)).
 ///
 /// # Errors
-/// [`Refused`](RuntimeError::Refused), with the problem: the input cannot be read, is no list of pods (one
+/// [`Refused`](RuntimeError::Refused), with the problem: the input cannot be read, is not a list of pods (one
 /// pod by itself is none), continues elsewhere, is visibly truncated, or has a pod that cannot be read.
 ///
 /// # Complexity

@@ -207,7 +207,7 @@ impl NodeReader {
     /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
-    /// A file cannot be read, is no document of a node, or does not exist.
+    /// A file cannot be read, is not a document of a node, or does not exist.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
         for (path, reason) in found.skipped {
@@ -231,7 +231,7 @@ impl NodeReader {
     /// in findings and errors.
     ///
     /// # Errors
-    /// The input fails, is no JSON or YAML, or contains a document that is none of a node.
+    /// The input fails, is not JSON or YAML, or contains a document that is not one of a node.
     ///
     /// # Complexity
     /// O(n log n) for n entries; one file and its tree are held while it is read.
@@ -242,7 +242,7 @@ impl NodeReader {
     /// Reads documents that are known to be of this kind.
     ///
     /// # Errors
-    /// The input fails, or is no JSON or YAML.
+    /// The input fails, or is not JSON or YAML.
     pub fn read_as(
         &mut self,
         document: NodeDocument,
@@ -373,7 +373,7 @@ impl NodeReader {
                 .note(NodeProblem::NotRecognized, Some(place), "", "", advice);
             if expected.is_some() {
                 self.parts
-                    .spoil(expected, &format!("{place}: no document of a node"));
+                    .fail(expected, &format!("{place}: no document of a node"));
             }
             return Ok(());
         }
@@ -387,11 +387,11 @@ impl NodeReader {
     }
 
     fn document(&mut self, kind: NodeDocument, value: &Value, place: &Place, document: &Document) {
-        if document.may_be_cut {
+        if document.may_be_truncated {
             let detail = "may be cut off";
             self.notes
                 .note(NodeProblem::NoFinalLineBreak, Some(place), "", "", detail);
-            self.parts.spoil(Some(kind), &format!("{place}: {detail}"));
+            self.parts.fail(Some(kind), &format!("{place}: {detail}"));
         }
         let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
         let (parts, notes) = (&mut self.parts, &mut self.notes);
@@ -439,7 +439,7 @@ impl NodeReader {
                 Ok((id, status)) => {
                     let known = parts.statuses.get(&id);
                     if known.is_some_and(|known| *known != status) {
-                        let detail = "another document says something else of this container";
+                        let detail = "another document has other data of this container";
                         notes.note(NodeProblem::Contradiction, Some(place), &id, "status", detail);
                         parts.statuses_failed = Some(format!("{place}: {detail}"));
                     }
@@ -467,7 +467,7 @@ impl NodeReader {
         };
         self.notes
             .note(NodeProblem::Unread, place.as_ref(), "", "", detail);
-        self.parts.spoil(expected, &text);
+        self.parts.fail(expected, &text);
         Ok(())
     }
 

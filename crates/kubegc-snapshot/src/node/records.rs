@@ -114,10 +114,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Re
             let (problem, detail) = if pair[0] == pair[1] {
                 (NodeProblem::Repeated, "occurs twice")
             } else {
-                (
-                    NodeProblem::Contradiction,
-                    "another record of this key says something else",
-                )
+                (NodeProblem::Contradiction, "another record with this key differs")
             };
             notes.note(problem, Some(place), &object, "key", detail);
             if problem == NodeProblem::Contradiction {

@@ -131,7 +131,7 @@ fn the_bundled_policy_is_the_same_from_the_file_and_from_configz() {
 }
 
 #[test]
-fn files_in_another_order_make_the_same_node() {
+fn the_order_of_files_changes_nothing() {
     let names = [
         "stats-summary.json",
         "records.json",

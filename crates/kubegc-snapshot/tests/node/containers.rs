@@ -97,7 +97,7 @@ fn containers_read_the_same_from_every_generation_of_the_format() {
 }
 
 #[test]
-fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
+fn a_container_that_cannot_be_read_makes_the_listing_unknown_or_is_kept() {
     // Changes, the finding, and the container that replaces it in lenient reading; none where not even that
     // is safe.
     let held = |state_and_on: &str| Some(format!("c1 \"web\" 2 s1 Running {state_and_on}"));
@@ -155,7 +155,7 @@ fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
         ),
         (
             &[("createdAt", "\"yesterday\"")],
-            "BadField: f0, document 1: container web (c1): containers[0].createdAt: \"yesterday\" is no whole number",
+            "BadField: f0, document 1: container web (c1): containers[0].createdAt: \"yesterday\" is not a whole number",
             held("0 shop/web-0/u1 sha256:77,sha256:77,"),
         ),
         (
@@ -196,17 +196,17 @@ fn a_container_that_cannot_be_read_leaves_the_listing_unknown_or_is_held() {
 }
 
 #[test]
-fn odd_containers_are_read_and_noted() {
+fn unusual_containers_are_read_and_reported() {
     let cases: &[(Changes, &str, &str)] = &[
         (
             &[("state", "\"CONTAINER_PAUSED\"")],
             "c1 \"web\" 2 s1 Unknown 1772366400000000000 shop/web-0/u1 sha256:77,sha256:77,",
-            "UnknownState: f0, document 1: container web (c1): containers[0].state: \"CONTAINER_PAUSED\" is no state of a container",
+            "UnknownState: f0, document 1: container web (c1): containers[0].state: \"CONTAINER_PAUSED\" is not a state of a container",
         ),
         (
             &[("state", "9")],
             "c1 \"web\" 2 s1 Unknown 1772366400000000000 shop/web-0/u1 sha256:77,sha256:77,",
-            "UnknownState: f0, document 1: container web (c1): containers[0].state: 9 is no state of a container",
+            "UnknownState: f0, document 1: container web (c1): containers[0].state: 9 is not a state of a container",
         ),
         (
             &[("createdAt", "\"0\"")],
@@ -240,7 +240,7 @@ fn odd_containers_are_read_and_noted() {
 }
 
 #[test]
-fn a_listing_without_dead_containers_is_unknown_unless_declared_whole() {
+fn a_listing_without_dead_containers_is_unknown_unless_declared_complete() {
     let running = container(&[("state", "\"CONTAINER_RUNNING\"")]);
     let ready = pods(&[sandbox(&[("state", "\"SANDBOX_READY\"")])]);
     let no_dead = "failed: f0, document 1: containers: no container that does not run: it may come from crictl ps without -a; \
@@ -298,7 +298,7 @@ fn a_listing_without_dead_containers_is_unknown_unless_declared_whole() {
 }
 
 #[test]
-fn ids_that_stand_there_twice_are_merged_or_refused() {
+fn duplicate_ids_are_merged_or_refused() {
     let other = container(&[("state", "\"CONTAINER_CREATED\"")]);
     let cases: [(&str, Vec<String>, &str, &str); 5] = [
         (
@@ -311,7 +311,7 @@ fn ids_that_stand_there_twice_are_merged_or_refused() {
             "another",
             vec![ps(&[container(&[]), other.clone()])],
             "failed: f0, document 1: containers[1].id: listed twice, differently",
-            "Contradiction: f0, document 1: container web (c1): containers[1].id: another entry with this id says something else",
+            "Contradiction: f0, document 1: container web (c1): containers[1].id: another entry with this id differs",
         ),
         (
             "the same document",

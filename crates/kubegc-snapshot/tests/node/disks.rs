@@ -67,7 +67,7 @@ fn a_flawed_imagefsinfo_is_unknown() {
         ),
         (
             r#"{"usedBytes":"many"}"#,
-            "usedBytes: \"many\" is no whole number",
+            "usedBytes: \"many\" is not a whole number",
         ),
     ] {
         let node = read(NodeReader::new(), &[text]);
@@ -121,7 +121,7 @@ fn the_kubelets_stats_report_capacity_and_free_space() {
 }
 
 #[test]
-fn odd_stats_are_noted_and_flawed_ones_unknown() {
+fn unusual_stats_are_reported_and_flawed_ones_unknown() {
     let image_fs = |fields: &str| format!(r#"{{"node":{{"runtime":{{"imageFs":{{{fields}}}}}}}}}"#);
     for (fields, finding, known) in [
         (
@@ -205,7 +205,7 @@ fn image_volumes_are_known_once_every_container_was_inspected() {
         ),
         (
             status("c1", "[]"),
-            "failed: f2, document 1: another document says something else of this container",
+            "failed: f2, document 1: another document has other data of this container",
         ),
         (status("", "[]"), "failed: f2, document 1: status.id: missing"),
         (

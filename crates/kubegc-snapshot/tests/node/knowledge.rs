@@ -9,7 +9,7 @@ use kubegc_snapshot::{NodeReader, PodsFrom, write_records};
 
 use crate::common::{container, findings, image, images, now, pods, ps, read, sandbox};
 
-/// A pod of the API with these members beside its uid.
+/// A pod of the API with these members and its uid.
 fn pod(uid: &str, meta: &str, status: &str) -> String {
     format!(
         r#"{{"kind":"Pod","metadata":{{"namespace":"shop","name":"p","uid":"{uid}"{meta}}},"status":{{{status}}}}}"#
@@ -149,7 +149,7 @@ fn n2_61_unlisted_pods_count_as_deleted_only_if_the_pods_are_declared_complete()
             ],
         ),
         (
-            "an object that is no pod",
+            "an object that is not a pod",
             vec![list(&[pod("u1", "", ""), "7".to_owned()])],
             false,
             &[
@@ -196,7 +196,7 @@ fn n2_61_unlisted_pods_count_as_deleted_only_if_the_pods_are_declared_complete()
 }
 
 #[test]
-fn running_pods_are_alive_whatever_the_documents_contain() {
+fn running_pods_are_active_in_spite_of_the_documents() {
     let running = container(&[("state", "\"CONTAINER_RUNNING\"")]);
     let dead = container(&[
         ("id", "\"c2\""),
@@ -271,7 +271,7 @@ fn static_pods_are_known_by_the_uid_that_the_node_uses() {
 }
 
 #[test]
-fn who_deletes_the_copy_of_a_static_pod_does_not_delete_the_pod() {
+fn deleting_a_mirror_pod_does_not_delete_the_static_pod() {
     let deleted = PodState {
         deleted: true,
         ..PodState::ACTIVE
@@ -408,7 +408,7 @@ fn a_record_that_cannot_be_read_leaves_all_of_them_unknown() {
         ),
         (
             r#"{"key":"b","lastUsed":"today"}"#,
-            "BadField: f0, document 1: record b: records[1].lastUsed: \"today\" is no RFC 3339 date",
+            "BadField: f0, document 1: record b: records[1].lastUsed: \"today\" is not an RFC 3339 date",
         ),
         (
             r#"{"key":"b","sizeBytes":-1}"#,
@@ -416,7 +416,7 @@ fn a_record_that_cannot_be_read_leaves_all_of_them_unknown() {
         ),
         (
             r#"{"key":"a"}"#,
-            "Contradiction: f0, document 1: record a: key: another record of this key says something else",
+            "Contradiction: f0, document 1: record a: key: another record with this key differs",
         ),
     ] {
         let text = format!(r#"{{"watchedSince":"2026-01-01T00:00:00Z","records":[{good},{entry}]}}"#);
@@ -435,7 +435,7 @@ fn a_record_that_cannot_be_read_leaves_all_of_them_unknown() {
 }
 
 #[test]
-fn n3_4_since_when_images_are_watched_has_an_order_of_sources() {
+fn n3_4_the_start_of_image_detection_has_an_order_of_sources() {
     let text = write_records(&Records::default(), Some(Timestamp::from_secs(7)));
     let declared = NodeReader::new()
         .now(now())

@@ -152,7 +152,7 @@ fn paths(root: &Value) -> Vec<String> {
     paths
 }
 
-/// What planners see, without findings.
+/// The facts that planners get, without findings.
 fn facts(node: &NodeSnapshot) -> NodeSnapshot {
     let mut facts = node.clone();
     facts.findings.clear();
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn no_json_panics_as_any_kind_of_document(value in any_json(), kind in prop::sample::select(KINDS.to_vec())) {
+    fn random_json_does_not_panic(value in any_json(), kind in prop::sample::select(KINDS.to_vec())) {
         let text = value.to_string();
         for lenient in [false, true] {
             read(text.as_bytes(), lenient);
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn no_words_as_flags_panic(words in prop::collection::vec(prop::sample::select(vec![
+    fn random_flags_do_not_panic(words in prop::collection::vec(prop::sample::select(vec![
         "--", "-", "--image-gc-high-threshold", "--image-gc-high-threshold=", "=", "7", "-7", "--eviction-hard=a<b,,c", "--feature-gates=A=true", "--eviction-soft",
         "\u{e4}", "--minimum-container-ttl-duration=9999999h", "--maximum_dead_containers=99999999999", "--pod-infra-container-image", "",
     ]), 0..12)) {
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_panics(name in prop::sample::select(NAMES.to_vec()), at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
+    fn damaged_input_does_not_panic(name in prop::sample::select(NAMES.to_vec()), at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
         let mut text = bundled_text(name).into_bytes();
         let at = at.index(text.len());
         let end = (at + drop).min(text.len());
@@ -305,7 +305,7 @@ proptest! {
 }
 
 #[test]
-fn no_cut_gives_a_silently_shorter_node() {
+fn a_truncated_document_is_an_error_or_a_finding() {
     for name in NAMES {
         let text = if name.ends_with("json") {
             short(name).to_string()

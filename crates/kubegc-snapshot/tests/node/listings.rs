@@ -27,7 +27,7 @@ fn one_sandbox(changes: Changes, lenient: bool) -> (String, Vec<String>) {
 }
 
 #[test]
-fn sandboxes_are_read_held_or_left_out() {
+fn sandboxes_are_read_kept_or_skipped() {
     const GOOD: &str = "s1 1 NotReady 1772366300000000000 shop/web-0/u1";
     // Changes, strict and lenient reading, the first finding of strict reading.
     let cases: &[(Changes, &str, &str, &str)] = &[
@@ -48,7 +48,7 @@ fn sandboxes_are_read_held_or_left_out() {
             &[("state", "\"SANDBOX_LOST\"")],
             "s1 1 Ready 1772366300000000000 shop/web-0/u1",
             "s1 1 Ready 1772366300000000000 shop/web-0/u1",
-            "UnknownState: f0, document 1: sandbox web-0 (s1): items[0].state: \"SANDBOX_LOST\" is no state of a sandbox",
+            "UnknownState: f0, document 1: sandbox web-0 (s1): items[0].state: \"SANDBOX_LOST\" is not a state of a sandbox",
         ),
         (
             &[("metadata", "-")],
@@ -106,7 +106,7 @@ fn sandboxes_are_read_held_or_left_out() {
 }
 
 #[test]
-fn images_are_read_or_left_out() {
+fn images_are_read_or_skipped() {
     const GOOD: &str =
         "sha256:77/ 1000 pinned=false registry.example/shop/web:1 registry.example/shop/web@sha256:88";
     // Changes, strict and lenient reading, the first finding of strict reading.

@@ -231,13 +231,13 @@ fn a_manifest_that_cannot_be_read_leaves_everything_unknown() {
         assert_eq!(
             known(folder.path(), &node),
             Ok(vec!["g".to_owned(), "w".to_owned()]),
-            "{name}: read anew"
+            "{name}: read again"
         );
     }
 }
 
 #[test]
-fn links_that_lead_nowhere_and_folders_that_are_not_there_are_errors() {
+fn dangling_links_and_missing_folders_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = sim();
     symlink("nowhere", folder.path().join("dangles")).expect("a link");
@@ -372,7 +372,7 @@ fn the_newest_uid_is_known_and_older_ones_while_something_of_them_runs() {
 }
 
 #[test]
-fn a_pass_keeps_static_pods_between_two_sandboxes_and_removes_their_predecessors() {
+fn a_run_keeps_static_pods_between_two_sandboxes_and_removes_their_predecessors() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("web.yaml"), yaml("web", "")).expect("written");
     fs::write(

@@ -27,7 +27,7 @@ use crate::common::{bundled, bundled_text};
 
 /// The response of a simulated node, which is immediate.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().expect("a simulated node answers at once")
+    future.now_or_never().expect("a simulated node responds at once")
 }
 
 /// A node without pods, with one image.
@@ -73,7 +73,7 @@ pub(crate) fn failing(node: &SimNode, operation: Operation) -> FaultyRuntime<Sim
     FaultyRuntime::new(node.clone(), plan)
 }
 
-/// A pass over containers, sandboxes and logs with this source of pods; the names of the removed objects.
+/// A run over containers, sandboxes and logs with this source of pods; the names of the removed objects.
 pub(crate) fn collect(node: &SimNode, pods: &dyn PodSource) -> Vec<String> {
     let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse().expect("a version")).expect("valid");
     let clock = node.clock().clone();
@@ -243,7 +243,7 @@ fn n2_61_an_input_that_leaves_a_pod_unknown_is_an_error_with_the_reason() {
             "pods: one pod, and no list of pods",
         ),
         (
-            "a pod beside a list of other things",
+            "a pod next to a list of other objects",
             "kind: Pod\nmetadata: {uid: a}\n---\nkind: List\nitems:\n- kind: Service\n".to_owned(),
             "pods: one pod, and no list of pods",
         ),
@@ -434,7 +434,7 @@ fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
 }
 
 #[test]
-fn n2_60_a_file_that_is_behind_costs_no_running_pod_anything() {
+fn n2_60_an_outdated_file_removes_nothing_of_running_pods() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pods.json");
     let node = sim();

@@ -118,7 +118,7 @@ fn a_setting_that_a_kubelet_would_refuse_leaves_the_policy_unknown() {
         ),
         (
             "imageMinimumGCAge: 2 minutes\n",
-            "BadField: f0, document 1: imageMinimumGCAge: \"2 minutes\" is no duration such as 2m0s",
+            "BadField: f0, document 1: imageMinimumGCAge: \"2 minutes\" is not a duration such as 2m0s",
         ),
         (
             "imageMinimumGCAge: 120\n",
@@ -130,7 +130,7 @@ fn a_setting_that_a_kubelet_would_refuse_leaves_the_policy_unknown() {
         ),
         (
             "evictionSoftGracePeriod: {memory.available: soon}\n",
-            "BadField: f0, document 1: evictionSoftGracePeriod.memory.available: \"soon\" is no duration such as 2m0s",
+            "BadField: f0, document 1: evictionSoftGracePeriod.memory.available: \"soon\" is not a duration such as 2m0s",
         ),
         (
             "featureGates: {A: \"true\"}\n",
@@ -138,7 +138,7 @@ fn a_setting_that_a_kubelet_would_refuse_leaves_the_policy_unknown() {
         ),
         (
             "imageGCHighThresholdPercent: 80\nimageGcHighThresholdPercent: 81\n",
-            "Contradiction: f0, document 1: imageGCHighThresholdPercent: imageGcHighThresholdPercent says something else",
+            "Contradiction: f0, document 1: imageGCHighThresholdPercent: imageGcHighThresholdPercent has another value",
         ),
         (
             "{\"kubeletconfig\":7}",
@@ -231,7 +231,7 @@ fn flags_that_a_kubelet_would_refuse_leave_the_policy_unknown() {
     for (words, finding) in [
         (
             "--image-gc-high-threshold=high",
-            "BadField: flags: --image-gc-high-threshold: \"high\" is no whole number of 32 bits",
+            "BadField: flags: --image-gc-high-threshold: \"high\" is not a whole number of 32 bits",
         ),
         (
             "--maximum-dead-containers",
@@ -239,7 +239,7 @@ fn flags_that_a_kubelet_would_refuse_leave_the_policy_unknown() {
         ),
         (
             "--minimum-container-ttl-duration 5",
-            "BadField: flags: --minimum-container-ttl-duration: \"5\" is no duration such as 2m0s",
+            "BadField: flags: --minimum-container-ttl-duration: \"5\" is not a duration such as 2m0s",
         ),
         (
             "--eviction-hard=memory.available=1Gi",

@@ -68,7 +68,7 @@ fn nodes() {
                 &[
                     "spec.providerID: expected a string, found a map",
                     "spec.taints[0].effect: expected a string, found a number",
-                    "spec.taints[0].timeAdded: \"soon\" is no date",
+                    "spec.taints[0].timeAdded: \"soon\" is not a date",
                     "status.conditions[0]: expected a map, found a number",
                 ],
             ),
@@ -160,7 +160,7 @@ fn namespaces() {
                 namespace(Field::Unread, Field::Unread, Field::Unread),
                 &[
                     "spec.finalizers[1]: expected a string, found a number",
-                    "status.conditions[0].lastTransitionTime: \"soon\" is no date",
+                    "status.conditions[0].lastTransitionTime: \"soon\" is not a date",
                     "status.phase: expected a string, found a number",
                 ],
             ),

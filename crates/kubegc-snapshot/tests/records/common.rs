@@ -169,7 +169,7 @@ pub(crate) fn read(resource: Resource, body: Value) -> (Body, Vec<String>) {
     ] {
         assert_eq!(of_snapshot(&text), expected, "{way}: {text}");
     }
-    // Bad metadata sends the object to the loose path, where its details are read all the same.
+    // With bad metadata the object is read on the slow path, with the same details.
     let mut loose = object.clone();
     loose["metadata"]["generation"] = 1.5.into();
     let (loosely, mut more) = of_snapshot(&loose.to_string());

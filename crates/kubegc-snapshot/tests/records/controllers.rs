@@ -31,7 +31,7 @@ fn digest(template: &Value) -> Field<u64> {
 }
 
 #[test]
-fn templates_that_mean_the_same_have_one_digest() {
+fn equivalent_templates_have_one_digest() {
     let template = json!({
         "metadata": { "labels": { "app": "web" } },
         "spec": { "containers": [{ "name": "web", "args": ["a", "b"] }], "restartPolicy": "Always", "priority": 1 },

@@ -559,7 +559,7 @@ fn is_all_unread(body: &Body) -> bool {
 }
 
 #[test]
-fn a_simulation_knows_no_more_than_the_dump() {
+fn a_simulation_reads_no_more_than_the_dump() {
     let server = ApiServer::new(
         KubernetesVersion::LATEST,
         Catalog::builtin(KubernetesVersion::LATEST),
@@ -589,7 +589,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn rendered_records_are_read_again((resource, expected) in bodies()) {
+    fn rendered_records_survive_a_round_trip((resource, expected) in bodies()) {
         let mut document = object(resource, fields(&expected));
         // The containers of a pod are read only while it is being deleted.
         document["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z".into();
@@ -600,7 +600,7 @@ proptest! {
     }
 
     #[test]
-    fn no_document_panics((resource, of_body) in bodies(), at in any::<prop::sample::Index>(), noise in any::<u8>()) {
+    fn random_documents_do_not_panic((resource, of_body) in bodies(), at in any::<prop::sample::Index>(), noise in any::<u8>()) {
         let mut text = object(resource, fields(&of_body)).to_string().into_bytes();
         let at = at.index(text.len());
         text[at] = noise;

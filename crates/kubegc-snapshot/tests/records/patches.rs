@@ -698,7 +698,7 @@ fn documents_that_cannot_be_read_are_refused() {
         ),
         (
             with_meta(r#""name":"a","uid":"1","deletionTimestamp":"soon""#),
-            "metadata.deletionTimestamp: \"soon\" is no date",
+            "metadata.deletionTimestamp: \"soon\" is not a date",
         ),
         (
             with_meta(r#""name":"a","uid":"1","finalizers":"x""#),

@@ -383,7 +383,7 @@ fn each_field_of_a_status_is_read_alone() {
             json!({ "phase": "Failed", "conditions": [{ "type": "DisruptionTarget", "lastTransitionTime": "soon", "status": true }] }),
             [true, true, false],
             &[
-                "status.conditions[0].lastTransitionTime: \"soon\" is no date",
+                "status.conditions[0].lastTransitionTime: \"soon\" is not a date",
                 "status.conditions[0].status: expected a string, found a boolean",
             ],
         ),
@@ -502,7 +502,7 @@ fn names_with_escaped_letters_are_names() {
 }
 
 #[test]
-fn pods_that_are_alike_share_their_details() {
+fn equal_pods_share_their_details() {
     let pods: Vec<Value> = (0..3)
         .map(|at| {
             let volume = format!("kube-api-access-{at}");

@@ -123,7 +123,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
 }
 
 #[test]
-fn labels_that_can_be_read_stay_beside_one_that_cannot() {
+fn an_unreadable_label_does_not_drop_the_others() {
     let text = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": "a", "namespace": "shop", "uid": "1", "labels": { "a": "b", "c": 7, "d": "e" } },
@@ -189,7 +189,7 @@ fn a_kind_has_the_same_fields_in_every_version_of_its_group() {
 }
 
 #[test]
-fn the_last_word_on_the_kind_of_a_list_counts() {
+fn the_last_kind_of_a_list_counts() {
     let meta = r#""metadata":{"name":"a","namespace":"shop","uid":"1"}"#;
     let list = |head: &str, body: &str, tail: &str| {
         format!(r#"{{"apiVersion":"v1"{head},"items":[{{{meta},{body}}}]{tail}}}"#)

@@ -93,7 +93,7 @@ fn certificate_requests() {
                 request(Field::Unread, Field::Unread),
                 &[
                     "status.certificate: expected a string, found a number",
-                    "status.conditions[0].lastUpdateTime: \"never\" is no date",
+                    "status.conditions[0].lastUpdateTime: \"never\" is not a date",
                 ],
             ),
             (

@@ -94,7 +94,7 @@ fn jobs() {
                 job(None.into(), Field::Unread, Field::Unread),
                 &[
                     "status.conditions[0].status: expected a string, found a number",
-                    "status.startTime: \"\" is no date",
+                    "status.startTime: \"\" is not a date",
                 ],
             ),
             (

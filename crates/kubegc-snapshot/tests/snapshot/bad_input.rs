@@ -87,7 +87,7 @@ fn documents_that_cannot_be_read_are_refused() {
         (
             "no kind of list",
             b"{\"kind\":\"Pods\",\"apiVersion\":\"v1\",\"items\":[]}",
-            "f, document 1: not an API object: it has items, but Pods is no kind of list",
+            "f, document 1: not an API object: it has items, but Pods is not a kind of list",
         ),
         (
             "items of another type",
@@ -97,7 +97,7 @@ fn documents_that_cannot_be_read_are_refused() {
         (
             "an error",
             b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\"}",
-            "f, document 1: not an API object: it is a Status, the API server's answer to a request that failed",
+            "f, document 1: not an API object: it is a Status, the API server's response to a failed request",
         ),
         (
             "a table",
@@ -328,7 +328,7 @@ fn bad_fields_become_findings_and_the_object_stays() {
         ),
         (
             r#""name":"a","namespace":"shop","uid":"1","deletionTimestamp":"soon""#,
-            "BadField: {}metadata.deletionTimestamp: \"soon\" is no date",
+            "BadField: {}metadata.deletionTimestamp: \"soon\" is not a date",
         ),
         (
             r#""name":"a","namespace":"shop","uid":"1","deletionTimestamp":17"#,
@@ -376,7 +376,7 @@ fn objects_without_identity_are_counted_and_their_kind_is_incomplete() {
         ),
         (
             r#"{"apiVersion":"v1","metadata":{"name":"a","uid":"1"}}"#.to_owned(),
-            "Unreadable: f, document 1, items[0]: ? a: kind: neither the object nor its list says its kind",
+            "Unreadable: f, document 1, items[0]: ? a: kind: neither the object nor its list has a kind",
             false,
         ),
         (
@@ -455,7 +455,7 @@ fn the_same_object_twice_is_merged_by_version() {
 }
 
 #[test]
-fn scopes_kinds_and_missing_status_are_found() {
+fn scopes_kinds_and_missing_status_are_reported() {
     let no_namespace = snapshot(&[pod(r#""name":"a","uid":"1""#)]);
     assert_eq!(
         findings(&no_namespace),

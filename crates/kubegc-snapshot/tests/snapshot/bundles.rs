@@ -183,7 +183,7 @@ fn custom_resources_in_a_wrapper_are_read() {
         assert_eq!(names, ["Widget/blue", "Widget/red"], "{text}");
         assert_eq!(snapshot.finding_counts.len(), 1, "only its kind is inferred");
     }
-    // These are no wrappers: something else is next to it, in it, or around it.
+    // These are not wrappers: something else is next to it, in it, or around it.
     for (entry, expected) in [
         ("- object: {}\n", "NotAnObject: "),
         ("- object:\n    object:\n      kind: Widget\n", "NotAnObject: "),
@@ -409,7 +409,7 @@ fn a_member_with_metadata_and_no_kind_makes_every_kind_incomplete() {
     assert_eq!(
         findings(&snapshot),
         [
-            "Unreadable: dump.tar:elsewhere/web.json, document 1: ? shop/web: kind: neither the object nor its list says its kind"
+            "Unreadable: dump.tar:elsewhere/web.json, document 1: ? shop/web: kind: neither the object nor its list has a kind"
         ]
     );
     assert!(!snapshot.completeness.of("", "Node").is_complete());
@@ -456,7 +456,7 @@ fn kinds_that_nothing_defines_are_inferred() {
             .of("example.com", "Policy")
             .is_complete()
     );
-    // A list without kind is no object of the API only if no item is one.
+    // A list without kind is not an object of the API only if no item is one.
     let cut = tar(&[("a.yaml", b"apiVersion: v1\nitems:\n")]);
     let error = read("f", &cut).expect_err("cut off").to_string();
     assert!(
@@ -472,7 +472,7 @@ fn kinds_that_nothing_defines_are_inferred() {
         assert_eq!(snapshot.finding_counts[&Problem::Unresolvable], 1, "{text}");
         assert!(snapshot.objects().all(|object| object.kind_id.is_none()));
     }
-    // Another version of a known kind keeps its resource, whatever the objects show.
+    // Another version of a known kind keeps its resource, for any objects.
     let snapshot = infer(&object("policy/v1beta1", "PodDisruptionBudget", "", "a"));
     let kind = snapshot
         .object(0)

@@ -31,7 +31,7 @@ fn resource(catalog: &Catalog, api_version: &str, kind: &str) -> Option<(String,
 }
 
 #[test]
-fn listings_give_kinds_their_scope() {
+fn listings_determine_the_scope_of_kinds() {
     let widgets = |preferred, delete| Some(("widgets".to_owned(), Scope::Namespaced, delete, preferred));
     for (name, v1, v2, beta) in [
         ("api-resources-wide.txt", widgets(true, true), None, None),
@@ -108,7 +108,7 @@ fn bad_listings_are_refused() {
 }
 
 #[test]
-fn a_listing_that_contradicts_a_definition_is_found() {
+fn a_listing_that_contradicts_a_definition_is_reported() {
     let table = "NAME      SHORTNAMES   APIVERSION       NAMESPACED   KIND\nwidgets                example.com/v1   false        Widget\n";
     let mut reader = reader().api_resources(table).expect("a table");
     reader
@@ -167,7 +167,7 @@ fn declarations_name_kinds_as_kubectl_does() {
 }
 
 #[test]
-fn declarations_that_name_nothing_are_refused() {
+fn declarations_of_unknown_kinds_are_refused() {
     let unknown = "no kind of the catalog has this name; a custom kind needs its CustomResourceDefinition or api-resources";
     for (declaration, problem) in [
         ("gadgets", unknown),

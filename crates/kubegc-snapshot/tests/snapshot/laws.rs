@@ -1,4 +1,4 @@
-//! Laws: order changes nothing, no bytes panic, every cut is detected.
+//! Laws: order changes nothing, no bytes panic, every truncation is detected.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::common::{bytes, read, reader, render};
 use crate::packed::{gzip, tar, zip};
 
 /// The facts that must not depend on the order of documents.
-fn essence(snapshot: &Snapshot) -> (String, String) {
+fn contents(snapshot: &Snapshot) -> (String, String) {
     let complete: Vec<String> = snapshot
         .completeness
         .iter()
@@ -53,7 +53,7 @@ proptest! {
                 reader.read("g", part.join("\n---\n").as_bytes()).expect("documents");
             }
         }
-        prop_assert_eq!(essence(&reader.finish().expect("read")), essence(&plain));
+        prop_assert_eq!(contents(&reader.finish().expect("read")), contents(&plain));
     }
 
     #[test]
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_panics(name in prop::sample::select(vec!["list.json", "list.yaml", "stream.yaml", "pods-raw.json"]),
+    fn damaged_input_does_not_panic(name in prop::sample::select(vec!["list.json", "list.yaml", "stream.yaml", "pods-raw.json"]),
             at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
         let mut text = bytes(name);
         let at = at.index(text.len());
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_of_an_archive_panics(kind in 0_usize..4, at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
+    fn damaged_archives_do_not_panic(kind in 0_usize..4, at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..40) {
         let mut packed = packed().swap_remove(kind).1;
         let at = at.index(packed.len());
         let end = (at + drop).min(packed.len());
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn no_words_of_the_formats_panic(words in prop::collection::vec(prop::sample::select(vec![
+    fn random_tokens_do_not_panic(words in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "[", "]", ",", ":", "\"items\"", "\"kind\"", "\"PodList\"", "\"List\"", "\"apiVersion\"", "\"v1\"", "\"metadata\"", "\"name\"", "null",
         "\"Items\"", "==== START logs for a ====\n", "==== END logs for a ====", "error: x", "Server Version: ", "items:", "\n", "\n- ", "\n  - ", "\n---\n", "kind: List", "apiVersion: v1", "metadata:", "  name: a", "  uid: b", "&a", "*a", "\\", "\"", "7",
     ]), 0..40)) {
@@ -107,7 +107,7 @@ proptest! {
 }
 
 #[test]
-fn no_cut_gives_a_silently_shorter_snapshot() {
+fn a_truncated_dump_is_an_error_or_a_finding() {
     // Every byte of the small ones; the large one is the first in another format.
     for (name, step) in [("list.json", 13), ("list.yaml", 1), ("pods-raw.json", 1)] {
         let text = bytes(name);
@@ -124,7 +124,7 @@ fn no_cut_gives_a_silently_shorter_snapshot() {
             let mut lenient = reader().lenient(true).complete("all");
             lenient.read(name, &text[..end]).expect("lenient");
             let Ok(snapshot) = lenient.finish() else {
-                panic!("{name} cut at {end}: lenient reading always gives a snapshot");
+                panic!("{name} cut at {end}: lenient reading always returns a snapshot");
             };
             if render(&snapshot) != whole {
                 let complete = snapshot.completeness.of("", "Pod").is_complete()
@@ -148,7 +148,7 @@ fn packed() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn no_cut_of_an_archive_is_read_silently() {
+fn a_truncated_archive_is_an_error_or_a_finding() {
     for (name, packed) in packed() {
         read(name, &packed).expect(name);
         for end in (0..packed.len()).step_by(7) {
@@ -162,7 +162,7 @@ fn no_cut_of_an_archive_is_read_silently() {
 }
 
 #[test]
-fn single_yaml_objects_show_their_cuts_too() {
+fn truncated_single_yaml_objects_are_reported() {
     let text = bytes(
         "must-gather/quay-io-one/namespaces/shop/core/../pods/web-7d9f8b6c5d-x2x4z/web-7d9f8b6c5d-x2x4z.yaml",
     );

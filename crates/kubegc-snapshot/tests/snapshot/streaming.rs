@@ -133,7 +133,7 @@ fn input_beyond_the_limit_is_refused_before_it_is_read() {
             "made, document 1: line 1",
         ),
         (
-            "beside the items",
+            "outside the items",
             "{\"items\":[],\n",
             members,
             "made, document 1, items[0]: line ",

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::common::{bytes, data, findings, reader};
 use crate::packed::{gzip, tar};
 
-/// A reader whose files are read by this many threads beside the caller's.
+/// A reader whose files are read by this many threads and the caller's.
 fn on_threads(count: usize) -> Reader {
     reader().on_threads(move |read_files| {
         thread::scope(|scope| {
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn threads_change_nothing(
+    fn threads_do_not_change_the_result(
         inputs in prop::collection::vec(files(), 1..6), threads in 0_usize..4, lenient in any::<bool>(), detect in any::<bool>(),
     ) {
         let root = tempfile::tempdir().expect("a folder");

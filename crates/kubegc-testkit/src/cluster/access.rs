@@ -1,4 +1,4 @@
-//! Rules of a test about what clients may do.
+//! Access rules of clients, set by a test.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Access<'_> {
         self.change(|rules| rules.deny(rule));
     }
 
-    /// Forgets all rules: everything is allowed.
+    /// Removes all rules: everything is allowed.
     pub fn clear(&self) {
         self.change(AccessRules::clear);
     }

@@ -69,7 +69,7 @@ pub enum BuildError {
     /// A value has no form in JSON.
     #[error("an object cannot be written as JSON: {message}")]
     Json {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// An object's metadata is invalid.
@@ -288,7 +288,7 @@ impl Builder {
         self
     }
 
-    /// After how many requests [`Cluster::settle`] gives up. Default: 10 000.
+    /// Maximum number of requests of one [`Cluster::settle`]. Default: 10 000.
     pub const fn calls_max(mut self, calls: u64) -> Self {
         self.calls_max = calls;
         self
@@ -336,7 +336,7 @@ impl Builder {
         }
         let mut objects = Vec::new();
         for object in &self.objects {
-            unfold(object.clone()?, &mut objects);
+            flatten_list(object.clone()?, &mut objects);
         }
         for name in self.nodes(&objects) {
             let node = ready_node(&name, start);
@@ -385,8 +385,8 @@ impl Builder {
     }
 }
 
-/// Takes the objects out of a list.
-fn unfold(object: Value, out: &mut Vec<Value>) {
+/// Appends the items of a list, or the object itself.
+fn flatten_list(object: Value, out: &mut Vec<Value>) {
     match object {
         Value::Object(mut fields) if fields.get("kind").is_some_and(|kind| kind == "List") => {
             if let Some(Value::Array(items)) = fields.remove("items") {
@@ -416,7 +416,7 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
         None if namespaced => "default".to_owned(),
         _ => String::new(),
     };
-    name_owners(server, &mut object, &namespace, &shown)?;
+    set_owner_uids(server, &mut object, &namespace, &shown)?;
     let status = object.get("status").filter(|status| !status.is_null()).cloned();
     let read = |object: Value| {
         Manifest::read(object).map_err(|problem| BuildError::Field {
@@ -426,7 +426,7 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     };
     let mut wanted = read(object)?.object;
     let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
-    // Versions are the server's to give.
+    // The server assigns the version.
     wanted.meta.resource_version = kubegc_core::ResourceVersion::new("");
     let response = if uid.is_empty() {
         server.create(kind, &namespace, wanted)
@@ -468,8 +468,8 @@ fn accepted(response: Response, object: &str) -> Result<Option<kubegc_sim::Store
         .map(|object| kubegc_sim::StoredObject::clone(object)))
 }
 
-/// Gives owner references without a uid that of the object that they name.
-fn name_owners(
+/// Sets missing uids of owner references to those of the objects that they name.
+fn set_owner_uids(
     server: &ApiServer,
     object: &mut Value,
     namespace: &str,

@@ -16,7 +16,7 @@ use crate::{
     http::Verb,
 };
 
-/// The control plane, and how far it has come.
+/// The control plane, and its progress in the audit.
 #[derive(Clone)]
 pub(crate) struct Plane {
     pub(crate) control: ControlPlane,
@@ -29,7 +29,7 @@ pub(crate) struct Plane {
 }
 
 /// Result of one step of the control plane.
-pub(crate) enum Turned {
+pub(crate) enum StepResult {
     /// A request was made.
     Called(Arc<Entry>),
     /// It processed an event or a key without a request.
@@ -84,7 +84,7 @@ impl Plane {
 
     /// Performs one step. Returns its audit entries, in order: at most one of the collector, or the writes of
     /// the others.
-    pub(crate) fn turn(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
+    pub(crate) fn step(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
         let turn = self.control.step(server);
         self.idle_at = None;
         let mut entries = Vec::new();
@@ -203,21 +203,21 @@ pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef
 
 impl Inner {
     /// Performs one step of the control plane.
-    pub(crate) fn turn(&self) -> Turned {
+    pub(crate) fn step(&self) -> StepResult {
         self.shared.with(|server| {
             let mut state = self.state.lock();
-            let (entries, idle) = state.plane.turn(server);
-            let last = self.note_all(server, &mut state, entries);
+            let (entries, idle) = state.plane.step(server);
+            let last = self.record_all(server, &mut state, entries);
             match (last, idle) {
-                (Some(entry), _) => Turned::Called(entry),
-                (None, Some(idle)) => Turned::Idle(idle),
-                (None, None) => Turned::Worked,
+                (Some(entry), _) => StepResult::Called(entry),
+                (None, Some(idle)) => StepResult::Idle(idle),
+                (None, None) => StepResult::Worked,
             }
         })
     }
 
     /// Records requests of the control plane, and returns the last one.
-    pub(super) fn note_all(
+    pub(super) fn record_all(
         &self,
         server: &ApiServer,
         state: &mut State,
@@ -243,13 +243,13 @@ impl Inner {
 }
 
 impl Cluster {
-    /// Stops the collector, wherever it is in its work, and starts another one with an empty cache. Its first
+    /// Stops the collector at once, and starts another one with an empty cache. Its first
     /// list has the objects that exist at its first step, as after the restart of a controller manager.
     pub fn restart_collector(&self) {
         self.inner.replace(true);
     }
 
-    /// Stops the collector, wherever it is in its work. Namespaces are still emptied, pods still end.
+    /// Stops the collector at once. Namespaces are still emptied, pods still end.
     pub fn stop_collector(&self) {
         self.inner.replace(false);
     }
@@ -266,13 +266,13 @@ impl Cluster {
     ///
     /// A test that steps through a collection can act between any two requests of the collector.
     pub async fn step(&self) -> Option<Arc<Entry>> {
-        self.inner.quieten().await;
+        self.inner.wait_for_tasks().await;
         // Other tasks do not run in this loop, so that it ends.
         loop {
-            match self.inner.turn() {
-                Turned::Called(entry) => return Some(entry),
-                Turned::Worked => {}
-                Turned::Idle(_) => return None,
+            match self.inner.step() {
+                StepResult::Called(entry) => return Some(entry),
+                StepResult::Worked => {}
+                StepResult::Idle(_) => return None,
             }
         }
     }

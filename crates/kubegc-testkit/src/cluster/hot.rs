@@ -60,7 +60,7 @@ impl Inner {
     }
 }
 
-/// The text of a request without its time and response.
+/// A request without its time and response.
 fn signature(entry: &Entry) -> String {
     let mut out = format!("{} {} {}", entry.client, entry.verb, entry.target());
     if let Some(reason) = &entry.reason {
@@ -75,7 +75,7 @@ struct Report<'a>(&'a NotSettled);
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NotSettled { calls, busiest, last } = self.0;
-        writeln!(f, "the cluster is not at rest after {calls} requests")?;
+        writeln!(f, "the cluster is not idle after {calls} requests")?;
         writeln!(f, "most often, of the last {BUSY_WINDOW}:")?;
         for (what, times) in busiest {
             writeln!(f, "  {times} times: {what}")?;

@@ -263,7 +263,7 @@ impl Cluster {
         let stuck = tokio::select! {
             biased;
             stuck = self.inner.hot_loop() => stuck,
-            () = self.inner.clock.pass(by) => return,
+            () = self.inner.clock.advance(by) => return,
         };
         panic!("{stuck}");
     }

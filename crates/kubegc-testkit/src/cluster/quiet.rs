@@ -7,14 +7,14 @@ use crate::clock::tokio_is_paused;
 
 /// Number of scheduler yields without a request after which tasks count as idle. Each hop between tasks takes
 /// one: from the watch's body to the reflector, to the reconciler, to the client's queue.
-const TURNS: u32 = 64;
+const YIELDS: u32 = 64;
 /// The same after a step of the control plane, which need not wait for every task.
-pub(super) const TURNS_BETWEEN: u32 = 8;
+pub(super) const YIELDS_BETWEEN: u32 = 8;
 /// Factor for waiting longer while a request or an unread event is pending.
 const LONGER: u32 = 10;
 
 /// State of the tasks when they became idle.
-pub(super) struct Stillness {
+pub(super) struct TasksIdle {
     /// The event count at that time.
     pub(super) seen: u64,
     /// The clients and watches with unread events.
@@ -22,46 +22,49 @@ pub(super) struct Stillness {
 }
 
 impl Inner {
-    /// Yields to tasks until `turns` yields in a row see no request.
-    pub(super) async fn give_turns(&self, turns: u32) {
+    /// Yields to tasks until `yields` yields in a row see no request.
+    pub(super) async fn yield_to_tasks(&self, yields: u32) {
         let mut seen = self.pulse.count();
         let mut still = 0;
-        for _ in 0..turns * LONGER {
+        for _ in 0..yields * LONGER {
             tokio::task::yield_now().await;
             let now = self.pulse.count();
             still = if now == seen { still + 1 } else { 0 };
             seen = now;
-            if still == turns {
+            if still == yields {
                 return;
             }
         }
     }
 
     /// Runs tasks until they are idle, or have made as many requests as one settle may.
-    pub(super) async fn quieten(&self) {
+    pub(super) async fn wait_for_tasks(&self) {
         // `settle` reports a hot loop.
-        let _rest = self.quieten_within(self.calls()).await;
+        let _rest = self.wait_for_tasks_within(self.calls()).await;
     }
 
-    pub(super) async fn quieten_within(&self, calls_before: u64) -> Result<Stillness, Box<NotSettled>> {
-        self.quieten_until(|| self.check_bound(calls_before)).await
+    pub(super) async fn wait_for_tasks_within(
+        &self,
+        calls_before: u64,
+    ) -> Result<TasksIdle, Box<NotSettled>> {
+        self.wait_for_tasks_until(|| self.check_bound(calls_before)).await
     }
 
-    async fn quieten_until(
+    async fn wait_for_tasks_until(
         &self,
         mut check: impl FnMut() -> Result<(), Box<NotSettled>>,
-    ) -> Result<Stillness, Box<NotSettled>> {
+    ) -> Result<TasksIdle, Box<NotSettled>> {
         // Tasks on other threads, and timers of a clock that runs, need real time.
         let pauses = match tokio::runtime::Handle::try_current() {
             Ok(_) if !tokio_is_paused() => u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX),
             _ => 0,
         };
         let mut seen = self.pulse.count();
-        let (mut turns, mut paused) = (0, 0);
+        let (mut yields, mut paused) = (0, 0);
         loop {
-            if turns < TURNS {
+            if yields < YIELDS {
                 tokio::task::yield_now().await;
-                turns += 1;
+                yields += 1;
             } else {
                 pause().await;
                 paused += 1;
@@ -70,29 +73,29 @@ impl Inner {
             if now != seen {
                 check()?;
                 seen = now;
-                (turns, paused) = (0, 0);
+                (yields, paused) = (0, 0);
                 continue;
             }
-            if turns < TURNS || paused < pauses {
+            if yields < YIELDS || paused < pauses {
                 continue;
             }
             let unread = self.unread();
-            if unread.is_empty() || self.is_abandoned(&mut turns, &mut paused, pauses).await {
-                return Ok(Stillness { seen, unread });
+            if unread.is_empty() || self.is_abandoned(&mut yields, &mut paused, pauses).await {
+                return Ok(TasksIdle { seen, unread });
             }
         }
     }
 
     /// Whether clients that do not read their watches have had enough time to read. Waits that time, or until
     /// a client sends a request or reads.
-    async fn is_abandoned(&self, turns: &mut u32, paused: &mut u32, pauses: u32) -> bool {
+    async fn is_abandoned(&self, yields: &mut u32, paused: &mut u32, pauses: u32) -> bool {
         let seen = self.pulse.count();
-        for round in 0..(TURNS + pauses) * LONGER {
+        for round in 0..(YIELDS + pauses) * LONGER {
             if self.pulse.count() != seen || self.unread().is_empty() {
-                (*turns, *paused) = (0, 0);
+                (*yields, *paused) = (0, 0);
                 return false;
             }
-            if round < TURNS * LONGER {
+            if round < YIELDS * LONGER {
                 tokio::task::yield_now().await;
             } else {
                 pause().await;

@@ -1,7 +1,7 @@
 //! Runs the control plane in the background, for tests that cannot call [`Cluster::settle`]: other processes,
 //! other collectors.
 
-use super::{Cluster, Inner, control::Turned};
+use super::{Cluster, Inner, control::StepResult};
 
 /// A control plane that runs in the background until this is dropped. Made by [`Cluster::run`].
 #[derive(Debug)]
@@ -52,9 +52,9 @@ impl Inner {
     async fn work(&self) {
         loop {
             let seen = self.pulse.count();
-            let idle = match self.turn() {
-                Turned::Idle(idle) => idle,
-                Turned::Called(_) | Turned::Worked => {
+            let idle = match self.step() {
+                StepResult::Idle(idle) => idle,
+                StepResult::Called(_) | StepResult::Worked => {
                     // Other tasks run between any two steps.
                     tokio::task::yield_now().await;
                     continue;
@@ -63,7 +63,7 @@ impl Inner {
             let due = idle.certain_at.into_iter().chain(idle.retry_at).min();
             let time = async {
                 match due {
-                    Some(due) => self.clock.sleep_unnoticed_until(due).await,
+                    Some(due) => self.clock.sleep_in_background_until(due).await,
                     None => std::future::pending().await,
                 }
             };

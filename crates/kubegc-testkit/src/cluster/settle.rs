@@ -6,8 +6,8 @@ use kubegc_core::{Clock, Timestamp};
 
 use super::{
     Cluster, Inner, NotSettled, Rest,
-    control::{Idle, Turned},
-    quiet::{Stillness, TURNS_BETWEEN},
+    control::{Idle, StepResult},
+    quiet::{TasksIdle, YIELDS_BETWEEN},
 };
 use crate::audit::Audit;
 
@@ -53,7 +53,7 @@ impl Cluster {
         let deadline = began.saturating_add(time);
         let calls_before = inner.calls();
         loop {
-            let (idle, stillness) = inner.settle_now(calls_before).await?;
+            let (idle, tasks) = inner.settle_now(calls_before).await?;
             let now = inner.clock.now();
             let due = idle.due_at();
             // A clock that runs has reached it meanwhile.
@@ -74,14 +74,14 @@ impl Cluster {
             };
             match next {
                 Some(next) if now < next && next <= deadline => {
-                    inner.pass_until(next, stillness.seen).await;
+                    inner.advance_until(next, tasks.seen).await;
                 }
                 _ => {
                     return Ok(Settled {
                         calls: self.audit().after(calls_before),
                         time_passed: now.since(began),
                         rest,
-                        unread: stillness.unread,
+                        unread: tasks.unread,
                     });
                 }
             }
@@ -95,18 +95,18 @@ impl Inner {
     }
 
     /// Runs all tasks and the control plane until nothing is left to do at the current time.
-    async fn settle_now(&self, calls_before: u64) -> Result<(Idle, Stillness), Box<NotSettled>> {
+    async fn settle_now(&self, calls_before: u64) -> Result<(Idle, TasksIdle), Box<NotSettled>> {
         loop {
-            let stillness = self.quieten_within(calls_before).await?;
+            let tasks = self.wait_for_tasks_within(calls_before).await?;
             loop {
-                match self.turn() {
-                    Turned::Idle(idle) if self.pulse.count() == stillness.seen => {
-                        return Ok((idle, stillness));
+                match self.step() {
+                    StepResult::Idle(idle) if self.pulse.count() == tasks.seen => {
+                        return Ok((idle, tasks));
                     }
-                    Turned::Idle(_) => break,
-                    Turned::Worked => {}
-                    Turned::Called(_) => {
-                        self.give_turns(TURNS_BETWEEN).await;
+                    StepResult::Idle(_) => break,
+                    StepResult::Worked => {}
+                    StepResult::Called(_) => {
+                        self.yield_to_tasks(YIELDS_BETWEEN).await;
                         self.check_bound(calls_before)?;
                     }
                 }
@@ -115,7 +115,7 @@ impl Inner {
     }
 
     /// Advances the time to `until`, or until the next event.
-    async fn pass_until(&self, until: Timestamp, seen: u64) {
+    async fn advance_until(&self, until: Timestamp, seen: u64) {
         if self.clock.follows_tokio() {
             tokio::select! {
                 biased;

@@ -55,7 +55,7 @@ impl Cluster {
             let mut state = self.inner.state.lock();
             let code = write(&mut state.plane.control, server);
             let entries = state.plane.entries(server);
-            self.inner.note_all(server, &mut state, entries);
+            self.inner.record_all(server, &mut state, entries);
             code.is_some_and(|code| code < 400)
         })
     }

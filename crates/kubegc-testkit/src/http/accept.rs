@@ -157,7 +157,7 @@ impl<'a> Clause<'a> {
             };
             let (key, value) = (key.trim(), value.trim());
             if key == "q" {
-                // Saturating: a value that is no number counts as zero.
+                // Saturating: a value that is not a number counts as zero.
                 clause.quality = (value.parse::<f64>().unwrap_or(0.0) * 1000.0) as u32;
             } else {
                 clause.parameters.push((key, value));

@@ -77,7 +77,7 @@ pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, S
     }))
 }
 
-/// The beginning of a body, as refusals show it: in hexadecimal digits if it is no object.
+/// The beginning of a body, as refusals show it: in hexadecimal digits if it is not an object.
 fn excerpt(body: &[u8]) -> String {
     const BYTES_MAX: usize = 30;
     if body.is_empty() {

@@ -100,7 +100,7 @@ pub(super) fn is_builtin(server: &ApiServer, group: &str) -> bool {
 pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
     let verbs = resource.verbs;
     if !verbs.list {
-        // Reviews and bindings are only sent; the dummy of `extensions` not even that.
+        // Reviews and bindings can only be created; the dummy kind of `extensions` has no verbs.
         let dummy = &*resource.kind == "ReplicationControllerDummy";
         return if dummy { Vec::new() } else { vec!["create"] };
     }
@@ -262,14 +262,14 @@ fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> V
 }
 
 /// Discovery contains a hash of the storage version.
-const STORAGE_VERSIONS_ARE_TOLD: Behavior = Behavior::since(15, 0, "StorageVersionHash, beta");
+const STORAGE_VERSION_HASHES_ARE_SERVED: Behavior = Behavior::since(15, 0, "StorageVersionHash, beta");
 
 /// The hash of the version that objects of a resource are stored in; `None` for resources that store nothing.
 ///
 /// # Upstream
 /// `StorageVersionHash` in `apiserver/pkg/endpoints/discovery/storageversionhash.go`, 1.20.2.
 fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<String> {
-    if !resource.verbs.watch || !server.version().has(STORAGE_VERSIONS_ARE_TOLD) {
+    if !resource.verbs.watch || !server.version().has(STORAGE_VERSION_HASHES_ARE_SERVED) {
         return None;
     }
     let (group, version) = if resource.custom {

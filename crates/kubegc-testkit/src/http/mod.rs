@@ -16,7 +16,7 @@
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |
 //! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |
 //! | `continue` tokens | last as long as etcd keeps the revision (5 minutes) | are exact as long as the server keeps the changes since ([`Settings::events_max`](kubegc_sim::Settings)); after that 410 with a token that goes on in the present |
-//! | Past versions | as they were stored | as undoing the later changes gives them; objects that were loaded without an event count as having been there always |
+//! | Past versions | as they were stored | reconstructed by undoing later changes; objects that were loaded without an event have always existed |
 //! | A version in the future | lists wait 3 s, then 504 | 504 at once |
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |

@@ -61,7 +61,7 @@ impl Wanted {
     /// Reads `resourceVersion`.
     ///
     /// # Errors
-    /// 500, as upstream, if it is no number.
+    /// 500, as upstream, if it is not a number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         match text {
             "" => Ok(Self::Latest),

@@ -1,10 +1,10 @@
 //! Pages of a list, and continue tokens.
 //!
-//! Pages of one list are cut from one revision: what changes in between is undone as long as the server keeps
-//! its changes.
+//! All pages of one list are those of one revision: later changes are undone, as long as the server retains
+//! them.
 //!
 //! # Upstream
-//! `GetList` in `apiserver/pkg/storage/etcd3/store.go`, and `continue.go` in the same folder, 1.20.2.
+//! `GetList` in `apiserver/pkg/storage/etcd3/store.go`, and `continue.go` in the same directory, 1.20.2.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) struct Page {
     pub(super) meta: ListMeta,
 }
 
-/// Cuts the requested page.
+/// Returns the requested page.
 ///
 /// # Errors
 /// 400 for an invalid token, 410 if the changes since its revision are no longer retained, 504 if the version
@@ -52,15 +52,15 @@ pub(super) fn of(
     let wanted = options.resource_version.reached(server.revision())?;
     let exact = match (options.version_match, wanted) {
         (VersionMatch::Exact, Wanted::At(revision)) => Some(revision),
-        // Without a word about it, a version means itself in a list that is cut into pages, and a minimum
+        // If `resourceVersionMatch` is unset, a version is exact in a list with a limit, and a minimum
         // elsewhere.
         (VersionMatch::Unset, Wanted::At(revision)) if options.limit > 0 => Some(revision),
         _ => token.as_ref().and_then(|token| token.revision),
     };
     let revision = exact.unwrap_or(server.revision());
     let mut items =
-        past::objects_at(server, kind, namespace, revision).map_err(|past::Forgotten| match &token {
-            Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.loose().write())),
+        past::objects_at(server, kind, namespace, revision).map_err(|past::Expired| match &token {
+            Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.at_latest().write())),
             None => problem::expired(LIST_EXPIRED, None),
         })?;
     items.retain(|object| server.matches(kind, &options.filter, object));
@@ -107,8 +107,8 @@ impl Token {
         }
     }
 
-    /// The same place, in the present.
-    fn loose(&self) -> Self {
+    /// The same position in the latest data.
+    fn at_latest(&self) -> Self {
         Self {
             revision: None,
             ..self.clone()
@@ -194,10 +194,10 @@ mod tests {
             namespace: "shop".to_owned(),
             name: "a/b\"".to_owned(),
         };
-        for token in [token.clone(), token.loose()] {
+        for token in [token.clone(), token.at_latest()] {
             assert_eq!(Token::read(&token.write()).expect("made here"), Some(token));
         }
-        assert_eq!(Token::read("").expect("nothing is no token"), None);
+        assert_eq!(Token::read("").expect("an empty text is not a token"), None);
         for bad in ["a", "zz", "7b7d", "é", "00", &"7b".repeat(500)] {
             assert!(Token::read(bad).is_err(), "{bad}");
         }

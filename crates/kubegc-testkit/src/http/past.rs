@@ -1,13 +1,13 @@
-//! A collection at an earlier revision: the present one with every later change undone.
+//! A collection at an earlier revision: the current one with every later change undone.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::KindId;
 use kubegc_sim::{ApiServer, StoredObject};
 
-/// The changes up to a revision are no longer kept.
+/// The changes since a revision are no longer retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Forgotten;
+pub(super) struct Expired;
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
@@ -23,10 +23,10 @@ pub(super) fn objects_at(
     kind: KindId,
     namespace: Option<&str>,
     revision: u64,
-) -> Result<Vec<Arc<StoredObject>>, Forgotten> {
+) -> Result<Vec<Arc<StoredObject>>, Expired> {
     let mut then: BTreeMap<Key, Option<Arc<StoredObject>>> = BTreeMap::new();
     if revision < server.revision() {
-        let events = server.events_since(kind, revision).map_err(|_| Forgotten)?;
+        let events = server.events_since(kind, revision).map_err(|_| Expired)?;
         for event in events {
             let meta = &event.object.meta;
             if namespace.is_none_or(|namespace| *meta.namespace == *namespace) {

@@ -15,7 +15,7 @@ use super::{
     token,
 };
 
-/// Whether the resource takes questions instead of objects.
+/// Whether objects of the resource are reviews, which are never stored.
 pub(super) fn is_review(resource: &ApiResource) -> bool {
     matches!(&*resource.group, "authorization.k8s.io" | "authentication.k8s.io")
 }
@@ -23,15 +23,15 @@ pub(super) fn is_review(resource: &ApiResource) -> bool {
 /// Performs a review: returns it with a status.
 ///
 /// # Errors
-/// 400 if the body is no object or reviews nothing, 422 if it contradicts itself.
+/// 400 if the body is not an object or reviews nothing, 422 if it contradicts itself.
 pub(super) fn respond(
     server: &ApiServer,
     resource: &ApiResource,
     namespace: &str,
-    mut question: Value,
+    mut review: Value,
     requester: Requester<'_>,
 ) -> Result<Reply, Refusal> {
-    let Value::Object(fields) = &mut question else {
+    let Value::Object(fields) = &mut review else {
         return Err(problem::bad_request(format!(
             "the object provided is unrecognized (must be of type {})",
             resource.kind
@@ -50,7 +50,7 @@ pub(super) fn respond(
         .entry("metadata")
         .or_insert_with(|| json!({"creationTimestamp": null}));
     fields.insert("status".to_owned(), status);
-    Ok(Reply::json(201, &question))
+    Ok(Reply::json(201, &review))
 }
 
 fn user_info(user: &str) -> Value {

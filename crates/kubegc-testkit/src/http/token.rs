@@ -49,7 +49,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
     let seconds = match spec.get("expirationSeconds") {
         None | Some(Value::Null) => EXPIRATION_DEFAULT_S,
         Some(seconds) => seconds.as_i64().ok_or_else(|| {
-            problem::bad_request("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: spec.expirationSeconds is no number")
+            problem::bad_request("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: spec.expirationSeconds is not a number")
         })?,
     };
     let bound = match &spec["boundObjectRef"] {

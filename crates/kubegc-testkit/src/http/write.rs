@@ -1,7 +1,5 @@
 //! Write handlers: they translate a write to a request of the simulated server, and perform it there or, for
-//! a dry run, on a copy.
-//!
-//! A dry run is carried out on a copy of the server, which is dropped.
+//! a dry run, on a copy that is dropped.
 
 use std::sync::Arc;
 
@@ -45,7 +43,7 @@ pub(super) fn respond(
         named => named,
     });
     server.set_user(requester.user);
-    let served = carry_out(server, call, kind, query, request, view, requester);
+    let served = perform(server, call, kind, query, request, view, requester);
     // A direct write to the server has another field manager and user.
     server.set_field_manager(&former.0);
     server.set_user(&former.1);
@@ -53,7 +51,7 @@ pub(super) fn respond(
 }
 
 /// Performs a write with the current field manager, or performs a review.
-fn carry_out(
+fn perform(
     server: &mut ApiServer,
     call: &Call,
     kind: KindId,

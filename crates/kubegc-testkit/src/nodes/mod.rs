@@ -1,4 +1,4 @@
-//! Closures of a test that play the nodes: logs, commands, attachments and forwarded ports.
+//! Closures of a test that respond as the nodes: logs, commands, attachments and forwarded ports.
 
 mod log;
 #[cfg(feature = "ws")]
@@ -177,7 +177,7 @@ impl Nodes<'_> {
         self.register(Handler::Log(Arc::new(log)));
     }
 
-    /// Runs commands. The closure plays the process: it reads and writes its streams, and returns how it
+    /// Runs commands. The closure acts as the process: it reads and writes its streams, and returns how it
     /// ends. It is dropped when the client disconnects.
     ///
     /// The client connects over WebSockets (`v5.channel.k8s.io` and `v4.channel.k8s.io`); SPDY is not served.

@@ -41,7 +41,7 @@ const CLOSE: u8 = 255;
 /// The bytes that a stream holds before its writer waits.
 const STREAM_BYTES: usize = 64 * 1024;
 
-/// The streams of a process that a closure plays.
+/// The streams of a process that a closure simulates.
 #[non_exhaustive]
 pub struct Process {
     /// Standard input: at its end at once if the client sends none.

@@ -50,7 +50,7 @@ configmap/b -n default
   its dependents: configmap/shared -n default
   requests:
     +0s client create configmaps default/b -> 201
-  it is deleted once someone deletes it: it has no owner"
+  it is deleted once a client deletes it: it has no owner"
     );
 }
 
@@ -321,7 +321,7 @@ configmap/b -n shop is not being deleted
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fate_is_that_of_one_incarnation() {
+async fn a_fate_belongs_to_one_uid() {
     let cluster = Cluster::builder().without_collector().build().unwrap();
     let api = config_maps(&cluster);
     let owned = config_map("a", &[], &[]);
@@ -334,7 +334,7 @@ async fn a_fate_is_that_of_one_incarnation() {
     cluster.faults().add(refused);
     api.create(&PostParams::default(), &owned).await.unwrap_err();
     let second = create(&api, &owned).await;
-    // The dependent names the second one: the deletion of the first is no cause.
+    // The dependent names the second one: the deletion of the first is not a cause.
     let dependent = create(&api, &config_map("b", &[owner(&second)], &[])).await;
     delete(&api, "a", &DeleteParams::background()).await;
 

@@ -113,7 +113,7 @@ fn convert(mut object: Value, wanted: &str) -> Result<Value, String> {
     } else {
         let address = object["spec"]["address"].as_str().unwrap_or_default();
         let (host, port) = address.split_once(':').ok_or("the address has no port")?;
-        let port: u16 = port.parse().map_err(|_| "the port is no number")?;
+        let port: u16 = port.parse().map_err(|_| "the port is not a number")?;
         object["spec"] = json!({"host": host, "port": port});
     }
     object["apiVersion"] = wanted.into();

@@ -164,7 +164,7 @@ async fn watches_end_break_and_expire_after_a_number_of_events() {
     for fault in faults {
         cluster.faults().add(Rule::new(fault).resource("configmaps"));
     }
-    // Lists are no watches: the rules wait for one.
+    // Lists are not watches: the rules wait for one.
     api.list(&ListParams::default()).await.unwrap();
     let expected: [&[&str]; 5] = [
         &["a", "b", "end"],

@@ -176,7 +176,7 @@ async fn a_hot_loop_with_the_collector_is_reported() {
         assert!(busiest.contains(&expected), "{busiest:?}");
     }
     let text = error.to_string();
-    assert!(text.starts_with("the cluster is not at rest after 2"), "{text}");
+    assert!(text.starts_with("the cluster is not idle after 2"), "{text}");
     task.abort();
 }
 

@@ -20,7 +20,7 @@ enum Operation {
     Delete { which: u8, policy: PropagationPolicy },
     /// Removes the finalizers of one of the objects.
     Release { which: u8 },
-    /// Lets the collector make some requests.
+    /// Runs the collector for some requests.
     Collect { requests: u8 },
     /// Stops the collector where it is, and starts another.
     Restart,

@@ -34,7 +34,7 @@ fn the_core_group_and_the_others_are_listed_in_upstreams_order() {
         (&json!("APIGroup"), &json!("v1"))
     );
     assert_eq!(group["preferredVersion"]["groupVersion"], "autoscaling/v2");
-    // Of a definition's versions the stable one is preferred, whatever comes first.
+    // Of a definition's versions the stable one is preferred, in any order.
     let group = world.get("/apis/example.com").json();
     assert_eq!(group["preferredVersion"]["version"], "v1");
     assert_eq!(group["versions"][1]["version"], "v1alpha1");

@@ -35,7 +35,7 @@ fn changes() -> impl Strategy<Value = Vec<(&'static str, u8, Change, bool)>> {
     prop::collection::vec((namespace, 0_u8..5, change(), prop::bool::weighted(0.2)), 0..40)
 }
 
-fn carry_out(world: &mut World, (namespace, name, change, dry_run): &(&str, u8, Change, bool)) {
+fn apply_change(world: &mut World, (namespace, name, change, dry_run): &(&str, u8, Change, bool)) {
     let collection = format!("/api/v1/namespaces/{namespace}/configmaps");
     let name = format!("m{name}");
     let one = format!("{collection}/{name}");
@@ -114,7 +114,7 @@ proptest! {
     fn pages_of_any_size_are_the_list_as_it_was(before in changes(), between in changes(), limit in 1_usize..6) {
         let mut world = world();
         for change in &before {
-            carry_out(&mut world, change);
+            apply_change(&mut world, change);
         }
         for selection in SELECTIONS {
             let mut world = World { server: world.server.clone(), rules: world.rules.clone() };
@@ -130,7 +130,7 @@ proptest! {
                     break;
                 }
                 for change in changes.by_ref().take(3) {
-                    carry_out(&mut world, change);
+                    apply_change(&mut world, change);
                 }
             }
             prop_assert_eq!(&json!(items), &whole["items"]);
@@ -141,7 +141,7 @@ proptest! {
     fn a_watch_from_a_list_leads_to_the_later_list(before in changes(), after in changes(), pauses in 1_usize..5) {
         let mut world = world();
         for change in &before {
-            carry_out(&mut world, change);
+            apply_change(&mut world, change);
         }
         let mut followed: Vec<_> = SELECTIONS
             .iter()
@@ -153,7 +153,7 @@ proptest! {
             })
             .collect();
         for (at, change) in after.iter().enumerate() {
-            carry_out(&mut world, change);
+            apply_change(&mut world, change);
             if at % pauses == 0 {
                 replay(&world, &mut followed);
             }
@@ -171,7 +171,7 @@ proptest! {
         for change in &changes {
             let list = world.get("/api/v1/configmaps");
             lists.insert(list.revision(), list.json());
-            carry_out(&mut world, change);
+            apply_change(&mut world, change);
         }
         for (revision, list) in lists {
             let url = format!("/api/v1/configmaps?resourceVersion={revision}&resourceVersionMatch=Exact");

@@ -17,7 +17,7 @@ fn kinds(page: &mut String, version: KubernetesVersion) {
     let catalog = Catalog::builtin(version);
     let mut rows: BTreeMap<String, [Vec<&str>; 2]> = BTreeMap::new();
     for (_, resource) in catalog.iter() {
-        // Reviews are answered and never stored.
+        // Reviews get a response and are never stored.
         if resource.group.starts_with("auth") {
             continue;
         }
@@ -124,5 +124,8 @@ fn the_page_agrees_with_the_tables() {
         fs::write(&path, &page).expect("the page can be written");
     }
     let written = fs::read_to_string(&path).expect("the page is in the repository");
-    assert!(written == page, "KUBEGC_BLESS=1 writes src/real.md anew:\n{page}");
+    assert!(
+        written == page,
+        "KUBEGC_BLESS=1 writes src/real.md again:\n{page}"
+    );
 }

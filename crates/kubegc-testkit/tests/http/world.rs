@@ -180,7 +180,7 @@ impl World {
         self.server.set_now(Timestamp::from_secs(now));
     }
 
-    /// What a watch says until it waits or ends; whether it ended.
+    /// The events of a watch until it waits or ends, and whether it ended.
     pub(crate) fn lines(&self, watch: &mut Watch) -> (Vec<Value>, bool) {
         let mut lines = Vec::new();
         for _ in 0..10_000 {

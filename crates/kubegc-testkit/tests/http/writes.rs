@@ -1,4 +1,4 @@
-//! Creating, replacing, patching: what is stored, what is answered, what a dry run leaves alone.
+//! Creating, replacing, patching: the stored object, the response, and dry runs.
 
 use http::Method;
 use kubegc_sim::StoredObject;
@@ -172,7 +172,7 @@ fn a_dry_run_answers_and_changes_nothing() {
     world.delete(&format!("{MAPS}/held"));
     let a = world.get(&format!("{MAPS}/a")).json();
     let delete_body = json!({"dryRun": ["All"]});
-    // Method, URL, content type, body, code, whether an object is answered.
+    // Method, URL, content type, body, code, whether the response is an object.
     let cases = [
         (
             Method::POST,

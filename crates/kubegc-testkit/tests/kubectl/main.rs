@@ -1,8 +1,9 @@
 //! `kubectl` against the cluster on its loopback socket: its output is compared with a transcript,
 //! command by command.
 //!
-//! `KUBEGC_KUBECTL` names the program; otherwise the path is searched. Where there is none, the test says so
-//! and passes, except where `CI=true`: there it fails. `KUBEGC_BLESS=1` writes the transcript again.
+//! `KUBEGC_KUBECTL` names the program; otherwise the path is searched. Where there is none, the test is
+//! skipped with a notice, except where `CI=true`: there it fails. `KUBEGC_BLESS=1` writes the transcript
+//! again.
 #![cfg(feature = "loopback")]
 
 mod session;
@@ -14,7 +15,7 @@ use session::{Session, environment};
 
 const OBJECTS: &str = include_str!("objects.yaml");
 
-fn folder() -> &'static Path {
+fn directory() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl"))
 }
 
@@ -41,8 +42,8 @@ async fn kubectl_works_as_with_a_real_cluster() {
         .build()
         .expect("the objects can be stored");
     let (loopback, _running) = (cluster.serve().await.expect("a free port"), cluster.run());
-    let session = Session::new(kubectl, &loopback.kubeconfig(), folder());
-    let path = folder().join("transcript.txt");
+    let session = Session::new(kubectl, &loopback.kubeconfig(), directory());
+    let path = directory().join("transcript.txt");
     let expected = fs::read_to_string(&path).expect("the transcript can be read");
     let mut got = String::new();
     for command in commands(&expected) {

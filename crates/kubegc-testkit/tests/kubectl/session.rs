@@ -24,32 +24,32 @@ pub(crate) fn kubectl() -> Option<PathBuf> {
     version.output().ok()?.status.success().then(|| program.into())
 }
 
-/// The environment of commands: a folder and a server.
+/// The environment of commands: a directory and a server.
 #[derive(Clone)]
 pub(crate) struct Session {
     kubectl: PathBuf,
-    folder: PathBuf,
+    directory: PathBuf,
     home: Arc<Home>,
 }
 
-/// A folder for configuration and caches; removed with the last session.
+/// A directory for configuration and caches; removed with the last session.
 struct Home(PathBuf);
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Nothing depends on it any more; a left-over folder for temporary files does no harm.
+        // Nothing depends on it any more; a remaining temporary directory does no harm.
         let _kept = fs::remove_dir_all(&self.0);
     }
 }
 
 impl Session {
-    pub(crate) fn new(kubectl: PathBuf, kubeconfig: &str, folder: &Path) -> Self {
+    pub(crate) fn new(kubectl: PathBuf, kubeconfig: &str, directory: &Path) -> Self {
         let home = std::env::temp_dir().join(format!("kubegc-kubectl-{}", std::process::id()));
-        fs::create_dir_all(&home).expect("the folder for temporary files can be written");
-        fs::write(home.join("config"), kubeconfig).expect("the folder for temporary files can be written");
+        fs::create_dir_all(&home).expect("the directory for temporary files can be written");
+        fs::write(home.join("config"), kubeconfig).expect("the directory for temporary files can be written");
         Self {
             kubectl,
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             home: Arc::new(Home(home)),
         }
     }
@@ -61,7 +61,7 @@ impl Session {
         assert_eq!(words.next().as_deref(), Some("kubectl"), "{line}");
         let output = Command::new(&self.kubectl)
             .args(words)
-            .current_dir(&self.folder)
+            .current_dir(&self.directory)
             .env_clear()
             .env("HOME", &self.home.0)
             .env("KUBECONFIG", self.home.0.join("config"))

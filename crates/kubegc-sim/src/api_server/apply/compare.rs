@@ -20,7 +20,7 @@ fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
     match value {
         Value::Object(fields) if !types.is_atomic_map(dialect) => Form::Fields(fields),
         Value::Array(items) if types.list() != ListType::Atomic => Form::Items(items),
-        Value::Null if types.holds_others(dialect) => Form::Items(&[]),
+        Value::Null if types.is_granular(dialect) => Form::Items(&[]),
         _ => Form::Piece,
     }
 }
@@ -53,7 +53,7 @@ fn below(
                 let below = below(value, types.field(key), dialect, path)?;
                 path.pop();
                 let empty_map = value.as_object().is_some_and(Map::is_empty);
-                if below.is_none() || (empty_map && dialect.empties_are_named) || !types.declares(key) {
+                if below.is_none() || (empty_map && dialect.includes_empty_objects) || !types.declares(key) {
                     set.insert_member(element.clone());
                 }
                 set.insert_below(element, below.unwrap_or_default());

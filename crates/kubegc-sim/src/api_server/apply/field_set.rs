@@ -178,7 +178,8 @@ impl FieldSet {
     ) -> Option<Self> {
         let mut changed: Option<Self> = None;
         for element in &self.members {
-            if self.children.contains_key(element) || types.at(element).ownership(dialect) != Ownership::Parts
+            if self.children.contains_key(element)
+                || types.at(element).ownership(dialect) != Ownership::Granular
             {
                 continue;
             }
@@ -193,12 +194,12 @@ impl FieldSet {
         for (element, below) in &self.children {
             let types = types.at(element);
             match types.ownership(dialect) {
-                Ownership::Whole => {
+                Ownership::Atomic => {
                     let changed = changed.get_or_insert_with(|| self.clone());
                     changed.children.remove(element);
                     changed.insert_member(element.clone());
                 }
-                Ownership::Parts => {
+                Ownership::Granular => {
                     path.push(element);
                     if let Some(below) = below.following_schema(path, parts, types, dialect) {
                         let changed = changed.get_or_insert_with(|| self.clone());

@@ -40,30 +40,30 @@ pub(super) enum ListType<'a> {
 pub(super) struct Dialect {
     /// Whether null is a value, rather than equal to a missing field.
     pub(super) nulls_are_values: bool,
-    /// Whether an applied object without fields is part of the field set.
-    pub(super) empties_are_named: bool,
+    /// Whether the field set includes applied objects without fields.
+    pub(super) includes_empty_objects: bool,
     /// Whether merged lists follow the applied order.
     pub(super) follows_applied_order: bool,
-    /// Whether removed fields are found by sets of fields.
+    /// Whether removed fields are computed from field sets.
     pub(super) prunes_by_sets: bool,
     /// Whether references, selectors and similar structs are atomic.
     pub(super) references_are_atomic: bool,
     /// Whether the ports of services default their protocol.
     pub(super) services_have_protocols: bool,
-    /// Whether owned fields follow the schema: a map or list that is owned as one value, but has parts by its
-    /// type, is owned with the parts that it has.
+    /// Whether owned fields follow the schema: a map or list that is owned as one value, but is granular by
+    /// its type, is owned with its current fields or items.
     pub(super) follows_schema: bool,
     /// Whether that includes maps without a schema.
     pub(super) splits_untyped_maps: bool,
 }
 
-/// How values at a position are owned.
+/// The ownership of a map, a list or another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// Part by part.
-    Parts,
+    /// Each field or item by itself.
+    Granular,
     /// As one map or list.
-    Whole,
+    Atomic,
     /// As a scalar, or unknown.
     Scalar,
 }
@@ -73,7 +73,7 @@ impl Dialect {
         let since = |minor: u16, why: &'static str| version.has(Behavior::since_about(minor, why));
         Self {
             nulls_are_values: types,
-            empties_are_named: since(22, "structured-merge-diff 4.2"),
+            includes_empty_objects: since(22, "structured-merge-diff 4.2"),
             follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
             prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
             references_are_atomic: since(22, "kubernetes #97989"),
@@ -224,8 +224,8 @@ impl<'a> Types<'a> {
         always.then_some(&*EMPTY_OBJECT)
     }
 
-    /// Whether the value at this position contains other values, if it is not null.
-    pub(super) fn holds_others(self, dialect: Dialect) -> bool {
+    /// Whether fields or items of a built-in value at this position can be owned separately.
+    pub(super) fn is_granular(self, dialect: Dialect) -> bool {
         match self {
             Self::Kind(_) | Self::Struct(_) => true,
             Self::Typed(ty, _) => match ty.target() {
@@ -237,17 +237,17 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// How values at this position are owned, by their type.
+    /// The ownership of values at this position, by their type.
     pub(super) fn ownership(self, dialect: Dialect) -> Ownership {
-        let by = |is_whole: bool| {
-            if is_whole {
-                Ownership::Whole
+        let by = |is_atomic: bool| {
+            if is_atomic {
+                Ownership::Atomic
             } else {
-                Ownership::Parts
+                Ownership::Granular
             }
         };
         match self {
-            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) => Ownership::Parts,
+            Self::Kind(_) | Self::Struct(_) | Self::Custom(_) => Ownership::Granular,
             Self::Typed(ty, _) => match ty.target() {
                 Type::Struct(_) | Type::Map(_) => by(self.is_atomic_map(dialect)),
                 Type::List(_) => by(self.list() == ListType::Atomic),
@@ -258,7 +258,7 @@ impl<'a> Types<'a> {
                 Some("array") => by(self.list() == ListType::Atomic),
                 _ => Ownership::Scalar,
             },
-            Self::Free if dialect.splits_untyped_maps => Ownership::Parts,
+            Self::Free if dialect.splits_untyped_maps => Ownership::Granular,
             Self::Definition(_) | Self::Free => Ownership::Scalar,
         }
     }

@@ -122,20 +122,32 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: D
 
 /// Removes fields that no manager owns any more. Fields below them that other managers own are retained, and
 /// so are unowned fields next to them.
-pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: &FieldSet, dialect: Dialect) {
+pub(super) fn prune(
+    value: &mut Value,
+    types: Types<'_>,
+    to_remove: &FieldSet,
+    kept: &FieldSet,
+    dialect: Dialect,
+) {
     let nothing = FieldSet::default();
     match value {
         Value::Object(fields) if !types.is_atomic_map(dialect) => fields.retain(|key, value| {
             let element = Element::field(key);
             let below = kept.below(&element);
-            if gone.has(&element) && below.is_none() {
+            if to_remove.has(&element) && below.is_none() {
                 return false;
             }
-            let Some(gone) = gone.below(&element) else {
+            let Some(to_remove) = to_remove.below(&element) else {
                 return true;
             };
-            prune(value, types.field(key), gone, below.unwrap_or(&nothing), dialect);
-            kept.has(&element) || !is_hollow(value)
+            prune(
+                value,
+                types.field(key),
+                to_remove,
+                below.unwrap_or(&nothing),
+                dialect,
+            );
+            kept.has(&element) || !is_empty_collection(value)
         }),
         Value::Array(list) if types.list() != ListType::Atomic => {
             let Ok(elements) = types.elements(list, dialect) else {
@@ -147,12 +159,12 @@ pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: 
                 let Some(element) = elements.next() else {
                     return true;
                 };
-                if gone.has(&element) {
+                if to_remove.has(&element) {
                     return false;
                 }
-                if let Some(gone) = gone.below(&element) {
+                if let Some(to_remove) = to_remove.below(&element) {
                     let kept = kept.below(&element).unwrap_or(&nothing);
-                    prune(item, types.item(), gone, kept, dialect);
+                    prune(item, types.item(), to_remove, kept, dialect);
                 }
                 true
             });
@@ -161,7 +173,7 @@ pub(super) fn prune(value: &mut Value, types: Types<'_>, gone: &FieldSet, kept: 
     }
 }
 
-fn is_hollow(value: &Value) -> bool {
+fn is_empty_collection(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.is_empty(),
         Value::Array(items) => items.is_empty(),
@@ -184,7 +196,7 @@ pub(super) fn prune_by_sets(
     if last.is_empty() {
         return Ok(merged.clone());
     }
-    let without = |gone: &FieldSet| removed(merged, types, gone, dialect);
+    let without = |to_remove: &FieldSet| removed(merged, types, to_remove, dialect);
     let all = set_of(merged, types, dialect)?;
     let mut kept = set_of(&without(last), types, dialect)?;
     kept.add(owned);
@@ -196,17 +208,17 @@ pub(super) fn prune_by_sets(
 ///
 /// # Upstream
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
-fn removed(value: &Value, types: Types<'_>, gone: &FieldSet, dialect: Dialect) -> Value {
+fn removed(value: &Value, types: Types<'_>, to_remove: &FieldSet, dialect: Dialect) -> Value {
     match value {
         Value::Object(fields) if !types.is_atomic_map(dialect) => {
             let mut left = Map::new();
             for (key, value) in fields {
                 let element = Element::field(key);
-                if gone.has(&element) {
+                if to_remove.has(&element) {
                     continue;
                 }
-                let value = match gone.below(&element) {
-                    Some(gone) => removed(value, types.field(key), gone, dialect),
+                let value = match to_remove.below(&element) {
+                    Some(to_remove) => removed(value, types.field(key), to_remove, dialect),
                     None => value.clone(),
                 };
                 left.insert(key.clone(), value);
@@ -223,11 +235,11 @@ fn removed(value: &Value, types: Types<'_>, gone: &FieldSet, dialect: Dialect) -
             };
             let mut left = Vec::new();
             for (element, item) in elements.iter().zip(items) {
-                if gone.has(element) {
+                if to_remove.has(element) {
                     continue;
                 }
-                left.push(match gone.below(element) {
-                    Some(gone) => removed(item, types.item(), gone, dialect),
+                left.push(match to_remove.below(element) {
+                    Some(to_remove) => removed(item, types.item(), to_remove, dialect),
                     None => item.clone(),
                 });
             }

@@ -235,8 +235,8 @@ impl ApiServer {
     /// # Errors
     /// Names the field with a value of the wrong type.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
-        if self.is_shaped(kind) {
-            self.completed_custom(kind, object)
+        if self.is_decoded_by_schema(kind) {
+            self.defaulted_custom(kind, object)
         } else {
             let mut object = self.decoded(kind, object)?;
             object.convert_from_unstructured(self.resource(kind));

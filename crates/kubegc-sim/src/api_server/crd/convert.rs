@@ -83,7 +83,7 @@ impl ApiServer {
             ))
         })?;
         let Value::Object(mut fields) = converted else {
-            return Err(failed("the converted object is no object"));
+            return Err(failed("the converted object is not an object"));
         };
         let metadata = fields.remove("metadata");
         let invalid = |why: &str| {

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Whether the type check treats an empty string as null.
-    pub(super) empty_texts_are_null: bool,
+    pub(super) empty_strings_are_null: bool,
 }
 
 /// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
@@ -161,7 +161,7 @@ impl Validator {
                 sort: Sort::Invalid(quoted(found)),
             })
         };
-        let is_null = value.is_null() || (self.rules.empty_texts_are_null && value.as_str() == Some(""));
+        let is_null = value.is_null() || (self.rules.empty_strings_are_null && value.as_str() == Some(""));
         if is_null {
             if !types.is_empty() && !types.contains(&"null") && !flag(schema, "nullable") {
                 return wrong(&types.join(","), "null");

@@ -21,14 +21,14 @@ use crate::{
 };
 
 /// An empty string in a custom resource is a string, not null.
-const EMPTY_TEXTS_ARE_TEXTS: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
+const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
 
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 impl ApiServer {
     /// Whether objects of a custom kind are decoded by the schema in its definition.
-    pub(in crate::api_server) fn is_shaped(&self, kind: KindId) -> bool {
+    pub(in crate::api_server) fn is_decoded_by_schema(&self, kind: KindId) -> bool {
         self.settings.types
             && self
                 .definition(kind)
@@ -37,7 +37,7 @@ impl ApiServer {
 
     fn openapi_rules(&self) -> openapi::Rules {
         openapi::Rules {
-            empty_texts_are_null: !self.version.has(EMPTY_TEXTS_ARE_TEXTS),
+            empty_strings_are_null: !self.version.has(EMPTY_STRINGS_ARE_KEPT),
         }
     }
 
@@ -79,7 +79,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// Names the field with a value of the wrong type.
-    pub(in crate::api_server) fn completed_custom(
+    pub(in crate::api_server) fn defaulted_custom(
         &self,
         kind: KindId,
         object: Value,
@@ -99,7 +99,7 @@ impl ApiServer {
     /// The schema by which objects that are sent to a kind's URL are pruned.
     pub(in crate::api_server) fn pruning_schema(&self, kind: KindId) -> Option<&Value> {
         self.schema_of(kind, &self.resource(kind).version)
-            .filter(|_| self.is_shaped(kind))
+            .filter(|_| self.is_decoded_by_schema(kind))
     }
 
     /// The schema of a version of a custom kind, if it prunes or completes objects. Without it, they are
@@ -187,7 +187,7 @@ impl ApiServer {
         if stored == sent {
             return Ok(());
         }
-        if self.is_shaped(kind) {
+        if self.is_decoded_by_schema(kind) {
             self.convert_custom(kind, definition, object, sent, stored)?;
         }
         if let Some(schema) = self.schema_of(kind, stored) {
@@ -205,7 +205,7 @@ impl ApiServer {
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
     pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Box<Status>> {
-        if !self.resource(kind).custom || !self.is_shaped(kind) || object.body.is_none() {
+        if !self.resource(kind).custom || !self.is_decoded_by_schema(kind) || object.body.is_none() {
             return Ok(Arc::clone(object));
         }
         let Some(definition) = self.definition(kind) else {
@@ -313,7 +313,7 @@ impl ApiServer {
 }
 
 /// Sets the initial status of a new definition.
-pub(in crate::api_server) fn begin(object: &mut StoredObject) {
+pub(in crate::api_server) fn set_initial_status(object: &mut StoredObject) {
     let stored: Vec<Value> = stored_version(object).into_iter().collect();
     let status = serde_json::json!({
         "acceptedNames": {"kind": "", "plural": ""},
@@ -324,7 +324,7 @@ pub(in crate::api_server) fn begin(object: &mut StoredObject) {
 }
 
 /// Adds the storage version to the stored versions of the status.
-pub(in crate::api_server) fn note_stored_version(object: &mut StoredObject) {
+pub(in crate::api_server) fn add_stored_version(object: &mut StoredObject) {
     let Some(version) = stored_version(object) else {
         return;
     };

@@ -362,7 +362,7 @@ mod tests {
             (json!({}), 400),
             (json!([1]), 400),
             (json!([{"op": "add", "path": "/a"}]), 422),
-            (json!([{"op": "sing", "path": "/a"}]), 422),
+            (json!([{"op": "append", "path": "/a"}]), 422),
         ] {
             assert_eq!(Operations::read(bad).unwrap_err().code, code);
         }

@@ -226,11 +226,11 @@ fn no_merge_key(item: &Value, key: &str) -> Refusal {
     ))
 }
 
-fn unknown_directive(directive: &Value, holder: &Value) -> Refusal {
+fn unknown_directive(directive: &Value, map: &Value) -> Refusal {
     status::internal(&format!(
         "unknown patch type: {} in map: {}",
         go::printed(directive),
-        go::printed(holder)
+        go::printed(map)
     ))
 }
 

@@ -91,7 +91,7 @@ pub(super) fn state(entry: &mut Entry<'_, '_>) -> Option<ContainerState> {
                 entry.note(
                     NodeProblem::UnknownState,
                     path,
-                    &format!("{other:?} is no state of a container"),
+                    &format!("{other:?} is not a state of a container"),
                 );
                 ContainerState::Unknown
             }
@@ -105,7 +105,7 @@ pub(super) fn state(entry: &mut Entry<'_, '_>) -> Option<ContainerState> {
                 entry.note(
                     NodeProblem::UnknownState,
                     path,
-                    &format!("{other} is no state of a container"),
+                    &format!("{other} is not a state of a container"),
                 );
                 ContainerState::Unknown
             }

@@ -115,7 +115,7 @@ pub(crate) fn listing<T: Listed>(
                 entry.wrong(
                     NodeProblem::Contradiction,
                     &["id"],
-                    "another entry with this id says something else",
+                    "another entry with this id differs",
                 );
                 unknown.get_or_insert_with(|| format!("{place}: {path}.id: listed twice, differently"));
             }

@@ -87,7 +87,7 @@ fn state(entry: &mut Entry<'_, '_>) -> Option<SandboxState> {
                 entry.note(
                     NodeProblem::UnknownState,
                     path,
-                    &format!("{other:?} is no state of a sandbox"),
+                    &format!("{other:?} is not a state of a sandbox"),
                 );
                 SandboxState::Ready
             }
@@ -99,7 +99,7 @@ fn state(entry: &mut Entry<'_, '_>) -> Option<SandboxState> {
                 entry.note(
                     NodeProblem::UnknownState,
                     path,
-                    &format!("{other} is no state of a sandbox"),
+                    &format!("{other} is not a state of a sandbox"),
                 );
                 SandboxState::Ready
             }

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Reads the id and the status of a container; the reason if they cannot be made out.
+/// Reads the id and the status of a container; the reason if they cannot be read.
 pub(crate) fn read(
     value: &Value,
     place: &Place,

@@ -102,7 +102,7 @@ async fn an_orphaned_stateful_set_is_created_again_and_rolled_out() {
         let mut db = copy(&cluster, "StatefulSet", "db");
         delete(&cluster, "StatefulSet", "db", "Orphan");
         settle(&cluster, 0).await;
-        // What cannot be changed in place: this is why operators orphan.
+        // A field that cannot be changed in place, which is why operators orphan the pods.
         db["spec"]["podManagementPolicy"] = "Parallel".into();
         create(&cluster, "StatefulSet", db);
         settle(&cluster, 0).await;

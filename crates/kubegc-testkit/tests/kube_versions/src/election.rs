@@ -23,7 +23,7 @@ fn resource(group: &str, kind: &str) -> ApiResource {
 }
 
 /// One replica's view of the Lease. As in client-go, a leader counts as lost when its record has not changed
-/// for the duration of the lease by the clock of this replica, whatever the times in it are.
+/// for the duration of the lease by the clock of this replica; the times in it are ignored.
 struct Candidate {
     name: &'static str,
     leases: Api<DynamicObject>,
@@ -31,7 +31,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Takes or renews the Lease if it is free, expired or held already. Gives whether it is held.
+    /// Takes or renews the Lease if it is free, expired or held already. Returns whether it is held.
     async fn try_acquire(&mut self) -> Result<bool, Error> {
         let lease = self.leases.get_opt("worker").await?;
         let held = lease.as_ref().map(|lease| &lease.data["spec"]);
@@ -70,7 +70,7 @@ impl Candidate {
     }
 }
 
-/// Renews the Lease and, while it is held, does the work: says who works.
+/// Renews the Lease and, while it is held, does the work: records who works.
 async fn run(name: &'static str, client: Client) {
     let leases = Api::default_namespaced_with(client.clone(), &resource("coordination.k8s.io", "Lease"));
     let work = Api::<DynamicObject>::default_namespaced_with(client, &resource("", "ConfigMap"));
@@ -84,12 +84,12 @@ async fn run(name: &'static str, client: Client) {
         match candidate.try_acquire().await {
             Ok(true) => held_until = Some(Instant::now() + LEASE / 2),
             Ok(false) => held_until = None,
-            // Another one was faster, or the API server does not answer: the Lease is given up in time.
+            // Another one was faster, or the API server does not respond: the Lease is given up in time.
             Err(_) => {}
         }
         if held_until.is_some_and(|until| Instant::now() < until) {
             let worker = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "work"}, "data": {"worker": name}});
-            // Tried again in the next round.
+            // Tried again in the next iteration.
             let _ = work
                 .patch("work", &PatchParams::apply(name).force(), &Patch::Apply(worker))
                 .await;
@@ -142,7 +142,7 @@ async fn another_replica_takes_over_when_the_leader_stops() {
     second.abort();
 }
 
-/// A leader that the API server does not answer stops before another one begins.
+/// A leader without a response of the API server stops before another one begins.
 #[tokio::test(start_paused = true)]
 async fn a_leader_without_an_api_server_stops_in_time() {
     let cluster = Cluster::new();

@@ -171,7 +171,7 @@ async fn run(client: Client) {
 }
 
 /// The API version and the namespace of the objects of a site.
-fn place(kind: &str) -> (&'static str, &'static str) {
+fn api_version_and_namespace(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "Site" => ("example.com/v1", "shop"),
         "Deployment" => ("apps/v1", "shop"),
@@ -180,16 +180,16 @@ fn place(kind: &str) -> (&'static str, &'static str) {
 }
 
 fn name(kind: &str, name: &str) -> Name {
-    let (api_version, namespace) = place(kind);
+    let (api_version, namespace) = api_version_and_namespace(kind);
     Name::new(api_version, kind, namespace, name)
 }
 
 fn get(cluster: &Cluster, kind: &str, name: &str) -> Option<Value> {
-    let (api_version, namespace) = place(kind);
+    let (api_version, namespace) = api_version_and_namespace(kind);
     cluster.get(api_version, kind, namespace, name)
 }
 
-fn stage(workloads: Workloads) -> (Cluster, Api<DynamicObject>) {
+fn cluster_with_sites(workloads: Workloads) -> (Cluster, Api<DynamicObject>) {
     let cluster = Cluster::builder()
         .namespace("shop")
         .namespace("dns")
@@ -207,7 +207,7 @@ fn blog() -> DynamicObject {
 
 #[tokio::test(start_paused = true)]
 async fn a_site_is_created_and_deleted() {
-    let (cluster, api) = stage(Workloads::new());
+    let (cluster, api) = cluster_with_sites(Workloads::new());
     let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
     api.create(&PostParams::default(), &blog()).await.unwrap();
     cluster.settle().await.unwrap();
@@ -234,7 +234,7 @@ async fn a_site_is_created_and_deleted() {
 /// Without the operator its finalizer keeps the site, and nothing else is kept.
 #[tokio::test(start_paused = true)]
 async fn a_site_waits_for_its_operator() {
-    let (cluster, api) = stage(Workloads::new());
+    let (cluster, api) = cluster_with_sites(Workloads::new());
     let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
     api.create(&PostParams::default(), &blog()).await.unwrap();
     cluster.settle().await.unwrap();
@@ -259,7 +259,7 @@ async fn a_site_is_ready_when_its_pods_are() {
             after: Duration::from_secs(30),
         })
     });
-    let (cluster, api) = stage(slow);
+    let (cluster, api) = cluster_with_sites(slow);
     let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
     let mut refused = blog();
     refused.data["spec"]["replicas"] = json!(0);

@@ -127,16 +127,16 @@ impl<'a> Ty<'a> {
     }
 }
 
-/// The reason why a rule does not compile.
+/// The error of a rule that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct CompileError {
     /// The node of the expression.
     id: u64,
     pub(super) message: String,
 }
 
-impl Mistake {
-    /// The mistake with its position, as upstream's compiler prints it.
+impl CompileError {
+    /// The message with its position, as upstream's compiler prints it.
     pub(super) fn shown(&self, source: &SourceInfo) -> String {
         let offset = source.offset_for(self.id).map_or(0, |(start, _)| start as usize);
         let before: String = source.source.chars().take(offset).collect();
@@ -247,9 +247,9 @@ impl<'a> Checker<'a> {
     /// The type of an expression. Depth is bounded by the parser that read it.
     ///
     /// # Errors
-    /// The first mistake.
-    pub(super) fn check(&mut self, expression: &IdedExpr) -> Result<Ty<'a>, Mistake> {
-        let mistake = |message: String| Mistake {
+    /// The first error.
+    pub(super) fn check(&mut self, expression: &IdedExpr) -> Result<Ty<'a>, CompileError> {
+        let error = |message: String| CompileError {
             id: expression.id,
             message,
         };
@@ -264,12 +264,9 @@ impl<'a> Checker<'a> {
                 LiteralValue::String(_) => Ty::String,
                 LiteralValue::UInt(_) => Ty::Uint,
             },
-            Expr::Ident(name) => self.variable(name).ok_or_else(|| mistake(undeclared(name)))?,
+            Expr::Ident(name) => self.variable(name).ok_or_else(|| error(undeclared(name)))?,
             Expr::Select(select) => {
-                let field = self
-                    .check(&select.operand)?
-                    .field(&select.field)
-                    .map_err(mistake)?;
+                let field = self.check(&select.operand)?.field(&select.field).map_err(error)?;
                 if select.test { Ty::Bool } else { field }
             }
             Expr::Call(call) => self.call(expression.id, call)?,
@@ -292,7 +289,7 @@ impl<'a> Checker<'a> {
                 }
                 Ty::Map(Box::new(Ty::Dyn))
             }
-            Expr::Struct(made) => return Err(mistake(undeclared(&made.type_name))),
+            Expr::Struct(literal) => return Err(error(undeclared(&literal.type_name))),
         })
     }
 
@@ -303,8 +300,8 @@ impl<'a> Checker<'a> {
             .or_else(|| TYPES.contains(&name).then_some(Ty::Dyn))
     }
 
-    fn call(&mut self, id: u64, call: &CallExpr) -> Result<Ty<'a>, Mistake> {
-        let mistake = |message: String| Mistake { id, message };
+    fn call(&mut self, id: u64, call: &CallExpr) -> Result<Ty<'a>, CompileError> {
+        let error = |message: String| CompileError { id, message };
         let mut name = call.func_name.clone();
         let mut operands = Vec::new();
         match call.target.as_deref() {
@@ -326,7 +323,7 @@ impl<'a> Checker<'a> {
             let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
                 return Ok(Ty::Dyn);
             };
-            let field = object.field(field.inner()).map_err(mistake)?;
+            let field = object.field(field.inner()).map_err(error)?;
             return Ok(match field {
                 optional @ Ty::Optional(_) => optional,
                 field => Ty::Optional(Box::new(field)),
@@ -336,26 +333,26 @@ impl<'a> Checker<'a> {
             operands.push(self.check(argument)?);
         }
         if let Some(result) = operator(&name, &operands) {
-            return result.map_err(mistake);
+            return result.map_err(error);
         }
         let two_variables =
             call.args.len() >= 3 && matches!(&*name, "all" | "exists" | "existsOne" | "exists_one");
         if CEL_FUNCTIONS_NOT_COVERED.contains(&&*name) || two_variables {
-            return Err(mistake(not_covered(&format!("the function '{name}'"))));
+            return Err(error(not_covered(&format!("the function '{name}'"))));
         }
         match function(&name) {
             Some((since, result)) if since <= self.minor => Ok(result),
-            _ => Err(mistake(undeclared(&name))),
+            _ => Err(error(undeclared(&name))),
         }
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Result<Ty<'a>, Mistake> {
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Result<Ty<'a>, CompileError> {
         let range = self.check(&comprehension.iter_range)?;
         if let Some(scalar) = range.scalar() {
             let message = format!(
                 "expression of type '{scalar}' cannot be range of a comprehension (must be list, map, or dynamic)"
             );
-            return Err(Mistake {
+            return Err(CompileError {
                 id: comprehension.iter_range.id,
                 message,
             });
@@ -368,12 +365,16 @@ impl<'a> Checker<'a> {
         let accumulated = self.check(&comprehension.accu_init)?;
         let depth = self.variables.len();
         self.variables.push((comprehension.accu_var.clone(), accumulated));
-        let result = self.comprehended(comprehension, item);
+        let result = self.comprehension_body(comprehension, item);
         self.variables.truncate(depth);
         result
     }
 
-    fn comprehended(&mut self, comprehension: &ComprehensionExpr, item: Ty<'a>) -> Result<Ty<'a>, Mistake> {
+    fn comprehension_body(
+        &mut self,
+        comprehension: &ComprehensionExpr,
+        item: Ty<'a>,
+    ) -> Result<Ty<'a>, CompileError> {
         self.variables.push((comprehension.iter_var.clone(), item));
         if let Some(second) = &comprehension.iter_var2 {
             self.variables.push((second.clone(), Ty::Dyn));

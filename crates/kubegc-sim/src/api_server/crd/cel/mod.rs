@@ -268,7 +268,7 @@ impl Engine<'_> {
             ],
         };
         let result = checker.check(program.expression());
-        let result = result.map_err(|mistake| mistake.shown(program.source_info()))?;
+        let result = result.map_err(|error| error.shown(program.source_info()))?;
         Ok((program, result))
     }
 
@@ -438,7 +438,7 @@ impl Engine<'_> {
             variables: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)],
         };
         let result = checker.check(program.expression());
-        let result = result.map_err(|mistake| mistake.shown(program.source_info()))?;
+        let result = result.map_err(|error| error.shown(program.source_info()))?;
         Ok((program, result))
     }
 
@@ -670,7 +670,7 @@ fn failure(rule: &Rule<'_>, path: &str, kind: &str, schema: &Value, message: Str
 /// A path below a schema, such as `.spec.replicas` or `.labels['a.b']`, as causes show it.
 ///
 /// # Errors
-/// Names the mistake in the path.
+/// Names the error in the path.
 fn field_path(given: &str, schema: &Value) -> Result<String, String> {
     let (mut rest, mut schema, mut path) = (given, schema, String::new());
     while !rest.is_empty() {

@@ -43,17 +43,17 @@ const ID_PREFIX: &str = "sha256:";
 ///
 /// # Examples
 /// ```
-/// use kubegc_node::driver::KeepImages;
-/// let kept = KeepImages::new((), ["registry.k8s.io/pause:3.9", "registry.example/base@sha256:"]);
+/// use kubegc_node::driver::PinImages;
+/// let kept = PinImages::new((), ["registry.k8s.io/pause:3.9", "registry.example/base@sha256:"]);
 /// assert_eq!(kept.references().collect::<Vec<_>>(), ["registry.example/base@sha256:", "registry.k8s.io/pause:3.9"]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct KeepImages<R> {
+pub struct PinImages<R> {
     runtime: R,
     references: BTreeSet<Arc<str>>,
 }
 
-impl<R> KeepImages<R> {
+impl<R> PinImages<R> {
     /// Wraps a runtime, and pins the images that match these references.
     #[must_use]
     pub fn new<T: Into<Arc<str>>>(runtime: R, references: impl IntoIterator<Item = T>) -> Self {
@@ -91,7 +91,7 @@ impl<R> KeepImages<R> {
     }
 }
 
-impl<R: Runtime> KeepImages<R> {
+impl<R: Runtime> PinImages<R> {
     /// The references that currently match no image: misspelled, or not pulled yet. They pin an image as soon
     /// as it is pulled.
     ///
@@ -104,32 +104,32 @@ impl<R: Runtime> KeepImages<R> {
         Ok(unmatched.cloned().collect())
     }
 
-    /// Returns an error if the id identifies a kept image, or if that cannot be determined.
+    /// Returns an error if the id identifies a pinned image, or if that cannot be determined.
     async fn check_removal(&self, id: &str) -> Result<(), RuntimeError> {
         if self.references.is_empty() {
             return Ok(());
         }
         let unknown = |error: RuntimeError| {
             RuntimeError::refused(format!(
-                "image {id}: cannot determine whether it is kept: {error}"
+                "image {id}: cannot determine whether it is pinned: {error}"
             ))
         };
         let images = self.runtime.images().await.map_err(unknown)?;
-        self.check_kept(id, &images, |image| may_identify(id, image))?;
+        self.check_pinned(id, &images, |image| may_identify(id, image))?;
         if images.iter().any(|image| *image.id == *id) {
             return Ok(());
         }
         match self.runtime.image_id(id).await {
             Ok(None) | Err(RuntimeError::NotFound | RuntimeError::NotSupported { .. }) => Ok(()),
-            Ok(Some(resolved)) => self.check_kept(id, &images, |image| {
+            Ok(Some(resolved)) => self.check_pinned(id, &images, |image| {
                 without_prefix(&image.id) == without_prefix(&resolved)
             }),
             Err(error) => Err(unknown(error)),
         }
     }
 
-    /// Returns an error if one of the images that the id identifies is kept.
-    fn check_kept(
+    /// Returns an error if one of the images that the id identifies is pinned.
+    fn check_pinned(
         &self,
         id: &str,
         images: &[Arc<Image>],
@@ -144,7 +144,7 @@ impl<R: Runtime> KeepImages<R> {
         match identified.flat_map(|image| self.matches(image)).next() {
             None => Ok(()),
             Some(reference) => Err(RuntimeError::refused(format!(
-                "image {id} is kept by the reference {reference}"
+                "image {id} is pinned by the reference {reference}"
             ))),
         }
     }
@@ -165,7 +165,7 @@ fn without_prefix(id: &str) -> &str {
 }
 
 #[async_trait]
-impl<R: Runtime> Runtime for KeepImages<R> {
+impl<R: Runtime> Runtime for PinImages<R> {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
         self.runtime.containers().await
     }
@@ -174,17 +174,17 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.sandboxes().await
     }
 
-    /// All images; kept ones are pinned.
+    /// All images; those that match a reference are pinned.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         let mut images = self.runtime.images().await?;
         // An id can be listed once for each runtime handler, and a removal can remove all entries.
-        let is_kept = |image: &&Arc<Image>| self.matches(image).next().is_some();
-        let kept: BTreeSet<Arc<str>> = images
+        let is_pinned = |image: &&Arc<Image>| self.matches(image).next().is_some();
+        let pinned: BTreeSet<Arc<str>> = images
             .iter()
-            .filter(is_kept)
+            .filter(is_pinned)
             .map(|image| Arc::clone(&image.id))
             .collect();
-        for image in images.iter_mut().filter(|image| kept.contains(&image.id)) {
+        for image in images.iter_mut().filter(|image| pinned.contains(&image.id)) {
             if !image.pinned {
                 Arc::make_mut(image).pinned = true;
             }
@@ -220,7 +220,7 @@ impl<R: Runtime> Runtime for KeepImages<R> {
         self.runtime.remove_sandbox(id).await
     }
 
-    /// Removes an image, or returns an error if it is kept. The check also recognizes shortened ids and
+    /// Removes an image, or returns an error if it is pinned. The check also recognizes shortened ids and
     /// names.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
         self.check_removal(id).await?;

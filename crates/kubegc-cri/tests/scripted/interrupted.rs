@@ -1,17 +1,16 @@
-//! Whole passes with failing calls: nothing else is removed instead, and a later pass
-//! finishes.
+//! Whole runs with failing calls: nothing else is removed instead, and a later run finishes.
 
 use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
 use kubegc_node::driver::Outcome;
 use tonic::Code;
 
 use crate::{
-    server::{Act, Rule, Server},
+    server::{Fault, Rule, Server},
     sim::Simulated,
     world::{Reports, Through, busy, collect, left},
 };
 
-/// The release whose rules the passes follow.
+/// The release whose rules the runs follow.
 const RELEASE: &str = "1.36.0";
 
 /// The methods that only read, but list nothing.
@@ -26,7 +25,7 @@ fn outcomes(reports: &Reports) -> impl Iterator<Item = &Outcome> {
     performed.map(|performed| &performed.outcome)
 }
 
-/// Whether a pass reports an error.
+/// Whether a run reports an error.
 fn has_error(reports: &Reports) -> bool {
     reports.containers.error().is_some()
         || reports.images.error().is_some()
@@ -57,15 +56,15 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
         server.take_methods()
     };
     assert!(calls.len() > 30, "{calls:?}");
-    for act in [
-        Act::Fail(Code::Unavailable, "try again"),
-        Act::Fail(Code::Unimplemented, "unknown method"),
-        Act::Vanish,
-        Act::Cut,
-        Act::CutAfter,
+    for fault in [
+        Fault::Fail(Code::Unavailable, "try again"),
+        Fault::Fail(Code::Unimplemented, "unknown method"),
+        Fault::Vanish,
+        Fault::Cut,
+        Fault::CutAfter,
     ] {
         for (skip, method) in calls.iter().enumerate() {
-            let at = format!("{act:?} of call {skip}, {method}");
+            let at = format!("{fault:?} of call {skip}, {method}");
             let (sim, clock) = busy();
             let server = Server::start(Simulated(sim.clone()));
             let runtime = server.connect().await;
@@ -73,7 +72,7 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
                 runtime: &runtime,
                 sim: &sim,
             };
-            server.script([Rule::once("*", skip, act.clone())]);
+            server.script([Rule::once("*", skip, fault.clone())]);
             let reports = collect(&through, &sim, &clock, RELEASE).await;
             let now = left(&sim);
             assert!(
@@ -84,7 +83,7 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
             assert!(now.is_subset(&before), "{at}");
             // A stop or removal of a missing object counts as done.
             let is_success =
-                matches!(act, Act::Vanish) && !method.starts_with("List") && !READS.contains(method);
+                matches!(fault, Fault::Vanish) && !method.starts_with("List") && !READS.contains(method);
             assert_eq!(has_error(&reports), !is_success, "{at}: {reports:?}");
             assert!(server.take_calls().len() > 5, "{at}");
             server.script([]);
@@ -99,7 +98,7 @@ async fn a_failed_call_removes_nothing_else_and_later_collections_finish() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_killed_during_a_pass_causes_errors_and_the_next_pass_finishes() {
+async fn a_runtime_killed_during_a_run_causes_errors_and_the_next_run_finishes() {
     let (undisturbed, clock) = busy();
     collect(&undisturbed, &undisturbed, &clock, RELEASE).await;
     let after = left(&undisturbed);
@@ -116,16 +115,16 @@ async fn a_runtime_that_is_killed_during_a_pass_causes_errors_and_the_next_pass_
             runtime: &runtime,
             sim: &sim,
         };
-        server.script([Rule::once(method, skip, Act::Hang)]);
-        let dying = async {
+        server.script([Rule::once(method, skip, Fault::Hang)]);
+        let kill = async {
             server.reached(method, skip + 1).await;
             server.kill().await;
         };
-        let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, RELEASE), dying);
+        let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, RELEASE), kill);
         assert!(has_error(&reports), "{method}");
         let now = left(&sim);
         assert!(after.is_subset(&now), "{method}: {:?}", &after - &now);
-        // While the runtime is down, a pass plans and performs nothing.
+        // While the runtime is down, a run plans and performs nothing.
         let reports = collect(&through, &sim, &clock, RELEASE).await;
         assert!(
             has_error(&reports) && outcomes(&reports).all(|outcome| *outcome == Outcome::Done),

@@ -1,14 +1,14 @@
-//! A survey reads a whole node at once, reports failures, and changes nothing.
+//! Reading the inventory of a node: it reports failures and changes nothing.
 
 use kubegc_core::{Planner, Timestamp, node_facts::PodState};
-use kubegc_node::{Inventory, Listing, Unlisted, driver::Survey};
+use kubegc_node::{Inventory, Listing, Unlisted, driver::InventoryReport};
 
 use super::*;
 
-fn survey(runtime: &(impl Runtime + LogDirectory + PodSource), busy: &Busy, release: &str) -> Survey {
+fn read(runtime: &(impl Runtime + LogDirectory + PodSource), busy: &Busy, release: &str) -> InventoryReport {
     let mut node = Node::new(world(runtime, &busy.clock), settings(release));
     node.set_image_gc_began_at(at(7));
-    now(node.survey())
+    now(node.read_inventory())
 }
 
 /// All by their ids, for listings without order.
@@ -23,13 +23,13 @@ fn distinct(volumes: Listing<Vec<Arc<str>>>) -> Listing<BTreeSet<Arc<str>>> {
 }
 
 #[test]
-fn a_survey_contains_all_objects_of_the_node() {
+fn the_inventory_contains_all_objects_of_the_node() {
     let busy = busy();
-    let Survey {
+    let InventoryReport {
         inventory,
         pods_error,
         ..
-    } = survey(&busy.node, &busy, "1.36.0");
+    } = read(&busy.node, &busy, "1.36.0");
     let node = &busy.node;
     let containers = inventory.containers.expect("listed");
     assert_eq!(
@@ -78,7 +78,7 @@ fn each_version_reads_only_the_facts_that_it_uses() {
             ..settings(release)
         };
         let node = Node::new(world(&busy.node, &busy.clock), settings);
-        let inventory = now(node.survey()).inventory;
+        let inventory = now(node.read_inventory()).inventory;
         let pinned = Some(Arc::clone(&busy.pinned)).filter(|_| sandbox_image);
         assert_eq!(inventory.sandbox_image, pinned, "{release}");
         let reported = distinct(inventory.image_volumes);
@@ -97,7 +97,7 @@ fn each_version_reads_only_the_facts_that_it_uses() {
 }
 
 /// The known facts of each part: `+`, or the reason.
-fn known(survey: &Survey) -> String {
+fn known(report: &InventoryReport) -> String {
     let Inventory {
         containers,
         sandboxes,
@@ -107,7 +107,7 @@ fn known(survey: &Survey) -> String {
         log_entries,
         log_links,
         ..
-    } = &survey.inventory;
+    } = &report.inventory;
     let parts = [
         ("containers", containers.as_ref().err()),
         ("sandboxes", sandboxes.as_ref().err()),
@@ -122,7 +122,7 @@ fn known(survey: &Survey) -> String {
         Some(Unlisted::NotRequested) => Some((*name).to_owned()),
         Some(Unlisted::Failed(why)) => Some(format!("{name}: {why}")),
     });
-    let pods = survey.pods_error.clone();
+    let pods = report.pods_error.clone();
     failed.chain(pods).collect::<Vec<_>>().join("; ")
 }
 
@@ -145,7 +145,7 @@ fn failures_are_reported_and_the_rest_is_still_read() {
     ] {
         let busy = busy();
         let runtime = faulty(&busy.node, vec![Rule::always(operation, refuse())]);
-        let found = survey(&runtime, &busy, "1.36.0");
+        let found = read(&runtime, &busy, "1.36.0");
         assert_eq!(known(&found), expected, "{operation:?}");
         let pods = &found.inventory.pods;
         assert_eq!(
@@ -168,7 +168,7 @@ fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
     let busy = busy();
     let runtime = faulty(&busy.node, vec![]);
     runtime.die();
-    let found = survey(&runtime, &busy, "1.36.0");
+    let found = read(&runtime, &busy, "1.36.0");
     let dead = "the runtime does not respond";
     assert_eq!(
         known(&found),
@@ -179,11 +179,11 @@ fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
-    assert_eq!(known(&now(node.survey())), "entries; links");
+    assert_eq!(known(&now(node.read_inventory())), "entries; links");
 }
 
 #[test]
-fn plans_on_a_survey_are_those_of_a_dry_pass() {
+fn plans_from_the_inventory_are_those_of_a_dry_run() {
     for release in RELEASES {
         for pressed in [false, true] {
             let busy = busy();
@@ -195,7 +195,7 @@ fn plans_on_a_survey_are_those_of_a_dry_pass() {
             busy.node.set_pod(&Uid::new("web"), PodState::ACTIVE);
             let mut node = Node::new(world(&busy.node, &busy.clock), settings.clone());
             now(node.detect_images());
-            let inventory = now(node.survey()).inventory;
+            let inventory = now(node.read_inventory()).inventory;
             let at = busy.clock.now();
             let run = now(node.collect_containers(mode));
             let containers = settings.container.with_mode(mode).plan(&inventory, at);

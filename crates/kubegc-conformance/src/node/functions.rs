@@ -1,4 +1,4 @@
-//! Compares single answers: what is wrong with an image policy, and what a signal calls for.
+//! Compares single functions: the validation of an image policy, and the functions that a signal triggers.
 
 use kubegc_node::{
     eviction::{FileSystems, Function, Layout, Signal, reclaim_functions},
@@ -21,7 +21,7 @@ pub(crate) fn replay_policy(line: &str) -> Result<(), Failure> {
     equal("error", case.error, got)
 }
 
-/// Replays which functions a signal calls for.
+/// Replays which functions a signal triggers.
 pub(crate) fn replay_signal(line: &str) -> Result<(), Failure> {
     let case: SignalCase = serde_json::from_str(line).map_err(Failure::unreadable)?;
     let semantics = super::semantics(&case.semantics, false)?;

@@ -10,7 +10,7 @@ use kubegc_cri::{CriRuntime, Options};
 
 use crate::{
     convert::spec,
-    server::{Act, Rule, Server},
+    server::{Fault, Rule, Server},
     tables::{Reported, Tables, image},
     wire,
 };
@@ -48,8 +48,8 @@ async fn a_status_reports_the_log_and_the_mounted_images() {
     let status = runtime
         .container_status("c1")
         .await
-        .expect("answered")
-        .expect("a response");
+        .expect("a response")
+        .expect("a status");
     assert_eq!(status.state, ContainerState::Exited);
     assert_eq!(&*status.log_path, "/var/log/pods/shop_web-0_uid-0/web/2.log");
     assert_eq!(
@@ -67,10 +67,10 @@ async fn a_status_reports_the_log_and_the_mounted_images() {
         Ok(Some("sha256:pause".into()))
     );
     assert_eq!(runtime.image_id("other:1").await, Ok(None));
-    // The image without an id answers to the empty reference.
+    // The empty reference names the image without an id.
     let half = "ImageStatus: an incomplete response: image : id is missing";
     assert_eq!(runtime.image_id("").await, Err(RuntimeError::refused(half)));
-    server.script([Rule::always("ImageStatus", Act::Vanish)]);
+    server.script([Rule::always("ImageStatus", Fault::Vanish)]);
     assert_eq!(runtime.image_id("pause:3.9").await, Ok(None));
 }
 
@@ -134,16 +134,16 @@ fn usage(mountpoint: &str, used: Option<u64>) -> wire::FilesystemUsage {
     }
 }
 
-/// The file system's total bytes and inodes of a folder, which do not change during a test.
-fn steady(folder: &Path) -> (Option<u64>, Option<u64>) {
-    let found = rustix::fs::statvfs(folder).expect("it is there");
+/// The file system's total bytes and inodes of a directory, which do not change during a test.
+fn capacity_and_inodes(directory: &Path) -> (Option<u64>, Option<u64>) {
+    let found = rustix::fs::statvfs(directory).expect("it is there");
     (Some(found.f_blocks * found.f_frsize), Some(found.f_files))
 }
 
 #[tokio::test]
 async fn split_file_systems_are_measured_separately() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let images = folder.path().join("images");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let images = directory.path().join("images");
     std::fs::create_dir(&images).expect("writable");
     let text = images.to_str().expect("UTF-8");
     let server = Server::start(Reported::new(Tables {
@@ -164,7 +164,7 @@ async fn split_file_systems_are_measured_separately() {
     assert_eq!(&*first.mountpoint, text);
     assert_eq!(
         (first.file_system.capacity_bytes, first.file_system.inodes),
-        steady(&images)
+        capacity_and_inodes(&images)
     );
     assert!(first.file_system.available_bytes <= first.file_system.capacity_bytes);
     assert!(first.file_system.available_bytes.is_some() && first.file_system.inodes_free.is_some());
@@ -183,7 +183,7 @@ async fn split_file_systems_are_measured_separately() {
     let first = runtime.image_file_system().await.expect("a response");
     assert_eq!(
         (first.capacity_bytes, first.used_bytes),
-        (steady(&images).0, Some(700))
+        (capacity_and_inodes(&images).0, Some(700))
     );
     server.backend.tables().file_systems.image_filesystems.clear();
     assert_eq!(
@@ -195,14 +195,13 @@ async fn split_file_systems_are_measured_separately() {
 #[tokio::test]
 async fn file_systems_of_the_host_are_searched_for_below_its_root() {
     use std::os::unix::fs::symlink;
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let at = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let at = |name: &str| directory.path().join(name);
     std::fs::create_dir(at("images")).expect("writable");
-    // On this machine the links lead to a file system without blocks; below the host's root they lead
-    // nowhere.
+    // On this machine the targets of the links have no blocks; below the host's root they do not exist.
     symlink("/proc", at("absolute")).expect("writable");
     symlink("../../../../../../../../proc", at("above")).expect("writable");
-    // On this machine the link leads nowhere; below the host's root it leads to the images.
+    // On this machine the target of the link does not exist; below the host's root it is the images.
     symlink("/images", at("data")).expect("writable");
     let cases = [
         ("/images", true),
@@ -216,26 +215,29 @@ async fn file_systems_of_the_host_are_searched_for_below_its_root() {
     ];
     let server = Server::start(Reported::new(Tables {
         file_systems: wire::ImageFsInfoResponse {
-            image_filesystems: cases.iter().map(|(folder, _)| usage(folder, None)).collect(),
+            image_filesystems: cases
+                .iter()
+                .map(|(directory, _)| usage(directory, None))
+                .collect(),
             container_filesystems: Vec::new(),
         },
         ..Tables::default()
     }));
     let mut options = Options::default();
-    options.host_root = folder.path().into();
+    options.host_root = directory.path().into();
     let runtime = CriRuntime::connect(&server.endpoint(), options)
         .await
         .expect("it speaks CRI v1");
     let reported = runtime.file_systems().await.expect("a response");
-    for ((folder, is_known), found) in cases.iter().zip(&reported.images) {
+    for ((directory, is_known), found) in cases.iter().zip(&reported.images) {
         // On other systems than Linux links cannot be followed as on the host, and nothing is measured.
         let expected = if *is_known && cfg!(target_os = "linux") {
-            steady(&at("images"))
+            capacity_and_inodes(&at("images"))
         } else {
             (None, None)
         };
         let known = (found.file_system.capacity_bytes, found.file_system.inodes);
-        assert_eq!(known, expected, "{folder}");
+        assert_eq!(known, expected, "{directory}");
     }
     let elsewhere = server
         .connect()

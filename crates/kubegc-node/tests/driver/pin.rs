@@ -1,7 +1,7 @@
 //! Images with a kept reference are pinned and cannot be removed.
 
 use kubegc_core::node_facts::Image;
-use kubegc_node::driver::KeepImages;
+use kubegc_node::driver::PinImages;
 
 use super::{begins::between, *};
 
@@ -82,7 +82,7 @@ const CASES: [(&[&str], &[&str], &[&str]); 16] = [
 #[test]
 fn references_match_images_exactly() {
     for (references, expected, unmatched) in CASES {
-        let runtime = KeepImages::new(node(), references.iter().copied());
+        let runtime = PinImages::new(node(), references.iter().copied());
         let expected: BTreeSet<String> = expected.iter().map(|&id| id.to_owned()).collect();
         assert_eq!(pinned(&runtime), expected, "{references:?}");
         let reported = now(runtime.unmatched()).expect("listed");
@@ -94,11 +94,11 @@ fn references_match_images_exactly() {
 }
 
 #[test]
-fn n3_17_kept_images_are_kept_in_every_version_and_all_others_are_removed() {
+fn n3_17_pinned_images_are_kept_in_every_version_and_all_others_are_removed() {
     for release in RELEASES {
         for (references, expected, _) in CASES {
             let sim = node();
-            let runtime = KeepImages::new(sim.clone(), references.iter().copied());
+            let runtime = PinImages::new(sim.clone(), references.iter().copied());
             let clock = sim.clock().clone();
             let world = Environment {
                 runtime: &runtime,
@@ -120,7 +120,7 @@ fn n3_17_kept_images_are_kept_in_every_version_and_all_others_are_removed() {
             assert_eq!(
                 report
                     .error()
-                    .is_some_and(|error| error.contains("is kept by the reference ")),
+                    .is_some_and(|error| error.contains("is pinned by the reference ")),
                 refused,
                 "{release} {references:?}"
             );
@@ -129,7 +129,7 @@ fn n3_17_kept_images_are_kept_in_every_version_and_all_others_are_removed() {
 }
 
 #[test]
-fn a_kept_image_is_not_removed_under_any_name() {
+fn a_pinned_image_is_not_removed_under_any_name() {
     let kept = ["registry.k8s.io/pause:3.9"];
     for (text, refused) in [
         (PAUSE, true),
@@ -147,12 +147,12 @@ fn a_kept_image_is_not_removed_under_any_name() {
         ("nothing", false),
     ] {
         let sim = node();
-        let runtime = KeepImages::new(sim.clone(), kept);
+        let runtime = PinImages::new(sim.clone(), kept);
         let result = now(runtime.remove_image(text, ""));
         assert_eq!(result.is_err(), refused, "{text:?}");
         let changes = sim.changes();
         if let Err(error) = result {
-            let expected = format!("image {text} is kept by the reference {}", kept[0]);
+            let expected = format!("image {text} is pinned by the reference {}", kept[0]);
             assert_eq!(error, RuntimeError::refused(expected));
             assert_eq!(changes, [], "{text:?}");
         } else {
@@ -171,7 +171,7 @@ fn an_image_that_is_listed_for_several_handlers_is_kept_as_a_whole() {
     };
     sim.insert_image(kata).expect("there is room");
     for reference in ["registry.k8s.io/pause:3.9", "kata.example/pause:1"] {
-        let runtime = KeepImages::new(sim.clone(), [reference]);
+        let runtime = PinImages::new(sim.clone(), [reference]);
         let images = now(runtime.images()).expect("listed");
         let of_pause: Vec<bool> = images
             .iter()
@@ -190,9 +190,9 @@ fn an_image_that_is_listed_for_several_handlers_is_kept_as_a_whole() {
 }
 
 #[test]
-fn a_tag_that_moves_after_the_plan_protects_the_image_that_it_is_on() {
+fn a_tag_that_moves_after_the_plan_pins_its_new_image() {
     let sim = node();
-    let runtime = KeepImages::new(sim.clone(), ["registry.k8s.io/pause:4.0"]);
+    let runtime = PinImages::new(sim.clone(), ["registry.k8s.io/pause:4.0"]);
     assert_eq!(now(runtime.unmatched()).map(|unmatched| unmatched.len()), Ok(1));
     let listed = now(runtime.images()).expect("listed");
     assert!(listed.iter().all(|image| !image.pinned));
@@ -210,7 +210,7 @@ fn an_id_is_equal_with_and_without_its_prefix() {
             let sim = node();
             sim.insert_image(image(listed, &["web:2"], &[]))
                 .expect("there is room");
-            let runtime = KeepImages::new(sim.clone(), [reference]);
+            let runtime = PinImages::new(sim.clone(), [reference]);
             assert_eq!(
                 pinned(&runtime),
                 [listed.to_owned()].into(),
@@ -219,7 +219,7 @@ fn an_id_is_equal_with_and_without_its_prefix() {
             assert_eq!(now(runtime.unmatched()), Ok(vec![]), "{listed} {reference}");
             for text in ["sha256:5a5b", "5a5b", "sha256:5a", "5a", "web:2"] {
                 let error = now(runtime.remove_image(text, "")).expect_err(text);
-                let expected = format!("image {text} is kept by the reference {reference}");
+                let expected = format!("image {text} is pinned by the reference {reference}");
                 assert_eq!(error, RuntimeError::refused(expected), "{listed}");
             }
             assert_eq!(sim.changes(), [], "{listed} {reference}");
@@ -228,7 +228,7 @@ fn an_id_is_equal_with_and_without_its_prefix() {
     for part in ["sha256:5a", "5a", "a5b", "sha512:5a5b", "sha256:sha256:5a5b"] {
         let sim = node();
         sim.insert_image(image("5a5b", &[], &[])).expect("there is room");
-        let runtime = KeepImages::new(sim, [part]);
+        let runtime = PinImages::new(sim, [part]);
         assert_eq!(
             pinned(&runtime),
             BTreeSet::new(),
@@ -238,7 +238,7 @@ fn an_id_is_equal_with_and_without_its_prefix() {
 }
 
 #[test]
-fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
+fn a_name_that_resolves_to_a_pinned_image_is_not_removed() {
     // The name is created after images were listed: only the runtime can resolve it.
     let removal = |sim: &SimNode| {
         let pausing = Pausing {
@@ -246,7 +246,7 @@ fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
             clock: sim.clock().clone(),
             listing_takes: Duration::ZERO,
         };
-        let runtime = KeepImages::new(pausing, ["registry.k8s.io/pause:3.9"]);
+        let runtime = PinImages::new(pausing, ["registry.k8s.io/pause:3.9"]);
         let work = |_| {
             let listed = operations(sim) == [Operation::Images];
             if listed && sim.all_images().len() == 4 {
@@ -263,7 +263,7 @@ fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
     assert_eq!(
         removal(&sim),
         Err(RuntimeError::refused(
-            "image late:1 is kept by the reference registry.k8s.io/pause:3.9"
+            "image late:1 is pinned by the reference registry.k8s.io/pause:3.9"
         ))
     );
     assert_eq!(sim.changes(), []);
@@ -283,9 +283,9 @@ fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
     ] {
         let sim = node();
         let rule = Rule::always(Operation::ImageId, Fault::Refuse(error.clone()));
-        let runtime = KeepImages::new(faulty(&sim, vec![rule]), [PAUSE]);
+        let runtime = PinImages::new(faulty(&sim, vec![rule]), [PAUSE]);
         let result = now(runtime.remove_image(text, ""));
-        let expected = format!("image {text}: cannot determine whether it is kept: {error}");
+        let expected = format!("image {text}: cannot determine whether it is pinned: {error}");
         let expected = if refused {
             Err(RuntimeError::refused(expected))
         } else {
@@ -298,16 +298,16 @@ fn a_name_that_resolves_to_a_kept_image_is_not_removed() {
 
 #[test]
 fn without_a_list_of_images_none_is_removed() {
-    for fault in [refuse(), Fault::LoseAnswer, Fault::Die] {
+    for fault in [refuse(), Fault::LoseResponse, Fault::Die] {
         let sim = node();
         let faulty = faulty(&sim, vec![Rule::always(Operation::Images, fault.clone())]);
-        let runtime = KeepImages::new(faulty, ["gone:1"]);
-        let error = now(runtime.remove_image(WEB, "")).expect_err("it is not known whether it is kept");
+        let runtime = PinImages::new(faulty, ["gone:1"]);
+        let error = now(runtime.remove_image(WEB, "")).expect_err("it is not known whether it is pinned");
         let RuntimeError::Refused { message } = &error else {
             panic!("{fault:?}: {error:?}");
         };
         assert!(
-            message.starts_with("image sha256:77aa: cannot determine whether it is kept: "),
+            message.starts_with("image sha256:77aa: cannot determine whether it is pinned: "),
             "{message}"
         );
         assert!(now(runtime.images()).is_err());
@@ -316,7 +316,7 @@ fn without_a_list_of_images_none_is_removed() {
     }
     let sim = node();
     let faulty = faulty(&sim, vec![Rule::always(Operation::Images, refuse())]);
-    let runtime = KeepImages::new(faulty, [""; 0]);
+    let runtime = PinImages::new(faulty, [""; 0]);
     assert_eq!(
         now(runtime.remove_image(WEB, "")),
         Ok(()),
@@ -325,9 +325,9 @@ fn without_a_list_of_images_none_is_removed() {
 }
 
 #[test]
-fn all_else_passes_as_it_is() {
+fn other_requests_are_forwarded_unchanged() {
     let busy = busy();
-    let runtime = KeepImages::new(busy.node.clone(), ["old:1"]);
+    let runtime = PinImages::new(busy.node.clone(), ["old:1"]);
     let (container, sandbox) = (&busy.dead[0], &busy.gone_sandboxes[0]);
     let query = async {
         runtime.containers().await?;
@@ -379,7 +379,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_pass_removes_a_kept_image(
+    fn no_run_removes_a_pinned_image(
         names in proptest::collection::vec((0..6_u8, 0..4_u8, any::<bool>()), 1..12),
         kept in proptest::collection::btree_set(0..6_u8, 0..4),
         by in 0..4_u8,
@@ -408,7 +408,7 @@ proptest! {
             }
         }).collect();
         let there: Vec<Arc<Image>> = kept.iter().filter_map(|&number| sim.image(&id(number))).collect();
-        let runtime = KeepImages::new(sim.clone(), references);
+        let runtime = PinImages::new(sim.clone(), references);
         let clock = sim.clock().clone();
         let world = Environment { runtime: &runtime, logs: Some(&sim), pods: &sim, clock: &clock };
         let mut driver = Node::new(world, settings(release));

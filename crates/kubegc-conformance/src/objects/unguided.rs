@@ -2,8 +2,8 @@
 //!
 //! Changes of one resource are delivered in order, 0 to 5 ms after their commit; calls take 1 to 5 ms; the
 //! client continues 1 ms after each response; silence is 1.6 s without a call of the collector. As in the
-//! recorded cluster most things are quick and few are slow: times are the least of several even draws. A read
-//! sees the state of the first third of its time, a write takes effect after the second.
+//! recorded cluster most delays are short and few are long: each is the minimum of several uniform draws. A
+//! read returns the state after a third of its duration, a write takes effect after two thirds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,17 +22,17 @@ use super::{
 };
 use crate::Failure;
 
-/// More than any recorded scenario needs: a run that does not end is not calm.
+/// More steps than any recorded scenario needs.
 const STEPS_MAX: usize = 100_000;
 
-/// How many draws a time is the least of. The client is a little slower than the collector.
+/// Number of draws of which a delay is the minimum. The client is a little slower than the collector.
 const DRAWS: u32 = 4;
 const DRAWS_CLIENT: u32 = 3;
 
-/// What a run showed at one checkpoint.
+/// The state and writes of a run at one checkpoint.
 pub(super) struct Seen {
     pub(super) state: Value,
-    /// The distinct writes, leaving out answers 404 and 409.
+    /// The distinct writes, except for responses 404 and 409.
     pub(super) writes: BTreeSet<String>,
 }
 
@@ -58,10 +58,10 @@ enum Due {
 struct Run<'a> {
     world: World<'a>,
     rng: Rng,
-    /// What is to come, by time and order of arrival.
+    /// Future events, by time and order of arrival.
     due: BTreeMap<(Timestamp, u64), Due>,
     arrivals: u64,
-    /// By lane: up to which revision deliveries are scheduled, and when the last one is due.
+    /// By queue: up to which revision deliveries are scheduled, and when the last one is due.
     scheduled: Vec<(u64, Timestamp)>,
     waiting_since: Timestamp,
     seen: Vec<Seen>,
@@ -72,7 +72,7 @@ pub(super) fn play(start: &World<'_>, seed: u64) -> Result<Vec<Seen>, Failure> {
     let world = start.clone();
     let now = world.now;
     let mut run = Run {
-        scheduled: world.lanes.iter().map(|lane| (lane.cursor, now)).collect(),
+        scheduled: world.queues.iter().map(|queue| (queue.cursor, now)).collect(),
         world,
         rng: Rng::new(seed),
         due: BTreeMap::new(),
@@ -88,11 +88,11 @@ pub(super) fn play(start: &World<'_>, seed: u64) -> Result<Vec<Seen>, Failure> {
             return Ok(run.seen);
         }
         if !run.step()? {
-            return Err(Failure::new("calm run", "an end", "nothing happens any more"));
+            return Err(Failure::new("unguided run", "an end", "nothing is due"));
         }
     }
     Err(Failure::new(
-        "calm run",
+        "unguided run",
         "an end",
         format!("none after {STEPS_MAX} steps"),
     ))
@@ -114,7 +114,7 @@ impl Run<'_> {
         let Some(at) = next.into_iter().chain(by_itself).chain(silent_at).min() else {
             return Ok(false);
         };
-        self.world.pass_time(at)?;
+        self.world.advance_to(at)?;
         if next == Some(at) {
             let Some((_, due)) = self.due.pop_first() else {
                 return Ok(false);
@@ -128,9 +128,9 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Pulls everything that the collector has to say; calls are under way at once.
+    /// Polls all output of the collector; its calls are sent at once.
     fn poll(&mut self) {
-        while self.world.may_poll {
+        while self.world.can_poll {
             let before = self.world.calls.len();
             self.world.poll();
             if let Some(call) = self.world.calls.get(before) {
@@ -155,14 +155,14 @@ impl Run<'_> {
 
     fn carry_out(&mut self, due: Due) -> Result<(), Failure> {
         match due {
-            Due::Deliver(lane) => {
-                if lane < self.world.lanes.len() {
-                    let is_list = !self.world.is_listed(lane);
-                    self.world.deliver(lane)?;
-                    while is_list && !self.world.is_listed(lane) {
-                        self.world.deliver(lane)?;
+            Due::Deliver(queue) => {
+                if queue < self.world.queues.len() {
+                    let is_list = !self.world.is_listed(queue);
+                    self.world.deliver(queue)?;
+                    while is_list && !self.world.is_listed(queue) {
+                        self.world.deliver(queue)?;
                     }
-                    self.scheduled[lane].0 = self.scheduled[lane].0.max(self.world.lanes[lane].cursor);
+                    self.scheduled[queue].0 = self.scheduled[queue].0.max(self.world.queues[queue].cursor);
                     self.notice_changes();
                 }
             }
@@ -210,11 +210,11 @@ impl Run<'_> {
             }
             Wants::StartGc if self.world.collector.is_none() => {
                 self.world.start_gc()?;
-                self.scheduled = vec![(u64::MAX, self.world.now); self.world.lanes.len()];
-                for lane in 0..self.world.lanes.len() {
+                self.scheduled = vec![(u64::MAX, self.world.now); self.world.queues.len()];
+                for queue in 0..self.world.queues.len() {
                     let delay = self.millis(0, 5, DRAWS);
-                    self.scheduled[lane] = (0, self.world.now.saturating_add(delay));
-                    self.schedule(self.world.now.saturating_add(delay), Due::Deliver(lane));
+                    self.scheduled[queue] = (0, self.world.now.saturating_add(delay));
+                    self.schedule(self.world.now.saturating_add(delay), Due::Deliver(queue));
                 }
                 self.schedule(
                     self.world.now.saturating_add(Duration::from_millis(1)),
@@ -222,7 +222,7 @@ impl Run<'_> {
                 );
             }
             Wants::StartGc => {
-                if (0..self.world.lanes.len()).all(|lane| self.world.is_listed(lane)) {
+                if (0..self.world.queues.len()).all(|queue| self.world.is_listed(queue)) {
                     self.world.client.advance();
                     self.waiting_since = self.world.now;
                 }
@@ -268,12 +268,12 @@ impl Run<'_> {
 
     /// Schedules the delivery of the changes committed since the last call.
     fn notice_changes(&mut self) {
-        for lane in 0..self.world.lanes.len() {
-            if !self.world.is_listed(lane) {
+        for queue in 0..self.world.queues.len() {
+            if !self.world.is_listed(queue) {
                 continue;
             }
-            let (revision, last) = self.scheduled[lane];
-            let kind = self.world.lanes[lane].kind;
+            let (revision, last) = self.scheduled[queue];
+            let kind = self.world.queues[queue].kind;
             let Ok(events) = self.world.server.events_since(kind, revision) else {
                 continue;
             };
@@ -282,8 +282,8 @@ impl Run<'_> {
             for revision in new {
                 let delay = self.millis(0, 5, DRAWS);
                 last = last.max(self.world.now.saturating_add(delay));
-                self.scheduled[lane] = (revision, last);
-                self.schedule(last, Due::Deliver(lane));
+                self.scheduled[queue] = (revision, last);
+                self.schedule(last, Due::Deliver(queue));
             }
         }
     }

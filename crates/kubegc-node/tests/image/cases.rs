@@ -1,17 +1,41 @@
-//! Test ideas of the specification, and further guarantees of runs and records.
+//! Worked examples, and further guarantees of runs and records.
 
 use super::*;
 
 #[test]
-fn ideas_36_to_45_50_51_and_53_images() {
+fn images_are_removed_by_usage_last_use_and_age() {
     for version in crate::world::RELEASES {
-        for (idea, high, low, available, images, expected, fails) in [
-            (36, 90, 80, 600, &[("a", 450, None)][..], &[][..], false),
-            (37, 90, 80, 50, &[("a", 450, None)], &["a"], false),
-            (38, 90, 80, 50, &[("a", 50, None)], &["a"], true),
-            (41, 90, 80, 100, &[("a", 450, None)], &["a"], false),
+        for (case, high, low, available, images, expected, fails) in [
             (
-                42,
+                "below the threshold",
+                90,
+                80,
+                600,
+                &[("a", 450, None)][..],
+                &[][..],
+                false,
+            ),
+            (
+                "one image is enough",
+                90,
+                80,
+                50,
+                &[("a", 450, None)],
+                &["a"],
+                false,
+            ),
+            ("not enough", 90, 80, 50, &[("a", 50, None)], &["a"], true),
+            (
+                "exactly at the threshold",
+                90,
+                80,
+                100,
+                &[("a", 450, None)],
+                &["a"],
+                false,
+            ),
+            (
+                "the least recently used",
                 90,
                 80,
                 100,
@@ -20,7 +44,7 @@ fn ideas_36_to_45_50_51_and_53_images() {
                 false,
             ),
             (
-                44,
+                "never used",
                 90,
                 80,
                 100,
@@ -28,7 +52,15 @@ fn ideas_36_to_45_50_51_and_53_images() {
                 &["b"],
                 false,
             ),
-            (53, 80, 80, 200, &[("a", 1, None), ("b", 1, None)], &["a"], false),
+            (
+                "equal thresholds",
+                80,
+                80,
+                200,
+                &[("a", 1, None), ("b", 1, None)],
+                &["a"],
+                false,
+            ),
         ] {
             let mut node = full(&[]);
             node.images = listed(images.iter().map(|&(id, size, _)| image(id, size)));
@@ -38,10 +70,10 @@ fn ideas_36_to_45_50_51_and_53_images() {
                 .collect();
             node.image_file_system = Ok(file_system(1_000, available));
             let plan = policy(thresholds(high, low), release(version)).plan(&node, at(900));
-            assert_eq!(removed(&plan), expected, "idea {idea} on {version}");
-            assert_eq!(plan.summary.error.is_some(), fails, "idea {idea} on {version}");
+            assert_eq!(removed(&plan), expected, "{case} on {version}");
+            assert_eq!(plan.summary.error.is_some(), fails, "{case} on {version}");
         }
-        // 43: of equally unused ones the one detected first.
+        // Of images with the same last use, the one detected first.
         let mut node = full(&[("a", 450), ("b", 450)]);
         node.image_file_system = Ok(file_system(1_000, 100));
         node.image_records = [record("a", Some(2), Some(5)), record("b", Some(1), Some(5))]
@@ -50,19 +82,18 @@ fn ideas_36_to_45_50_51_and_53_images() {
         assert_eq!(
             removed(&policy(thresholds(90, 80), release(version)).plan(&node, at(900))),
             ["b"],
-            "idea 43"
+            "{version}"
         );
-        // 45: too young by a nanosecond, and not.
+        // Younger than the minimum age by a nanosecond, and exactly that old.
         let mut node = full(&[("a", 450)]);
         node.image_records = [record("a", Some(780), None)].into_iter().collect();
         for (now, expected) in [(899_999_999_999, 0), (900_000_000_000, 1)] {
             let plan = newest().plan(&node, Timestamp::from_nanos(now));
-            assert_eq!(plan.actions.len(), expected, "idea 45");
+            assert_eq!(plan.actions.len(), expected, "{now}");
             assert_eq!(plan.next_at, (expected == 0).then(|| at(900)));
         }
     }
-    // 51: with a high threshold of 100 and a maximum age, images are still removed if the computed usage is
-    // 100.
+    // With a high threshold of 100 and a maximum age, images are still removed if the computed usage is 100.
     for (available, expected) in [(9, 1), (10, 0)] {
         let mut node = full(&[("a", 450)]);
         node.image_records = [record("a", Some(0), Some(890))].into_iter().collect();
@@ -72,7 +103,7 @@ fn ideas_36_to_45_50_51_and_53_images() {
             ..thresholds(100, 80)
         };
         let plan = policy(thresholds, release("1.36.0")).plan(&node, at(900));
-        assert_eq!(plan.actions.len(), expected, "idea 51");
+        assert_eq!(plan.actions.len(), expected, "{available}");
     }
 }
 
@@ -213,7 +244,7 @@ fn next_at_is_when_time_alone_changes_a_plan() {
 }
 
 #[test]
-fn a_pass_passes_over_answers_to_other_steps() {
+fn responses_to_other_steps_are_ignored() {
     let node = full(&[("a", 900), ("b", 900)]);
     let listing = Response::Listed {
         inventory: &node,

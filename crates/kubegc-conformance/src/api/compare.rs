@@ -11,14 +11,14 @@ use super::{
 ///
 /// # Errors
 /// The first difference, as text.
-pub(super) fn compare(matcher: &mut Matcher, request: &Request, received: &Response) -> Result<(), String> {
+pub(super) fn response(matcher: &mut Matcher, request: &Request, received: &Response) -> Result<(), String> {
     let recorded = &request.response;
     let codes = [
         Some(recorded),
         request.response2.as_ref().filter(|_| request.unstable),
     ];
     if !codes.into_iter().flatten().any(|one| one.code == received.code) {
-        // What the two bodies share is still of use to later requests.
+        // Later requests still use the values of matching fields.
         matcher.value(&recorded.body, &received.body);
         let body = received.body.get("message").unwrap_or(&received.body);
         let expected = recorded.body.get("message").unwrap_or(&Value::Null);

@@ -5,10 +5,10 @@ use kubegc_core::Timestamp;
 use super::Node;
 use crate::{Inventory, Unlisted};
 
-/// The facts of a node.
+/// The inventory of a node.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct InventoryReport {
     /// The known facts. A missing listing contains its error; that of the pods is in
     /// [`pods_error`](Self::pods_error).
     pub inventory: Inventory,
@@ -35,7 +35,7 @@ impl Node<'_> {
     ///
     /// # Complexity
     /// One request for each listing, and one for each container if image volumes count as used.
-    pub async fn survey(&self) -> Survey {
+    pub async fn read_inventory(&self) -> InventoryReport {
         let mut inventory = self.list().await;
         if inventory.images.is_err() {
             // `list` does not list the containers then, but other planners need them.
@@ -59,7 +59,7 @@ impl Node<'_> {
         inventory.image_gc_began_at = self.image_gc_began_at.unwrap_or(Timestamp::from_nanos(i64::MAX));
         let mut errors = Vec::new();
         inventory.pods = self.pods(&mut errors).await;
-        Survey {
+        InventoryReport {
             inventory,
             pods_error: errors.pop(),
         }

@@ -36,11 +36,11 @@ async fn a_node_collected_through_the_socket_ends_like_its_copy() {
             runtime: &runtime,
             sim: &sim,
         };
-        for pass in 0..2 {
+        for run in 0..2 {
             let reports = collect(&through, &sim, &clock, release).await;
             let direct = collect(&copy, &copy, &clock, release).await;
-            assert_eq!(reports, direct, "{release}, pass {pass}");
-            assert_eq!(sim.take_calls(), copy.take_calls(), "{release}, pass {pass}");
+            assert_eq!(reports, direct, "{release}, run {run}");
+            assert_eq!(sim.take_calls(), copy.take_calls(), "{release}, run {run}");
         }
         assert_eq!(left(&sim), left(&copy), "{release}");
         assert_eq!(sim.violations(), copy.violations(), "{release}");
@@ -111,13 +111,13 @@ fn container() -> impl Strategy<Value = Container> {
     )
 }
 
-/// A sandbox whose label names the pod, mostly, if there is one.
+/// A sandbox; its label, if it has one, mostly names the pod.
 fn sandbox() -> impl Strategy<Value = Sandbox> {
     let state = prop_oneof![Just(SandboxState::Ready), Just(SandboxState::NotReady)];
     let pod = (uid(), word(), word(), labels(), prop::bool::weighted(0.9));
     (state, pod, any::<u32>(), any::<i64>()).prop_map(
-        |(state, (uid, namespace, name, mut labels, is_clear), attempt, nanos)| {
-            if let Some(labelled) = labels.get_mut(label::POD_UID).filter(|_| is_clear) {
+        |(state, (uid, namespace, name, mut labels, is_consistent), attempt, nanos)| {
+            if let Some(labelled) = labels.get_mut(label::POD_UID).filter(|_| is_consistent) {
                 *labelled = uid.as_str().into();
             }
             Sandbox {
@@ -313,7 +313,7 @@ fn written_facts_are_read_unchanged() {
     });
 }
 
-/// Whether the metadata of a sandbox name no pod's uid, or another than its label.
+/// Whether the metadata of a sandbox have no pod uid, or another one than its label.
 fn names_its_pod_ambiguously(sandbox: &wire::PodSandbox) -> bool {
     let Some(metadata) = &sandbox.metadata else {
         return false;
@@ -354,15 +354,15 @@ fn the_output_of_crictl_is_read_like_the_response_itself() {
             let dumped = reader
                 .finish()
                 .map_err(|error| TestCaseError::fail(format!("{error}")))?;
-            // A dump cannot be listed again, so its reader takes the metadata; live, nothing
-            // is decided on a contradiction.
-            let is_doubtful = tables.sandboxes.iter().any(names_its_pod_ambiguously);
+            // A dump cannot be listed again, so its reader takes the metadata. The client refuses a listing
+            // in which metadata and label differ.
+            let is_ambiguous = tables.sandboxes.iter().any(names_its_pod_ambiguously);
             *server.backend.tables() = tables;
             agree(runtime.containers().await, dumped.inventory.containers)?;
             match runtime.sandboxes().await {
-                Err(_) if is_doubtful => {}
+                Err(_) if is_ambiguous => {}
                 live => {
-                    prop_assert!(!is_doubtful, "{:?}", live);
+                    prop_assert!(!is_ambiguous, "{:?}", live);
                     agree(live, dumped.inventory.sandboxes)?;
                 }
             }
