@@ -29,9 +29,9 @@ pub(crate) struct Plane {
 }
 
 /// Result of one step of the control plane.
-pub(crate) enum StepResult {
+pub(crate) enum ClusterStep {
     /// A request was made.
-    Called(Arc<Entry>),
+    Requested(Arc<Entry>),
     /// It processed an event or a key without a request.
     Worked,
     /// It is idle.
@@ -85,10 +85,10 @@ impl Plane {
     /// Performs one step. Returns its audit entries, in order: at most one of the collector, or the writes of
     /// the others.
     pub(crate) fn step(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
-        let turn = self.control.step(server);
+        let result = self.control.step(server);
         self.idle_at = None;
         let mut entries = Vec::new();
-        match turn {
+        match result {
             StepResult::Requested { request, response } => {
                 let step = self.control.steps().get(self.audited_steps);
                 let code = step.map_or_else(|| code(&response), |step| step.code);
@@ -203,15 +203,15 @@ pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef
 
 impl Inner {
     /// Performs one step of the control plane.
-    pub(crate) fn step(&self) -> StepResult {
+    pub(crate) fn step(&self) -> ClusterStep {
         self.shared.with(|server| {
             let mut state = self.state.lock();
             let (entries, idle) = state.plane.step(server);
             let last = self.record_all(server, &mut state, entries);
             match (last, idle) {
-                (Some(entry), _) => StepResult::Called(entry),
-                (None, Some(idle)) => StepResult::Idle(idle),
-                (None, None) => StepResult::Worked,
+                (Some(entry), _) => ClusterStep::Requested(entry),
+                (None, Some(idle)) => ClusterStep::Idle(idle),
+                (None, None) => ClusterStep::Worked,
             }
         })
     }
@@ -270,9 +270,9 @@ impl Cluster {
         // Other tasks do not run in this loop, so that it ends.
         loop {
             match self.inner.step() {
-                StepResult::Called(entry) => return Some(entry),
-                StepResult::Worked => {}
-                StepResult::Idle(_) => return None,
+                ClusterStep::Requested(entry) => return Some(entry),
+                ClusterStep::Worked => {}
+                ClusterStep::Idle(_) => return None,
             }
         }
     }

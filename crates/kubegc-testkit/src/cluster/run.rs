@@ -1,7 +1,7 @@
 //! Runs the control plane in the background, for tests that cannot call [`Cluster::settle`]: other processes,
 //! other collectors.
 
-use super::{Cluster, Inner, control::StepResult};
+use super::{Cluster, Inner, control::ClusterStep};
 
 /// A control plane that runs in the background until this is dropped. Made by [`Cluster::run`].
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl Inner {
         loop {
             let seen = self.pulse.count();
             let idle = match self.step() {
-                StepResult::Idle(idle) => idle,
-                StepResult::Called(_) | StepResult::Worked => {
+                ClusterStep::Idle(idle) => idle,
+                ClusterStep::Requested(_) | ClusterStep::Worked => {
                     // Other tasks run between any two steps.
                     tokio::task::yield_now().await;
                     continue;

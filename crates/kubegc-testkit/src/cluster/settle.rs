@@ -6,7 +6,7 @@ use kubegc_core::{Clock, Timestamp};
 
 use super::{
     Cluster, Inner, NotSettled, Rest,
-    control::{Idle, StepResult},
+    control::{Idle, ClusterStep},
     quiet::{TasksIdle, YIELDS_BETWEEN},
 };
 use crate::audit::Audit;
@@ -100,12 +100,12 @@ impl Inner {
             let tasks = self.wait_for_tasks_within(calls_before).await?;
             loop {
                 match self.step() {
-                    StepResult::Idle(idle) if self.pulse.count() == tasks.seen => {
+                    ClusterStep::Idle(idle) if self.pulse.count() == tasks.seen => {
                         return Ok((idle, tasks));
                     }
-                    StepResult::Idle(_) => break,
-                    StepResult::Worked => {}
-                    StepResult::Called(_) => {
+                    ClusterStep::Idle(_) => break,
+                    ClusterStep::Worked => {}
+                    ClusterStep::Requested(_) => {
                         self.yield_to_tasks(YIELDS_BETWEEN).await;
                         self.check_bound(calls_before)?;
                     }
