@@ -470,7 +470,7 @@ impl Catalog {
 
     /// The input is a mistake of a client, so a scan is acceptable.
     fn find_lower_case_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
-        if kind.is_empty() || kind.chars().any(char::is_uppercase) {
+        if kind.contains(char::is_uppercase) {
             return None;
         }
         let is_it = |resource: &ApiResource| {

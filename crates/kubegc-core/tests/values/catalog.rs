@@ -144,12 +144,17 @@ fn an_argument_of_kubectl_names_kinds() {
     };
     let widget = resource("y.dev/v1", "Widget", "widgets");
     let elsewhere = resource("x.dev/v1", "Deployment", "deployments");
+    let older = ApiResource {
+        preferred: false,
+        ..resource("apps/v1alpha1", "Deployment", "deployments")
+    };
     for one in [
         old.clone(),
         new.clone(),
         other.clone(),
         widget.clone(),
         elsewhere.clone(),
+        older.clone(),
     ] {
         catalog.add(one).expect("different names");
     }
@@ -159,6 +164,7 @@ fn an_argument_of_kubectl_names_kinds() {
         ("deployment.apps", vec![&new]),
         ("deployment.v1beta1.apps", vec![&old]),
         ("deployment.v1.apps", vec![&new]),
+        ("deployment.v1alpha1.apps", vec![&older]),
         ("deployment.v1.x.dev", vec![&elsewhere]),
         ("deployment.v2.apps", vec![]),
         ("deployment.v1apps", vec![]),
@@ -268,6 +274,9 @@ fn short_names_and_categories_of_built_in_kinds() {
             "{short}"
         );
     }
+    let old = Catalog::builtin(KubernetesVersion::new(24, 0).expect("a known release"));
+    let policies = old.named("psp");
+    assert_eq!(&*old[policies[0]].resource, "podsecuritypolicies");
     let in_category = |category: &str| {
         let mut names: Vec<&str> = catalog
             .iter()
