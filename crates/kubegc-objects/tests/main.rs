@@ -3,7 +3,9 @@
 
 mod common;
 mod driver;
+mod graph_events;
 mod graph_rules;
+mod graph_storage;
 mod laws_determinism;
 mod laws_exceptions;
 mod laws_outcome;
