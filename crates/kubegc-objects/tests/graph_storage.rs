@@ -1,6 +1,6 @@
 //! What the graph returns is what events showed, regardless of its storage: names, kinds, sets, dumps.
 
-use kubegc_core::ObjectMeta;
+use kubegc_core::{ObjectMeta, Uid};
 use kubegc_objects::{
     Graph,
     graph::{DeletionState, DotFilter, Event, Observed},
@@ -66,6 +66,35 @@ fn names_and_kinds_of_any_size_are_returned_as_they_were_observed() {
             .len(),
         127
     );
+}
+
+/// So many uids that some have equal hashes of 32 bits.
+#[test]
+fn g1_each_of_many_uids_has_its_own_node() {
+    const COUNT: u32 = 140_000;
+    const ODD: u128 = 0x9fb2_1c65_1e98_df25_a076_1d64_78bd_642f;
+    let uid = |at: u32| Uid::from_uuid(u128::from(at).wrapping_mul(ODD).to_be_bytes());
+    let mut graph = Graph::new(Semantics::of(version("1.36")));
+    let kind = graph.kind("v1", "Secret");
+    let mut meta = ObjectMeta::new("red", "a", "");
+    for at in 0..COUNT {
+        meta.uid = uid(at);
+        let object = Observed::of(kind, &meta);
+        graph.apply(&Event::Applied { object, old: None }, &mut Vec::new());
+    }
+    assert_eq!(graph.len(), COUNT as usize);
+    assert!((0..COUNT).all(|at| {
+        graph
+            .node(&uid(at))
+            .is_some_and(|node| graph.uid(node) == uid(at))
+    }));
+    assert!((COUNT..2 * COUNT).all(|at| graph.node(&uid(at)).is_none()));
+    for at in (0..COUNT).step_by(2) {
+        meta.uid = uid(at);
+        let object = Observed::of(kind, &meta);
+        graph.apply(&Event::Deleted { object }, &mut Vec::new());
+    }
+    assert!((0..COUNT).all(|at| graph.node(&uid(at)).is_some() == (at % 2 == 1)));
 }
 
 /// Sets of dependents of any size, while the graph returns unused memory in between.

@@ -1,8 +1,10 @@
 //! Object collection against a simulated API server: the laws of the collector, their documented exceptions,
 //! an independent oracle, and the rules case by case.
 
+mod collector_rules;
 mod common;
 mod driver;
+mod fingerprints;
 mod graph_events;
 mod graph_rules;
 mod graph_storage;

@@ -41,6 +41,16 @@ fn a_kind_is_found_by_all_of_its_group_version_and_name() {
     assert_eq!(catalog.by_resource("", "v2", "secrets"), None);
     assert_eq!(catalog.by_resource("metrics.k8s.io", "v1", "secrets"), None);
     assert_eq!(catalog.by_resource("", "v1", "Pod"), None);
+    // Enough names for some of them to be compared, although their hashes differ.
+    for at in 0..2_000 {
+        let (group, version, other) = (format!("g{at}"), format!("v{}", at + 3), format!("Other{at}"));
+        assert_eq!(catalog.mapping(&version, "Pod"), None);
+        assert_eq!(catalog.mapping(&format!("{group}/v1"), "Pod"), None);
+        assert_eq!(catalog.mapping("v1", &other), None);
+        assert_eq!(catalog.by_resource("", &version, "pods"), None);
+        assert_eq!(catalog.by_resource(&group, "v1", "pods"), None);
+        assert_eq!(catalog.by_resource("", "v1", &other), None);
+    }
 }
 
 #[test]
