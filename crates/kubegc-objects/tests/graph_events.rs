@@ -103,6 +103,10 @@ fn e14_a_removal_queues_the_dependents_and_the_owners_that_wait() {
             assert_eq!(case.apply(object), NOTHING);
         }
         assert_eq!((case.graph.len(), case.graph.is_empty()), (5, false));
+        let queued = ["secret/a -n red", "secret/b -n red", "configmap/middle -n red"];
+        assert_eq!(case.apply_state(&middle, waiting, None), queued);
+        let node = case.node(&middle);
+        case.graph.release(node);
         let expected = [
             "absent configmap/middle -n red",
             "secret/a -n red",
@@ -115,8 +119,10 @@ fn e14_a_removal_queues_the_dependents_and_the_owners_that_wait() {
             (case.dependents(&waits), case.dependents(&stays)),
             (vec![], vec![])
         );
-        // E-15: it is observed again, without dependents.
+        // E-15: it is observed again, without dependents, and as a new node that takes the place of the old one.
         case.apply(&middle);
+        assert_eq!(case.node(&middle), node);
+        assert!(!case.graph.is_being_deleted(node) && !case.graph.is_deleting_dependents(node));
         assert_eq!(case.dependents(&middle), NOTHING);
         assert_eq!(case.dependents(&waits), ["middle"]);
         assert_eq!(case.delete(&middle), ["configmap/waits -n red"], "{release}");
