@@ -20,8 +20,8 @@ use crate::{
 
 type Items = VecDeque<Result<WatchItem, StoreError>>;
 
-/// A store that records deletes, lists and watches of config maps. The watches of config maps are given, one after
-/// another; later ones wait.
+/// A store that records deletes, and the lists and watches of config maps. The first watches of config maps
+/// deliver given items; later ones wait.
 struct Recorder {
     store: SharedApiServer,
     watches: Mutex<VecDeque<Items>>,

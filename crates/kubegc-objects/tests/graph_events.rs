@@ -119,7 +119,7 @@ fn e14_a_removal_queues_the_dependents_and_the_owners_that_wait() {
             (case.dependents(&waits), case.dependents(&stays)),
             (vec![], vec![])
         );
-        // E-15: it is observed again, without dependents, and as a new node that takes the place of the old one.
+        // E-15: it is observed again, without dependents, as a new node in the place of the old one.
         case.apply(&middle);
         assert_eq!(case.node(&middle), node);
         assert!(!case.graph.is_being_deleted(node) && !case.graph.is_deleting_dependents(node));
@@ -157,8 +157,8 @@ fn e11_to_e13_a_virtual_delete_removes_an_identity_only() {
     let [x, y, z] = ["x", "y", "z"].map(|name| named(CONFIG_MAP, "red", name));
     let of = |owner: &Object, name| Object::new(SECRET, "red", name).owned_by(owner);
     let (to_x, to_y) = (of(&x, "to-x"), of(&y, "to-y"));
-    // From 1.20, with the objects that events show in order, the absent identity, the effects, and the identity
-    // that stays.
+    // From 1.20: the objects that events show, in order, the absent identity, the effects, and the name that
+    // the node then has.
     for (case_of, objects, absent, effects, stays) in [
         (
             "virtual, all dependents match",
@@ -363,7 +363,7 @@ fn g28_references_are_compared_by_uid_regardless_of_their_number() {
             let references = |range: std::ops::Range<usize>| range.map(|at| blocking(&owner(at), Some(true)));
             item.meta.owner_references = references(0..count).collect();
             assert_eq!(case.apply(&item), NOTHING);
-            // The first half goes, as many new ones come, in another order.
+            // The first half is removed, and as many new ones are added, in another order.
             let half = count / 2;
             let mut kept: Vec<_> = references(half..count + half).collect();
             kept.reverse();

@@ -12,8 +12,8 @@ use crate::{
     graph_rules::Case,
 };
 
-/// Numbers of kinds and lengths of names that need one to three bytes, and enough removed names for the graph to
-/// move the others.
+/// Numbers of kinds and lengths of names that need one to three bytes, and enough removed names for the graph
+/// to move the others.
 #[test]
 fn names_and_kinds_of_any_size_are_returned_as_they_were_observed() {
     let mut graph = Graph::new(Semantics::of(version("1.36")));
@@ -157,8 +157,8 @@ fn relations(release: &str) -> Case {
     case
 }
 
-/// The attributes of D-6: those up to the name, and the flags `missing`, `beingDeleted`, `deletingDependents` and
-/// `virtual`.
+/// The attributes of D-6: those up to the name, and the flags `missing`, `beingDeleted`,
+/// `deletingDependents` and `virtual`.
 fn vertex(id: &str, label: &str, texts: [&str; 5], flags: [bool; 4]) -> String {
     let [group, version, kind, namespace, name] = texts;
     let [missing, being_deleted, deleting_dependents, is_virtual] = flags;
@@ -180,7 +180,8 @@ fn vertex(id: &str, label: &str, texts: [&str; 5], flags: [bool; 4]) -> String {
     )
 }
 
-/// The vertices of [`relations`] in the order of their uids, as releases before 1.26 and later ones show them.
+/// The vertices of [`relations`] in the order of their uids, in the form of releases before 1.26 or of later
+/// ones.
 fn vertices(is_numbered: bool) -> [String; 5] {
     let none = [false; 4];
     [
