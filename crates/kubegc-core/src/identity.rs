@@ -367,6 +367,7 @@ mod tests {
             ("0B5F9A3E-58A1-4B0E-9F0A-7C2D4E6F8A9B", false),
             ("0b5f9a3e058a1-4b0e-9f0a-7c2d4e6f8a9b", false),
             ("0b5f9a3g-58a1-4b0e-9f0a-7c2d4e6f8a9b", false),
+            ("0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8agg", false),
             ("", false),
             ("u1", false),
         ] {

@@ -385,9 +385,6 @@ impl PartialOrd for Quantity {
 
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
-        if self.is_zero() || other.is_zero() {
-            return self.mantissa.cmp(&other.mantissa);
-        }
         let scale = self.scale.min(other.scale);
         match (self.at_scale(scale), other.at_scale(scale)) {
             (Some(one), Some(two)) => one.cmp(&two),
@@ -429,6 +426,10 @@ impl fmt::Display for Quantity {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
+    use foldhash::fast::FixedState;
+
     use super::*;
 
     #[test]
@@ -502,6 +503,24 @@ mod tests {
         ] {
             assert!(Quantity::parse(text).is_none(), "{text}");
         }
+        assert!(Quantity::parse("123456789012345678901234567890123456").is_some());
+    }
+
+    #[test]
+    fn only_a_part_of_one_changes_the_format() {
+        use QuantityFormat::{BinarySi, DecimalSi};
+        for (text, format) in [
+            ("0Ki", BinarySi),
+            ("0.0005Ki", DecimalSi),
+            // One.
+            ("0.0009765625Ki", BinarySi),
+            ("1Ki", BinarySi),
+            ("0.5", DecimalSi),
+            ("1e3", QuantityFormat::DecimalExponent),
+        ] {
+            let parsed = Quantity::parse(text).expect(text);
+            assert_eq!(parsed.format(), format, "{text}");
+        }
     }
 
     #[test]
@@ -515,6 +534,16 @@ mod tests {
         assert!(Quantity::parse("1e2000000000") > Quantity::parse("8Ei"));
         assert!(Quantity::parse("-1e2000000000") < Quantity::parse("0"));
         assert!(Quantity::parse("0") < Quantity::parse("1n"));
+        assert!(Quantity::parse("0") > Quantity::parse("-1e2000000000"));
+        assert!(Quantity::parse("1n") < Quantity::parse("1e60"));
+        assert!(Quantity::parse("1n") > Quantity::parse("-1e60"));
+        let parse = |text: &str| Quantity::parse(text).expect(text);
+        assert_ne!(parse("1"), parse("10"));
+        assert_ne!(parse("1"), parse("2"));
+        let hash = |text: &str| FixedState::default().hash_one(parse(text));
+        assert_eq!(hash("1Ki"), hash("1024"));
+        assert_ne!(hash("1"), hash("2"));
+        assert_ne!(hash("1"), hash("10"));
     }
 
     #[test]
@@ -525,6 +554,9 @@ mod tests {
             ("0.1Ki", 102_400_000_000),
             ("7Ei", (7 << 60) * 1_000_000_000),
             ("8Ei", MAX),
+            // The most Ki that are not too many.
+            ("9007199254740991Ki", 9_007_199_254_740_991 * 1024 * 1_000_000_000),
+            ("1000000000000000000000000000Ei", MAX),
             ("99999999999999999999999999999999999999999999999999Ki", MAX),
             (
                 "0000000000000000000000000000000000000000000000000001Ki",
@@ -587,6 +619,7 @@ mod tests {
         let parse = |text: &str| Quantity::parse(text).expect(text);
         assert_eq!(parse("1.5m").rounded_up(-3), parse("2m"));
         assert_eq!(parse("-1.5m").rounded_up(-3), parse("-2m"));
+        assert_eq!(parse("95m").rounded_up(-1), parse("100m"));
         assert_eq!(parse("5").rounded_up(-3), parse("5"));
         assert_eq!(parse("0").rounded_up(3), parse("0"));
         assert_eq!(
@@ -595,6 +628,12 @@ mod tests {
         );
         assert_eq!(parse("1Ki").plus(parse("976")).to_string(), "2000");
         assert_eq!(parse("1e2000000000").plus(parse("1n")), parse("1e2000000000"));
+        let doubled = |amount: Quantity| Some(amount.plus(amount));
+        let mut doublings = std::iter::successors(Some(Quantity::binary_si(1 << 62)), |last| doubled(*last));
+        assert_eq!(
+            doublings.nth(8).map(|sum| sum.to_string()).as_deref(),
+            Some("1024Ei")
+        );
         assert_eq!(parse("8Ei").as_i64(), Some(i64::MAX));
         assert_eq!((parse("1500m").as_i64(), parse("1500m").as_f64()), (None, 1.5));
     }

@@ -197,4 +197,35 @@ mod tests {
         }
         assert_eq!(LabelRequirement::new("a".into(), "Gt", vec![]), None);
     }
+
+    #[test]
+    fn a_selector_without_requirements_is_empty() {
+        let (key, value): (Arc<str>, Arc<str>) = ("app".into(), "web".into());
+        let by_label = LabelSelector {
+            match_labels: [("tier".into(), "db".into()), (key.clone(), value.clone())].into(),
+            ..LabelSelector::default()
+        };
+        let by_expression = LabelSelector {
+            match_expressions: LabelRequirement::new(key.clone(), "Exists", vec![])
+                .into_iter()
+                .collect(),
+            ..LabelSelector::default()
+        };
+        let mut meta = ObjectMeta::new("shop", "web", "u1");
+        for (selector, is_empty, required, matches) in [
+            (&LabelSelector::default(), true, None, true),
+            (&by_label, false, Some((&key, &value)), false),
+            (&by_expression, false, None, false),
+        ] {
+            assert_eq!(
+                (selector.is_empty(), selector.required_label()),
+                (is_empty, required)
+            );
+            assert_eq!(selector.matches(&meta), matches);
+        }
+        meta.labels = by_label.match_labels.clone();
+        assert!(by_label.matches(&meta) && by_expression.matches(&meta));
+        meta.labels.insert(key, "api".into());
+        assert!(!by_label.matches(&meta) && by_expression.matches(&meta));
+    }
 }

@@ -75,8 +75,11 @@ impl Timestamp {
     /// The day in UTC.
     #[must_use]
     pub fn utc_date(self) -> Date {
+        Offset::UTC.to_datetime(self.instant()).date()
+    }
+
+    fn instant(self) -> jiff::Timestamp {
         jiff::Timestamp::from_nanosecond(self.0.into())
-            .map(|timestamp| Offset::UTC.to_datetime(timestamp).date())
             .expect("64-bit nanoseconds are within the years of jiff")
     }
 
@@ -123,10 +126,7 @@ pub fn days_since_epoch(date: Date) -> i64 {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
-            Ok(date) => write!(f, "{date}"),
-            Err(_) => write!(f, "{} ns", self.0),
-        }
+        write!(f, "{}", self.instant())
     }
 }
 
@@ -235,5 +235,12 @@ mod tests {
         assert_eq!(end.saturating_add(Duration::MAX), end);
         assert_eq!(Timestamp::EPOCH.since(end), Duration::ZERO);
         assert_eq!(Timestamp::from_nanos(-1).as_secs(), -1);
+        let start = Timestamp::from_nanos(i64::MIN);
+        assert_eq!(start.saturating_sub(Duration::MAX), start);
+        let (second, two) = (Timestamp::from_secs(1), Duration::from_secs(2));
+        assert_eq!(second.saturating_add(two), Timestamp::from_secs(3));
+        assert_eq!(second.saturating_sub(two), Timestamp::from_secs(-1));
+        assert_eq!(second.saturating_add(two).since(second), two);
+        assert_eq!(second.checked_add(two), Some(Timestamp::from_secs(3)));
     }
 }

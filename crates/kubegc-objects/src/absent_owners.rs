@@ -198,6 +198,72 @@ mod tests {
     }
 
     #[test]
+    fn g36_the_cache_has_the_order_of_use_of_a_list() {
+        for (capacity, by_uid) in [
+            (0, false),
+            (1, false),
+            (3, false),
+            (3, true),
+            (7, false),
+            (7, true),
+        ] {
+            let mut absent = AbsentOwners::new(capacity, by_uid);
+            let mut expected: Vec<ObjectRef> = Vec::new();
+            let mut draw = 1_u32;
+            for _ in 0..400 {
+                draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let (object, reference) = owner(&format!("o{}", draw >> 24 & 15), "x");
+                let key = match by_uid {
+                    true => ObjectRef::new("", "", "", "", &object.uid.text()),
+                    false => object.clone(),
+                };
+                let known = expected.iter().position(|one| *one == key);
+                let used = known.map(|at| expected.remove(at));
+                if draw >> 28 & 1 == 0 {
+                    assert_eq!(absent.contains(&reference, "x"), used.is_some());
+                    expected.extend(used);
+                } else {
+                    assert_eq!(absent.insert(object), used.is_none() && capacity > 0);
+                    expected.push(key);
+                    let excess = expected.len().saturating_sub(capacity);
+                    expected.drain(..excess);
+                }
+                assert_eq!(absent.iter().cloned().collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn g36_an_identity_has_all_of_its_parts() {
+        let mut absent = AbsentOwners::new(2, false);
+        let (object, reference) = owner("a", "x");
+        absent.insert(object);
+        assert!(absent.contains(&reference, "x"));
+        let text = || "other".into();
+        for other in [
+            OwnerReference {
+                api_version: text(),
+                ..reference.clone()
+            },
+            OwnerReference {
+                kind: text(),
+                ..reference.clone()
+            },
+            OwnerReference {
+                name: text(),
+                ..reference.clone()
+            },
+            OwnerReference {
+                uid: "other".into(),
+                ..reference.clone()
+            },
+        ] {
+            assert!(!absent.contains(&other, "x"), "{other:?}");
+        }
+        assert!(!absent.contains(&reference, ""));
+    }
+
+    #[test]
     fn keys_and_borrowed_keys_have_equal_hashes() {
         let (a, reference) = owner("a", "x");
         let wanted = Wanted {

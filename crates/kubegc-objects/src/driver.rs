@@ -624,3 +624,67 @@ fn options(policy: PropagationPolicy) -> DeleteOptions {
         ..DeleteOptions::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::Scope;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_lists_names_at_most_five_resources() {
+        let unsynced = |count: u32| {
+            let one = |at| Unsynced {
+                resource: ApiResource::new("x.dev/v1", "Kind", &format!("r{at}"), Scope::Namespaced),
+                error: (at == 1).then_some(StoreError::NotFound),
+            };
+            (0..count).map(one).collect()
+        };
+        let end = "up to Kubernetes 1.31 nothing is collected until every resource is listed";
+        for (count, paused, starts_at, text) in [
+            (
+                0,
+                false,
+                None,
+                "has not started: API discovery has not succeeded yet".to_owned(),
+            ),
+            (
+                0,
+                true,
+                Some(Timestamp::EPOCH),
+                "is paused: API discovery has not succeeded yet".to_owned(),
+            ),
+            (
+                1,
+                true,
+                None,
+                format!("is paused: waiting for the initial list of r0.x.dev; {end}"),
+            ),
+            (
+                5,
+                false,
+                Some(Timestamp::EPOCH),
+                "has not started: waiting for the initial list of r0.x.dev, r1.x.dev (not found), r2.x.dev, \
+                 r3.x.dev, r4.x.dev; it starts at 1970-01-01T00:00:00Z in any case"
+                    .to_owned(),
+            ),
+            (
+                7,
+                false,
+                None,
+                format!(
+                    "has not started: waiting for the initial list of r0.x.dev, r1.x.dev (not found), r2.x.dev, \
+                     r3.x.dev, r4.x.dev and 2 more; {end}"
+                ),
+            ),
+        ] {
+            let waiting = WaitingForSync {
+                since: Timestamp::EPOCH,
+                paused,
+                starts_at,
+                unsynced: unsynced(count),
+            };
+            assert_eq!(waiting.to_string(), format!("garbage collection {text}"));
+        }
+    }
+}

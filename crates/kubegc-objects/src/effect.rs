@@ -107,3 +107,25 @@ impl fmt::Display for Quoted<'_> {
         f.write_str("\"")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_go_does() {
+        for (text, quoted) in [
+            ("", r#""""#),
+            ("red \u{e9}", "\"red \u{e9}\""),
+            (r#"a"b\c"#, r#""a\"b\\c""#),
+            ("\n\r\t\u{7}\u{8}\u{b}\u{c}", r#""\n\r\t\a\b\v\f""#),
+            ("\0\u{1f}\u{7f} ", r#""\x00\x1f\x7f ""#),
+            (
+                "\u{80}\u{9f}\u{a0}\u{2028}\u{3000}",
+                r#""\u0080\u009f\u00a0\u2028\u3000""#,
+            ),
+        ] {
+            assert_eq!(Quoted(text).to_string(), quoted);
+        }
+    }
+}

@@ -130,7 +130,116 @@ impl fmt::Display for Reason {
 
 #[cfg(test)]
 mod tests {
+    use kubegc_core::OwnerReference;
+
     use super::*;
+    use crate::classify::OwnerState;
+
+    #[test]
+    fn a_reason_has_a_name_a_text_and_the_owners_that_it_depends_on() {
+        let resolved = |state| Resolved {
+            reference: OwnerReference {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                name: "owner".into(),
+                uid: "o".into(),
+                controller: None,
+                block_owner_deletion: None,
+            },
+            state,
+        };
+        let gone: Arc<[Resolved]> = [resolved(OwnerState::NotFound)].into();
+        let waits: Arc<[Resolved]> = [OwnerState::NotFound, OwnerState::WaitsForDependents]
+            .map(resolved)
+            .into();
+        let owner = ObjectRef::new("apps/v1", "Deployment", "shop", "web", "o");
+        for (reason, name, text, owners) in [
+            (
+                Reason::VerifyItem,
+                "VerifyItem",
+                "its owners are to be verified",
+                0,
+            ),
+            (
+                Reason::LookUpOwner,
+                "LookUpOwner",
+                "a dependent names it as an owner",
+                0,
+            ),
+            (
+                Reason::SomeOwnersAbsent(gone.clone()),
+                "SomeOwnersAbsent",
+                "some of its owners exist, so only the references to the others are removed",
+                1,
+            ),
+            (
+                Reason::BreakCycle(waits.clone()),
+                "BreakCycle",
+                "it and an owner wait for each other, so it no longer blocks the owner",
+                2,
+            ),
+            (
+                Reason::NoOwnerLeft(gone.clone()),
+                "NoOwnerLeft",
+                "no owner of it is left",
+                1,
+            ),
+            (
+                Reason::NoOwnerLeft(waits.clone()),
+                "NoOwnerLeft",
+                "its only remaining owner is being deleted in the foreground and waits for it",
+                2,
+            ),
+            (
+                Reason::OwnerWaits(waits),
+                "OwnerWaits",
+                "an owner is being deleted in the foreground and waits for it, and it has dependents of its own",
+                2,
+            ),
+            (
+                Reason::ReadBeforePatch,
+                "ReadBeforePatch",
+                "a merge patch needs the latest state",
+                0,
+            ),
+            (
+                Reason::RecheckAfterConflict,
+                "RecheckAfterConflict",
+                "it changed between read and delete",
+                0,
+            ),
+            (
+                Reason::OwnerOrphans(Arc::new(owner)),
+                "OwnerOrphans",
+                "its owner deployment/web -n shop is deleted without its dependents",
+                0,
+            ),
+            (
+                Reason::ReadBeforeFinalizer,
+                "ReadBeforeFinalizer",
+                "a finalizer is to be removed",
+                0,
+            ),
+            (
+                Reason::NothingBlocks {
+                    dependents: 0,
+                    unset: 0,
+                },
+                "NothingBlocks",
+                "no dependent blocks its deletion any longer",
+                0,
+            ),
+            (
+                Reason::DependentsReleased,
+                "DependentsReleased",
+                "all its dependents are released",
+                0,
+            ),
+        ] {
+            assert_eq!((reason.name(), reason.to_string().as_str()), (name, text));
+            assert_eq!(reason.owners().len(), owners, "{name}");
+        }
+    }
 
     #[test]
     fn a_foreground_deletion_without_blocking_dependents_states_the_reason() {
@@ -145,6 +254,11 @@ mod tests {
                 3,
                 3,
                 "none of its 3 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references",
+            ),
+            (
+                1,
+                0,
+                "its only dependent does not block its deletion: blockOwnerDeletion is not true in the owner reference",
             ),
             (
                 3,

@@ -250,3 +250,106 @@ pub enum Conclusion {
     /// An error.
     Failed(AttemptError),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_of_a_store_is_a_response() {
+        let message = || "text".to_owned();
+        let second = Some(Duration::from_secs(1));
+        for (error, response) in [
+            (StoreError::NotFound, Response::NotFound),
+            (StoreError::Conflict { message: message() }, Response::Conflict),
+            (
+                StoreError::NoMapping {
+                    api_version: "v1".to_owned(),
+                    kind: "Pod".to_owned(),
+                },
+                Response::NoMapping,
+            ),
+            (StoreError::UnsupportedMediaType, Response::UnsupportedMediaType),
+            (StoreError::Invalid { message: message() }, Response::Invalid),
+            (
+                StoreError::Refused {
+                    code: 429,
+                    message: message(),
+                    retry_after: second,
+                },
+                Response::Refused { retry_after: second },
+            ),
+            (StoreError::Unknown { message: message() }, Response::Unknown),
+            (StoreError::Unlisted, Response::Unlisted),
+            (StoreError::Expired, Response::Unknown),
+            (
+                StoreError::NotSupported {
+                    operation: "patching",
+                },
+                Response::Refused { retry_after: None },
+            ),
+        ] {
+            assert_eq!(Response::from(error), response);
+        }
+    }
+
+    #[test]
+    fn errors_of_attempts_have_texts_and_most_are_reported() {
+        let object = || ObjectRef::new("v1", "ConfigMap", "red", "a", "u1");
+        let unknown = || AttemptError::RequestFailed {
+            target: object(),
+            operation: "patched",
+            response: Response::Unknown,
+        };
+        let shown = "[v1/ConfigMap, namespace: red, name: a, uid: u1]";
+        for (error, is_reported, text) in [
+            (
+                AttemptError::NoMapping {
+                    api_version: "v1".into(),
+                    kind: "Widget".into(),
+                },
+                false,
+                "unable to get REST mapping for v1/Widget.".to_owned(),
+            ),
+            (
+                AttemptError::NamespacedOwnerOfClusterScoped,
+                false,
+                "cluster-scoped objects cannot refer to namespaced owners".to_owned(),
+            ),
+            (unknown(), true, format!("{shown} could not be patched: Unknown")),
+            (
+                AttemptError::CannotFinalize {
+                    owner: object(),
+                    response: Response::Unknown,
+                },
+                true,
+                format!(
+                    "cannot finalize owner {shown}, because cannot get it: Unknown. The garbage collector \
+                     will retry later"
+                ),
+            ),
+            (
+                AttemptError::TooManyConflicts { owner: object() },
+                true,
+                format!(
+                    "updateMaxRetries(4) has reached. The garbage collector will retry later for owner {shown}"
+                ),
+            ),
+            (
+                AttemptError::Orphaning {
+                    owner: object(),
+                    dependents: 3,
+                    failed: 2,
+                    first: Box::new(unknown()),
+                },
+                true,
+                format!(
+                    "2 of 3 dependents of {shown} could not be released; the first: {shown} could not be \
+                     patched: Unknown"
+                ),
+            ),
+        ] {
+            assert_eq!((error.is_reported(), error.to_string()), (is_reported, text));
+        }
+    }
+}

@@ -33,15 +33,15 @@ use crate::common::{
     executor::block_on,
 };
 
-struct Bench {
+pub(crate) struct Bench {
     clock: SimClock,
-    shared: SharedApiServer,
+    pub(crate) shared: SharedApiServer,
     settings: Settings,
     start: Timestamp,
 }
 
 impl Bench {
-    fn new(release: &str, objects: &[&Object]) -> Self {
+    pub(crate) fn new(release: &str, objects: &[&Object]) -> Self {
         let mut server = server(version(release), &KINDS);
         objects.iter().for_each(|object| object.insert(&mut server));
         let start = server.now();
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     /// Runs over a store until a given time, with one action of a client at another time.
-    fn run(
+    pub(crate) fn run(
         &self,
         store: &impl ObjectStore,
         stop_millis: u64,

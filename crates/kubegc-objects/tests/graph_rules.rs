@@ -3,15 +3,15 @@
 use kubegc_core::{ObjectRef, OwnerReference};
 use kubegc_objects::{
     Graph,
-    graph::{DeletionState, DotFilter, Effect, Event, Observed},
+    graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed},
     replay::AbsentOwners,
     settings::Semantics,
 };
 
 use crate::common::cluster::{CONFIG_MAP, NODE, Object, SECRET, TENANT, version};
 
-struct Case {
-    graph: Graph,
+pub(crate) struct Case {
+    pub(crate) graph: Graph,
 }
 
 const DELETING: DeletionState = DeletionState {
@@ -26,18 +26,18 @@ const FOREGROUND: DeletionState = DeletionState {
 };
 
 impl Case {
-    fn new(release: &str) -> Self {
+    pub(crate) fn new(release: &str) -> Self {
         Self {
             graph: Graph::new(Semantics::of(version(release))),
         }
     }
 
     /// Applies an object and returns the queued nodes.
-    fn apply(&mut self, object: &Object) -> Vec<String> {
+    pub(crate) fn apply(&mut self, object: &Object) -> Vec<String> {
         self.apply_state(object, DeletionState::default(), None)
     }
 
-    fn apply_state(
+    pub(crate) fn apply_state(
         &mut self,
         object: &Object,
         now: DeletionState,
@@ -51,6 +51,37 @@ impl Case {
         let mut effects = Vec::new();
         self.graph.apply(&Event::Applied { object, old }, &mut effects);
         self.named(effects)
+    }
+
+    pub(crate) fn delete(&mut self, object: &Object) -> Vec<String> {
+        let kind = self.graph.kind(object.kind.api_version, object.kind.kind);
+        let object = Observed::of(kind, &object.meta);
+        let mut effects = Vec::new();
+        self.graph.apply(&Event::Deleted { object }, &mut effects);
+        self.named(effects)
+    }
+
+    pub(crate) fn virtual_delete(&mut self, identity: &ObjectRef) -> Vec<String> {
+        let mut effects = Vec::new();
+        self.graph
+            .apply(&Event::VirtualDeleted { identity }, &mut effects);
+        self.named(effects)
+    }
+
+    pub(crate) fn node(&self, object: &Object) -> NodeId {
+        self.graph
+            .node(&object.meta.uid)
+            .expect("the graph has a node for it")
+    }
+
+    /// The names of the dependents, sorted.
+    pub(crate) fn dependents(&self, object: &Object) -> Vec<String> {
+        let dependents = self.graph.dependents(self.node(object)).iter();
+        let mut names: Vec<String> = dependents
+            .map(|&node| self.graph.identity(node).name.to_string())
+            .collect();
+        names.sort();
+        names
     }
 
     fn named(&mut self, effects: Vec<Effect>) -> Vec<String> {
@@ -67,12 +98,8 @@ impl Case {
         effects.into_iter().map(name).collect()
     }
 
-    fn identity(&self, object: &Object) -> ObjectRef {
-        self.graph.identity(
-            self.graph
-                .node(&object.meta.uid)
-                .expect("the graph has a node for it"),
-        )
+    pub(crate) fn identity(&self, object: &Object) -> ObjectRef {
+        self.graph.identity(self.node(object))
     }
 }
 

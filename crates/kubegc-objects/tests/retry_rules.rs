@@ -177,6 +177,11 @@ fn a_strict_delete_after_an_unblock_expects_the_version_in_the_response_to_the_p
                 .into_iter()
                 .filter(|(_, response)| **response == Response::Conflict);
             assert_eq!(conflicts.count(), 0, "{release} {kind:?}");
+            let mut ended = world.conclusions("u-c").into_iter();
+            assert!(
+                ended.all(|ended| !matches!(ended, Conclusion::Failed(_))),
+                "{release} {kind:?}: the patch alone is no change of its owners"
+            );
             // The last of the three owns the object that is deleted in the foreground. Custom resources
             // reject the first format of the patch.
             let refused = |text: &String| text != "patch: unsupported media type";

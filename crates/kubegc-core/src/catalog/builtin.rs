@@ -346,6 +346,29 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_every_release_is_found_under_its_own_names_only() {
+        for version in every_release() {
+            let catalog = Catalog::builtin(version);
+            for (id, resource) in catalog.iter() {
+                let (group, api_version) = (&resource.group, resource.api_version());
+                let (kind, plural) = (&resource.kind, &resource.resource);
+                assert_eq!(catalog.mapping(&api_version, kind), Some(id), "{resource}");
+                let found = catalog.by_resource(group, &resource.version, plural);
+                assert_eq!(found, Some(id), "{resource}");
+                for absent in [
+                    catalog.mapping(&format!("x.dev/{}", resource.version), kind),
+                    catalog.mapping(&api_version, &format!("{kind}List")),
+                    catalog.by_resource(group, "v0", plural),
+                    catalog.by_resource("x.dev", &resource.version, plural),
+                    catalog.by_resource(group, &resource.version, kind),
+                ] {
+                    assert_eq!(absent, None, "{resource}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn versions_of_a_group_are_adjacent() {
         let mut done = BTreeSet::new();
         let mut current = None;

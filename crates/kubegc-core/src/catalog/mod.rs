@@ -473,7 +473,7 @@ impl Catalog {
 
     /// O(n) for n kinds: only references with a misspelled kind are looked up here.
     fn find_lower_case_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
-        if kind.is_empty() || kind.chars().any(char::is_uppercase) {
+        if kind.contains(char::is_uppercase) {
             return None;
         }
         let has_name = |resource: &ApiResource| {

@@ -41,6 +41,16 @@ fn a_kind_is_found_by_all_of_its_group_version_and_name() {
     assert_eq!(catalog.by_resource("", "v2", "secrets"), None);
     assert_eq!(catalog.by_resource("metrics.k8s.io", "v1", "secrets"), None);
     assert_eq!(catalog.by_resource("", "v1", "Pod"), None);
+    // Enough names for some of them to be compared, although their hashes differ.
+    for at in 0..2_000 {
+        let (group, version, other) = (format!("g{at}"), format!("v{}", at + 3), format!("Other{at}"));
+        assert_eq!(catalog.mapping(&version, "Pod"), None);
+        assert_eq!(catalog.mapping(&format!("{group}/v1"), "Pod"), None);
+        assert_eq!(catalog.mapping("v1", &other), None);
+        assert_eq!(catalog.by_resource("", &version, "pods"), None);
+        assert_eq!(catalog.by_resource(&group, "v1", "pods"), None);
+        assert_eq!(catalog.by_resource("", "v1", &other), None);
+    }
 }
 
 #[test]
@@ -144,12 +154,17 @@ fn kinds_are_found_by_kubectl_arguments() {
     };
     let widget = resource("y.dev/v1", "Widget", "widgets");
     let elsewhere = resource("x.dev/v1", "Deployment", "deployments");
+    let older = ApiResource {
+        preferred: false,
+        ..resource("apps/v1alpha1", "Deployment", "deployments")
+    };
     for one in [
         old.clone(),
         new.clone(),
         other.clone(),
         widget.clone(),
         elsewhere.clone(),
+        older.clone(),
     ] {
         catalog.add(one).expect("different names");
     }
@@ -159,6 +174,7 @@ fn kinds_are_found_by_kubectl_arguments() {
         ("deployment.apps", vec![&new]),
         ("deployment.v1beta1.apps", vec![&old]),
         ("deployment.v1.apps", vec![&new]),
+        ("deployment.v1alpha1.apps", vec![&older]),
         ("deployment.v1.x.dev", vec![&elsewhere]),
         ("deployment.v2.apps", vec![]),
         ("deployment.v1apps", vec![]),
@@ -268,6 +284,9 @@ fn built_in_kinds_have_upstreams_short_names_and_categories() {
             "{short}"
         );
     }
+    let old = Catalog::builtin(KubernetesVersion::new(24, 0).expect("a known release"));
+    let policies = old.named("psp");
+    assert_eq!(&*old[policies[0]].resource, "podsecuritypolicies");
     let in_category = |category: &str| {
         let mut names: Vec<&str> = catalog
             .iter()

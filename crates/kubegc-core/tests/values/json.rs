@@ -7,11 +7,15 @@ use kubegc_core::{
     json::{AnyMap, JsonType, Labels, MetaFields, Soft, Text, WrongType},
 };
 use serde::{
-    Deserialize, Serialize,
+    Deserialize, Deserializer, Serialize,
     de::{
-        IntoDeserializer,
-        value::{Error, I64Deserializer, StringDeserializer, U64Deserializer},
+        IntoDeserializer, Visitor,
+        value::{
+            BytesDeserializer, Error, I64Deserializer, I128Deserializer, StringDeserializer, U64Deserializer,
+            U128Deserializer, UnitDeserializer,
+        },
     },
+    forward_to_deserialize_any,
 };
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> T {
@@ -80,6 +84,60 @@ fn values_come_from_other_formats_too() {
     assert_eq!(text.as_str(), "a");
     let option = serde_json::from_str::<Option<Soft<i64>>>("7").expect("valid JSON");
     assert_eq!(option, Some(Soft::Is(7)));
+    let owned: StringDeserializer<Error> = "a".to_owned().into_deserializer();
+    assert_eq!(Text::deserialize(owned), Ok(Text("a".into())));
+    let wide = I128Deserializer::<Error>::new(7);
+    assert_eq!(Soft::<i64>::deserialize(wide), Ok(Soft::Wrong(JsonType::Number)));
+    let wide = U128Deserializer::<Error>::new(7);
+    assert_eq!(Soft::<i64>::deserialize(wide), Ok(Soft::Wrong(JsonType::Number)));
+    let absent = UnitDeserializer::<Error>::new();
+    assert_eq!(Soft::<i64>::deserialize(absent), Ok(Soft::Absent));
+    for (optional, expected) in [(None, Soft::Absent), (Some(7), Soft::Is(7))] {
+        assert_eq!(Soft::<i64>::deserialize(Optional(optional)), Ok(expected));
+    }
+    let bytes = Soft::<i64>::deserialize(BytesDeserializer::<Error>::new(b"a"));
+    assert_eq!(
+        bytes.expect_err("no format of Kubernetes has bytes").to_string(),
+        "invalid type: byte array, expected a whole number"
+    );
+    let error = serde_json::from_str::<Text<'_>>("true").expect_err("not a text");
+    assert_eq!(
+        error.to_string(),
+        "invalid type: boolean `true`, expected a string at line 1 column 4"
+    );
+}
+
+/// A value of a format that marks optional values.
+struct Optional(Option<i64>);
+
+impl<'de> Deserializer<'de> for Optional {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            None => visitor.visit_none(),
+            Some(number) => visitor.visit_some(I64Deserializer::new(number)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[test]
+fn uids_and_times_are_texts_in_json() {
+    let uuid = "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b";
+    for text in [uuid, "u1", ""] {
+        assert_eq!(written(&Uid::new(text)), format!("{text:?}"));
+        assert_eq!(read::<Uid>(&format!("{text:?}")), Uid::new(text));
+    }
+    let second = Timestamp::from_secs(1);
+    assert_eq!(written(&second), "\"1970-01-01T00:00:01Z\"");
+    assert_eq!(read::<Timestamp>("\"1970-01-01T00:00:01Z\""), second);
+    let error = serde_json::from_str::<Timestamp>("\"soon\"").expect_err("not a date");
+    assert!(error.to_string().contains("not an RFC 3339 date"), "{error}");
 }
 
 #[test]
@@ -98,6 +156,15 @@ fn texts_are_borrowed_unless_they_have_escapes() {
         ("", false, None)
     );
     assert!(Soft::<Text<'_>>::Absent.is_absent());
+    assert_eq!(Soft::<i64>::Absent.map(|number| number + 1), Soft::Absent);
+    let wrong = Soft::<i64>::Wrong(JsonType::List);
+    assert_eq!(wrong.map(|number| number + 1), Soft::Wrong(JsonType::List));
+    let meta = read::<Soft<MetaFields<'_>>>(r#"{"name": "web"}"#);
+    assert_eq!(meta.get().map(|meta| meta.name.as_str()), Some("web"));
+    assert_eq!(
+        read::<Soft<MetaFields<'_>>>("[]").map(|_| ()),
+        Soft::Wrong(JsonType::List)
+    );
 }
 
 #[test]
@@ -192,7 +259,7 @@ fn all_fields_of_metadata_are_read() {
 struct HasAnnotations(bool);
 
 impl<'de> Deserialize<'de> for HasAnnotations {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Soft::<AnyMap>::deserialize(deserializer).map(|map| Self(map.get().is_some()))
     }
 }

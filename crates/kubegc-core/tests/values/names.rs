@@ -1,9 +1,13 @@
 //! Names, uids, metadata and versions.
 
+use std::{collections::BTreeSet, hash::BuildHasher, sync::Arc};
+
+use foldhash::fast::FixedState;
+
 use kubegc_core::{
     KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, ResourceVersion, SharedMeta, Timestamp, Uid,
     identity::{join_api_version, kubectl_name, split_api_version},
-    node_facts::{Image, PodIdentity, label},
+    node_facts::{Container, ContainerImage, ContainerState, Image, PodIdentity, label},
     version::{Behavior, behavior},
 };
 
@@ -57,6 +61,13 @@ fn uids_compare_and_print_as_text() {
     );
     assert_eq!(Uid::from("u1".to_owned()), text);
     assert!(uuid < Uid::new("0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9c") && empty < text);
+    let of_bytes = Uid::from_uuid(bytes);
+    let uids = BTreeSet::from([&uuid, &text, &empty, &of_bytes]);
+    assert_eq!(uids.len(), 3);
+    let hash = |uid: &Uid| FixedState::default().hash_one(uid);
+    let hashes = BTreeSet::from([&uuid, &text, &empty, &of_bytes].map(hash));
+    assert_eq!(hashes.len(), 3);
+    assert_eq!([text.text(), uuid.text()].join(","), format!("u1,{uuid}"));
 }
 
 #[test]
@@ -94,7 +105,10 @@ fn shared_metadata_is_copied_when_it_changes() {
     assert_eq!((&*shared.name, &*changed.name), ("web", "other"));
     assert!(shared == meta && changed != meta);
     assert_eq!(format!("{shared:?}"), format!("{meta:?}"));
-    assert_eq!(ObjectMeta::from(shared), meta);
+    assert_eq!(ObjectMeta::from(shared.clone()), meta);
+    let pointer = Arc::<ObjectMeta>::from(shared);
+    let copied = SharedMeta::from(Arc::clone(&pointer));
+    assert!(Arc::ptr_eq(&pointer, &copied.into()), "no copy is made");
 }
 
 #[test]
@@ -139,6 +153,26 @@ fn the_labels_of_a_container_name_its_pod() {
     ];
     assert_eq!(pod(&labels), expected);
     assert_eq!(pod(&labels[3..]), PodIdentity::default());
+    let labels: Vec<_> = labels
+        .iter()
+        .map(|&(key, value)| (key.into(), value.into()))
+        .collect();
+    let container = |pod| Container::new("c1", pod, "server", ContainerState::Exited, Timestamp::EPOCH);
+    let expected = Container {
+        state: ContainerState::Exited,
+        attempt: 0,
+        created_at: Timestamp::EPOCH,
+        name: Some("server".into()),
+        pod: expected,
+        id: "c1".into(),
+        sandbox_id: "".into(),
+        image: ContainerImage::default(),
+        labels: labels.iter().cloned().collect(),
+        annotations: [].into(),
+    };
+    assert_eq!(container(expected.pod.clone()), expected);
+    let without_pod = container(PodIdentity::default());
+    assert_eq!(without_pod.labels, labels.into_iter().skip(3).collect());
 }
 
 #[test]

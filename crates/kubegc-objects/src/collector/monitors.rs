@@ -284,3 +284,42 @@ impl Latest for Monitors {
         monitor.store.get(namespace, name).map(Arc::clone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_found_by_namespace_and_name() {
+        let meta = |namespace: &str, name: &str, uid: &str| Arc::new(ObjectMeta::new(namespace, name, uid));
+        let mut objects = Objects::default();
+        objects.reserve(2);
+        assert_eq!(objects.put(meta("red", "a", "u1")), None);
+        assert_eq!(objects.put(meta("blue", "b", "u2")), None);
+        assert_eq!(objects.put(meta("red", "a", "u3")), Some(meta("red", "a", "u1")));
+        assert_eq!(objects.get("red", "a"), Some(&meta("red", "a", "u3")));
+        // Enough names for some of them to be compared, although their hashes differ.
+        for at in 0..2_000 {
+            let other = format!("other{at}");
+            assert_eq!(objects.get(&other, "a"), None);
+            assert_eq!(objects.get("red", &other), None);
+            assert_eq!(objects.remove(&other, "a"), None);
+        }
+        let names = |objects: &Objects| -> Vec<String> {
+            let names = objects
+                .sorted()
+                .into_iter()
+                .map(|meta| format!("{}/{}", meta.namespace, meta.name));
+            names.collect()
+        };
+        assert_eq!(names(&objects), ["blue/b", "red/a"]);
+        for at in 0..1_000 {
+            objects.put(meta("red", &format!("n{at}"), "u"));
+        }
+        for at in 0..1_000 {
+            assert!(objects.remove("red", &format!("n{at}")).is_some());
+            assert_eq!(objects.get("blue", "b"), Some(&meta("blue", "b", "u2")));
+        }
+        assert_eq!(names(&objects), ["blue/b", "red/a"]);
+    }
+}
