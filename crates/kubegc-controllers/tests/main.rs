@@ -5,6 +5,7 @@ mod cloudnodelifecycle;
 mod common;
 mod cronjob;
 mod csrcleaner;
+mod driver;
 mod eviction;
 mod history;
 mod job;

@@ -24,7 +24,7 @@ use crate::{
 /// `DefaultTypedControllerRateLimiter` in `client-go/util/workqueue/default_rate_limiters.go`.
 const RETRY: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1_000)];
 
-type Key = (Kind, Arc<str>, Arc<str>);
+pub(super) type Key = (Kind, Arc<str>, Arc<str>);
 
 /// The keys that are due for a sync.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ impl Player {
     }
 
     /// The next key that is due.
-    fn next(&mut self, now: Timestamp) -> Option<(Key, Option<usize>)> {
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(Key, Option<usize>)> {
         if self.queue.is_empty() {
             let queue = &mut self.queue;
             self.later.retain(|key, at| {
