@@ -206,16 +206,16 @@ impl Run {
     }
 }
 
-/// Runs the controller of finished Jobs until nothing is due in so many seconds. Time passes from one timer to
-/// the next.
+/// Runs the controller of finished Jobs for so many seconds. Time passes from one timer to the next.
 fn run(script: Script, jobs: &[Value], seconds: i64) -> Run {
-    let store = Store::new(script, jobs);
-    run_on(store, seconds, |_| Ok(()))
+    run_on(Store::new(script, jobs), seconds, false, |_| Ok(()))
 }
 
+/// Runs for so many seconds, or until nothing is due before.
 fn run_on(
     store: Store,
     seconds: i64,
+    until_idle: bool,
     guard: impl Fn(&Request) -> Result<(), Reason> + Send + 'static,
 ) -> Run {
     let reports = Arc::new(Mutex::new(Vec::new()));
@@ -229,7 +229,12 @@ fn run_on(
         .observer(move |report| seen.lock().push(report.to_string()))
         .build();
     let horizon = Timestamp::from_secs(at(NOON).as_secs() + seconds);
-    let mut run = pin!(driver.run_until_idle_after(horizon, pending()));
+    let stop_clock = clock.clone();
+    let stop = async move { stop_clock.sleep_until(horizon).await };
+    let mut run = match until_idle {
+        true => driver.run_until_idle_after(horizon, pending()).boxed(),
+        false => driver.run(stop).boxed(),
+    };
     for _ in 0..1_000 {
         for _ in 0..50 {
             if let Some(summary) = run.as_mut().now_or_never() {
@@ -267,7 +272,7 @@ const LISTED: [(u128, &str); 3] = [(0, "discover"), (0, "list jobs"), (0, "watch
 #[test]
 fn what_becomes_due_before_the_horizon_is_done() {
     let jobs = [job("a", 30), job("b", 90), job("c", 200)];
-    let run = run(Script::default(), &jobs, 60);
+    let run = run_on(Store::new(Script::default(), &jobs), 60, true, |_| Ok(()));
     let deletes = [
         (0, "get a"),
         (0, "delete a"),
@@ -320,22 +325,33 @@ fn discovery_is_retried() {
     assert_eq!(failed, 2, "{:#?}", run.reports);
 }
 
-/// A resource that is not served has no objects if its group could be discovered.
+/// While a resource is not served, every five minutes; while a group cannot be discovered, as after a failure.
 #[test]
-fn discovery_is_repeated_while_a_resource_is_not_served() {
+fn discovery_is_repeated_until_all_resources_are_served() {
+    let discovered = |failed: &[&str]| {
+        let failed = failed
+            .iter()
+            .map(|group| ((*group).to_owned(), "it is down".to_owned()));
+        Discovered {
+            catalog: Catalog::default(),
+            failed: failed.collect(),
+        }
+    };
+    for (failed, seconds, expected, unknown) in [
+        (&[][..], 700, vec![0, 300_000, 600_000], 0),
+        (&["batch/v1"][..], 3, vec![0, 800, 2_400], 0),
+    ] {
+        let store = Store::new(Script::default(), &[]);
+        *store.catalog.lock() = Some(discovered(failed));
+        let run = run_on(store, seconds, false, |_| Ok(()));
+        let times: Vec<u128> = run.calls.iter().map(|(at, _)| *at).collect();
+        assert_eq!(times, expected, "{:?}", run.calls);
+        assert_eq!(run.summary.unknown.len(), unknown);
+    }
+    // A run until nothing is due does not wait for it.
     let store = Store::new(Script::default(), &[]);
-    *store.catalog.lock() = Some(Discovered::from(Catalog::default()));
-    let run = run_on(store, 700, |_| Ok(()));
-    let times: Vec<(u128, &str)> = run.calls();
-    assert_eq!(times, [(0, "discover")], "nothing is due, so the run ends");
-    let mut discovered = Discovered::from(Catalog::default());
-    discovered
-        .failed
-        .insert("batch/v1".to_owned(), "it is down".to_owned());
-    let store = Store::new(Script::default(), &[]);
-    *store.catalog.lock() = Some(discovered);
-    let run = run_on(store, 0, |_| Ok(()));
-    assert_eq!(run.calls(), [(0, "discover")]);
+    *store.catalog.lock() = Some(discovered(&[]));
+    assert_eq!(run_on(store, 700, true, |_| Ok(())).calls(), [(0, "discover")]);
 }
 
 #[test]
@@ -364,8 +380,9 @@ fn lists_and_watches_are_retried() {
 
     // A resource that is not found may be served in another version.
     let run_of = run(fails(StoreError::NotFound), &[job("a", 90)], 60);
-    let discoveries = run_of.calls.iter().filter(|(_, call)| call == "discover").count();
-    assert_eq!(discoveries, 3, "{:?}", run_of.calls);
+    let discoveries = run_of.calls.iter().filter(|(_, call)| call == "discover");
+    let times: Vec<u128> = discoveries.map(|(at, _)| *at).collect();
+    assert_eq!(times, [0, 800], "{:?}", run_of.calls);
 
     // An expired version leads to a new list at once.
     let script = Script {
@@ -428,7 +445,7 @@ fn a_watch_continues_at_its_last_version() {
             items: vec![document(&a, "90")],
             resource_version: ResourceVersion::from("100"),
         }));
-        let run = run_on(store, 20, |_| Ok(()));
+        let run = run_on(store, 20, false, |_| Ok(()));
         let calls: Vec<&str> = run
             .calls
             .iter()
@@ -487,7 +504,7 @@ fn a_guard_keeps_writes_from_being_sent() {
         Some(object) if &*object.name == "a" => Err(Reason::new("Protected", "it is protected")),
         _ => Ok(()),
     };
-    let run = run_on(store, 0, guard);
+    let run = run_on(store, 1, true, guard);
     assert_eq!(run.store.jobs(), ["a"]);
     assert!(run.calls.iter().all(|(_, call)| call != "delete a"));
     assert_eq!(run.summary.of(CONTROLLER).done, 2, "{:#?}", run.reports);

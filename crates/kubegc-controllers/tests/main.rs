@@ -1,6 +1,8 @@
 //! Tests of the controllers, in one binary.
 
+mod actions;
 mod adoption;
+mod affected;
 mod cloudnodelifecycle;
 mod common;
 mod cronjob;
@@ -17,6 +19,7 @@ mod planner;
 mod podcertificaterequests;
 mod podgc;
 mod protection;
+mod requests;
 mod serviceaccounttokens;
 mod statefulset;
 mod storage;
