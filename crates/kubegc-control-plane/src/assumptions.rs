@@ -121,3 +121,34 @@ impl fmt::Display for Assumptions {
         f.write_str("no other controller creates objects again")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assumptions_are_printed() {
+        let text = "pods end after their grace period; cloud and CSI controllers remove their finalizers; other \
+                    finalizers stay; no other controller creates objects again";
+        assert_eq!(Assumptions::default().to_string(), text);
+        let all = Assumptions {
+            pods_end: false,
+            external_controllers_run: false,
+            finalizers_released: vec!["a".into(), "b".into()],
+            unreachable_webhooks: vec!["c".into(), "d".into()],
+            storage_is_deleted: false,
+            storage: Storage::default(),
+            other_nodes_are_ready: true,
+            cloud: [
+                ("n1".into(), Instance::default()),
+                ("n2".into(), Instance::default()),
+            ]
+            .into(),
+        };
+        let text = "pods never end; cloud and CSI controllers do not run; the finalizers a, b are removed; other \
+                    finalizers stay; the webhooks c, d cannot be reached; no storage is deleted; nodes that are not in \
+                    the dump are ready; the cloud provider was queried about these nodes: n1, n2; no other controller \
+                    creates objects again";
+        assert_eq!(all.to_string(), text);
+    }
+}

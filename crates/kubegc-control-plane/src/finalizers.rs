@@ -191,3 +191,33 @@ pub fn find(name: &str) -> Option<&'static Finalizer> {
 pub(crate) fn is_external(name: &str) -> bool {
     find(name).is_some_and(|found| matches!(found.owner, Owner::External(_)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalizers_are_found_by_name_or_prefix() {
+        for (name, owner) in [
+            ("foregroundDeletion", Some("garbage-collector-controller")),
+            ("kubernetes", Some("namespace-controller")),
+            ("kubernetes.io", None),
+            (
+                "customresourcecleanup.apiextensions.k8s.io",
+                Some("kube-apiserver"),
+            ),
+            ("external-attacher/csi", Some("CSI external-attacher")),
+            ("external-attacher", None),
+            ("snapshot.storage.kubernetes.io/x", Some("snapshot-controller")),
+            ("shop/hold", None),
+        ] {
+            assert_eq!(
+                find(name).map(|found| found.owner.to_string()).as_deref(),
+                owner,
+                "{name}"
+            );
+        }
+        assert!(is_external("service.kubernetes.io/load-balancer-cleanup"));
+        assert!(!is_external("orphan") && !is_external("shop/hold"));
+    }
+}

@@ -126,3 +126,49 @@ impl Simulation {
         self.plane.delete(&mut self.server, kind, object, options, intent)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::{Catalog, KubernetesVersion};
+
+    use super::*;
+
+    /// Retries count for 30 s after the last change, scheduled work for 61 s unless a time is awaited.
+    #[test]
+    fn time_advances_to_the_next_event_that_counts() {
+        let version = KubernetesVersion::LATEST;
+        let mut server = ApiServer::new(version, Catalog::builtin(version));
+        let at = |seconds: i64| Timestamp::from_secs(1_000 + seconds);
+        server.set_now(at(0));
+        let simulation = Simulation::new(server, Settings::new(version));
+        for (certain, retry, scheduled, until, next) in [
+            (None, None, None, None, None),
+            (Some(500), None, None, None, Some(500)),
+            (Some(500), Some(20), Some(40), None, Some(20)),
+            (None, Some(30), None, None, Some(30)),
+            (None, Some(31), None, None, None),
+            (None, Some(31), None, Some(100), None),
+            (None, None, Some(61), None, Some(61)),
+            (None, None, Some(62), None, None),
+            (None, None, Some(62), Some(62), Some(62)),
+            (None, None, Some(62), Some(61), None),
+            (Some(500), None, None, Some(499), None),
+            (Some(500), None, None, Some(500), Some(500)),
+            (Some(-5), None, None, None, Some(0)),
+            (Some(-5), None, None, Some(-5), None),
+        ] {
+            let mut simulation = simulation.clone();
+            let idle = Idle {
+                certain_at: certain.map(at),
+                retry_at: retry.map(at),
+                scheduled_at: scheduled.map(at),
+            };
+            let first = [certain, retry, scheduled].into_iter().flatten().min();
+            assert_eq!(idle.next_at(), first.map(at));
+            let advances = simulation.advance(idle, until.map(at));
+            assert_eq!(advances, next.is_some(), "{idle:?} {until:?}");
+            let now = at(next.unwrap_or(0));
+            assert_eq!((simulation.plane.now(), simulation.server.now()), (now, now));
+        }
+    }
+}

@@ -373,3 +373,160 @@ pub(crate) fn code_of(response: &Response) -> Code {
     let status = response.status().filter(|status| status.code >= 500);
     (response.code, status.map(|status| status.message.as_str().into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use kubegc_sim::{ApiServer, ResponseBody};
+
+    use super::*;
+
+    #[test]
+    fn actors_and_verbs_have_texts() {
+        for (actor, text) in [
+            (Actor::Client, "you"),
+            (Actor::GarbageCollector, "garbage collector"),
+            (Actor::ApiServer, "API server"),
+            (Actor::Kubelet, "kubelet"),
+            (Actor::FinalizerOwner, "finalizer owner"),
+            (Actor::Controller("job-controller"), "job-controller"),
+        ] {
+            assert_eq!(actor.to_string(), text);
+        }
+        let orphan = Some(PropagationPolicy::Orphan);
+        for (act, text) in [
+            (Act::Delete { propagation: orphan }, "delete (Orphan)"),
+            (Act::Delete { propagation: None }, "delete"),
+            (Act::DeleteCollection, "delete all"),
+            (Act::Patch { merge: true }, "patch"),
+            (Act::Create, "create"),
+            (Act::Update, "update"),
+            (Act::Storage(Operation::DeleteVolume), "delete the storage of"),
+            (Act::Storage(Operation::RecycleVolume), "empty"),
+        ] {
+            assert_eq!(act.to_string(), text);
+        }
+    }
+
+    fn object(uid: &str) -> Arc<ObjectRef> {
+        Arc::new(ObjectRef::new("v1", "Secret", "shop", uid, uid))
+    }
+
+    fn step(actor: Actor, act: Act, uid: &str, why: Why) -> Step {
+        let recorded = Recorded {
+            actor,
+            act,
+            object: object(uid),
+            code: (200, None),
+            why,
+        };
+        recorded.into_step(Duration::from_secs(7))
+    }
+
+    #[test]
+    fn a_delete_is_not_one_that_the_kubelet_completes() {
+        let delete = Act::Delete { propagation: None };
+        for (actor, act, expected) in [
+            (Actor::Client, delete, true),
+            (Actor::GarbageCollector, Act::DeleteCollection, true),
+            (Actor::Kubelet, delete, false),
+            (Actor::Client, Act::Update, false),
+            (Actor::Kubelet, Act::Update, false),
+        ] {
+            assert_eq!(
+                step(actor, act, "u1", Why::Intent(0)).is_delete(),
+                expected,
+                "{actor} {act}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_step_is_caused_by_the_last_ones_that_affected_its_object() {
+        let mut trace = Trace::default();
+        let owner = |uid: &str| OwnerReference {
+            api_version: "v1".into(),
+            kind: "Secret".into(),
+            name: uid.into(),
+            uid: Uid::from(uid),
+            controller: None,
+            block_owner_deletion: None,
+        };
+        let mut add = |uid: &str, why: Why, outcome: Outcome, before: &[&str], after: &[&str]| {
+            let [before, after] =
+                [before, after].map(|uids| uids.iter().map(|uid| owner(uid)).collect::<Vec<_>>());
+            trace.record(step(Actor::Client, Act::Update, uid, why), Some(90));
+            let object = object(uid);
+            trace.add_changes([(Change { object, outcome }, &before[..], &after[..])].into_iter());
+            let step = trace.steps.last().unwrap();
+            assert_eq!(step.changes[0].outcome, outcome);
+            step.causes.to_vec()
+        };
+        let (terminating, changed, removed) = (Outcome::Terminating, Outcome::Changed, Outcome::Removed);
+        let expired = || Why::GracePeriodExpired;
+        let blocked = || {
+            Why::Collector(Reason::NothingBlocks {
+                dependents: 0,
+                unset: 0,
+            })
+        };
+        let controller = || Why::Controller(Box::new(kubegc_controllers::Reason::new("A", "b")));
+        let none: &[usize] = &[];
+        assert_eq!(add("a", Why::Intent(0), terminating, &[], &[]), none); // step 0
+        assert_eq!(add("b", expired(), changed, &["a"], &["a"]), none);
+        assert_eq!(
+            add("a", blocked(), changed, &[], &[]),
+            [0],
+            "its reference to its owner is kept"
+        );
+        assert_eq!(add("b", expired(), changed, &["a"], &[]), none);
+        assert_eq!(
+            add("a", blocked(), terminating, &[], &[]),
+            [0, 3],
+            "a dependent was released"
+        );
+        assert_eq!(add("c", expired(), removed, &["a"], &["a"]), none);
+        assert_eq!(
+            add("a", blocked(), terminating, &[], &[]),
+            [0, 5],
+            "a dependent was removed"
+        );
+        assert_eq!(
+            add("a", expired(), removed, &[], &[]),
+            [0],
+            "it became terminating once"
+        );
+        assert_eq!(
+            add("a", expired(), changed, &[], &[]),
+            [7],
+            "the removal comes after that"
+        );
+        assert_eq!(add("a", controller(), changed, &[], &[]), [90]);
+        let was_terminating = ["a", "b", "none"].map(|uid| trace.was_terminating(&Uid::from(uid)));
+        assert_eq!(was_terminating, [true, false, false]);
+        let removals = ["a", "b", "c", "none"].map(|uid| {
+            trace
+                .removal(&object(uid))
+                .map(|(step, of)| (&*step.object.name, &*of.name))
+        });
+        assert_eq!(removals, [Some(("a", "a")), None, Some(("c", "c")), None]);
+        assert_eq!((trace.steps().len(), trace.steps()[0].at.as_secs()), (10, 7));
+        assert_eq!(trace.into_steps().len(), 10);
+    }
+
+    #[test]
+    fn the_message_of_a_failed_server_is_kept() {
+        let version = kubegc_core::KubernetesVersion::LATEST;
+        let mut server = ApiServer::new(version, kubegc_core::Catalog::builtin(version));
+        let kind = server.catalog().mapping("v1", "Secret").unwrap();
+        let response = server.delete(kind, "shop", "none", &Default::default());
+        assert_eq!(code_of(&response), (404, None));
+        let mut failed = response;
+        for (code, message) in [(499, None), (500, Some("no webhook".into()))] {
+            failed.code = code;
+            if let ResponseBody::Status(status) = &mut failed.body {
+                (status.code, status.message) = (code, "no webhook".to_owned());
+            }
+            assert_eq!(code_of(&failed), (code, message));
+        }
+    }
+}

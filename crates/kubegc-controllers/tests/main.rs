@@ -1,10 +1,13 @@
 //! Tests of the controllers, in one binary.
 
+mod actions;
 mod adoption;
+mod affected;
 mod cloudnodelifecycle;
 mod common;
 mod cronjob;
 mod csrcleaner;
+mod driver;
 mod eviction;
 mod history;
 mod job;
@@ -16,6 +19,7 @@ mod planner;
 mod podcertificaterequests;
 mod podgc;
 mod protection;
+mod requests;
 mod serviceaccounttokens;
 mod statefulset;
 mod storage;

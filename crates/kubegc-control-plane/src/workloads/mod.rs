@@ -59,6 +59,8 @@ mod revisions;
 mod rules;
 mod scheduler;
 mod statefulset;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use claims::DRIVER;
 pub use nodes::ready_node;

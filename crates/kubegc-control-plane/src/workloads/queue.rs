@@ -24,7 +24,7 @@ use crate::{
 /// [`DefaultTypedControllerRateLimiter`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go).
 const RETRY: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1_000)];
 
-type Key = (Kind, Arc<str>, Arc<str>);
+pub(super) type Key = (Kind, Arc<str>, Arc<str>);
 
 /// The keys that the workload controllers, the scheduler and the kubelets have to sync.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl WorkloadQueue {
     }
 
     /// The next key that is due.
-    fn next(&mut self, now: Timestamp) -> Option<(Key, Option<usize>)> {
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(Key, Option<usize>)> {
         if self.queue.is_empty() {
             let queue = &mut self.queue;
             self.later.retain(|key, at| {

@@ -6,7 +6,7 @@ use kubegc_core::{Clock, Timestamp};
 
 use super::{
     Cluster, Inner, NotSettled, Rest,
-    control::{Idle, ClusterStep},
+    control::{ClusterStep, Idle},
     quiet::{TasksIdle, YIELDS_BETWEEN},
 };
 use crate::audit::Audit;

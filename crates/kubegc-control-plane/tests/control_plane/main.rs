@@ -1,12 +1,16 @@
 //! A control plane over a server that clients write to between its steps.
 
+mod actors;
+mod requests;
+
 use std::{sync::Arc, time::Duration};
 
 use kubegc_control_plane::{
-    Actor, ControlPlane, Idle, Settings, Simulation, StepResult, Why, object_ref,
+    Act, Actor, AggregatedApi, Assumptions, ControlPlane, Idle, Instance, Outcome, Settings, Simulation,
+    Step, StepResult, Why, object_ref,
     workloads::{Workloads, ready_node},
 };
-use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
+use kubegc_core::{Catalog, KindId, KubernetesVersion, PropagationPolicy, Timestamp, record::Resource};
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
@@ -149,7 +153,7 @@ fn objects_of_the_first_list_are_known() {
     );
     fixture.plane = ControlPlane::new(&fixture.server, settings());
     let secrets = fixture.kind("v1", "Secret");
-    let foreground = kubegc_core::DeleteOptions::policy(kubegc_core::PropagationPolicy::Foreground);
+    let foreground = kubegc_core::DeleteOptions::policy(PropagationPolicy::Foreground);
     fixture.server.delete_with(secrets, "shop", "owner", &foreground);
     fixture.settle();
     let config_maps = fixture.kind("v1", "ConfigMap");
@@ -305,7 +309,7 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
     let pods = fixture.kind("v1", "Pod");
     let mut simulation = Simulation::of(fixture.server, fixture.plane);
     simulation.run_until_quiet();
-    let options = kubegc_core::DeleteOptions::policy(kubegc_core::PropagationPolicy::Background);
+    let options = kubegc_core::DeleteOptions::policy(PropagationPolicy::Background);
     let began = simulation.server.now();
     simulation.delete(pods, web.clone(), &options, 0);
     let after = |seconds| began.saturating_add(Duration::from_secs(seconds));

@@ -1,0 +1,332 @@
+//! Kubelets, owners of finalizers, and the API server's own controllers.
+
+use super::*;
+
+fn pod(fields: Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
+    if let (Some(pod), Value::Object(fields)) = (pod.as_object_mut(), fields) {
+        pod.extend(fields);
+    }
+    pod
+}
+
+fn node(name: &str, fields: Value) -> Value {
+    let mut node = json!({"metadata": {"name": name}});
+    if let (Some(node), Value::Object(fields)) = (node.as_object_mut(), fields) {
+        node.extend(fields);
+    }
+    node
+}
+
+fn ready(status: &str) -> Value {
+    json!({"conditions": [{"type": "MemoryPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]})
+}
+
+/// The kubelet of a node that reports and is in service ends the deleted pods there.
+#[test]
+fn kubelets_end_deleted_pods_of_their_nodes() {
+    let tainted = json!({"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]});
+    let other = json!({"taints": [{"key": "team", "effect": "NoSchedule"}]});
+    for (fields, nodes_matter, ends) in [
+        (json!({"status": ready("True")}), true, true),
+        (json!({"status": ready("False")}), true, true),
+        (json!({"status": ready("Unknown")}), true, false),
+        (json!({"status": ready("Unknown")}), false, true),
+        (json!({"status": ready("False"), "spec": tainted}), true, false),
+        (json!({"status": ready("False"), "spec": other}), true, true),
+        (json!({"status": ready("True"), "spec": tainted}), true, true),
+        (json!({"status": {}}), true, true),
+        (json!({"status": {"conditions": 7}}), true, true),
+    ] {
+        // No other controller deletes pods.
+        let mut fixture = Fixture::new(Settings {
+            nodes_matter,
+            controllers: Vec::new(),
+            ..settings()
+        });
+        fixture.create("v1", "Node", "", node("n1", fields.clone()));
+        fixture.create("v1", "Pod", "shop", pod(json!({})));
+        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.pass(Duration::from_secs(60));
+        assert_eq!(
+            !fixture.exists("v1", "Pod", "shop", "web"),
+            ends,
+            "{fields} {nodes_matter}"
+        );
+        let expected = usize::from(ends);
+        assert_eq!(fixture.plane.steps().len(), expected);
+    }
+}
+
+/// A node that is missing does not exist, unless the list of nodes is incomplete.
+#[test]
+fn no_kubelet_ends_pods_of_missing_nodes() {
+    let deleted = json!({"name": "web", "deletionGracePeriodSeconds": 30, "finalizers": ["shop/hold"]});
+    for (spec, incomplete, ends) in [
+        (json!({"nodeName": "n1"}), false, false),
+        (json!({"nodeName": "n1"}), true, true),
+        (json!({}), true, false),
+        (json!({"nodeName": 7}), false, true),
+        (json!(7), false, true),
+    ] {
+        let resources = if incomplete { vec![Resource::Nodes] } else { vec![] };
+        let settings = Settings {
+            nodes_matter: true,
+            controllers: Vec::new(),
+            incomplete: resources.into_iter().collect(),
+            ..settings()
+        };
+        let mut fixture = Fixture::new(settings.clone());
+        let mut object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": deleted, "spec": spec});
+        for (key, value) in [
+            ("namespace", "shop"),
+            ("uid", "u1"),
+            ("deletionTimestamp", "1970-01-01T00:17:00Z"),
+        ] {
+            object["metadata"][key] = value.into();
+        }
+        let pods = fixture.kind("v1", "Pod");
+        let object = kubegc_sim::Manifest::read(object).unwrap().object;
+        fixture.server.insert(pods, object).unwrap();
+        // Objects that exist from the beginning count as well.
+        fixture.plane = ControlPlane::new(&fixture.server, settings);
+        assert_eq!(fixture.settle().certain_at, Some(Timestamp::from_secs(1_020)));
+        fixture.pass(Duration::from_secs(60));
+        let pod = fixture.server.object(pods, "shop", "web").unwrap();
+        let grace = pod.meta.deletion_grace_period_seconds;
+        assert_eq!(grace == Some(0), ends, "{spec} {incomplete}");
+        // Only a finalizer keeps the pod now, so the kubelet does nothing more.
+        let expected = if ends {
+            vec![(Actor::Kubelet, Act::Delete { propagation: None })]
+        } else {
+            vec![]
+        };
+        let steps = fixture.plane.steps().iter().map(|step| (step.actor, step.act));
+        assert_eq!(steps.collect::<Vec<_>>(), expected, "{spec} {incomplete}");
+    }
+}
+
+#[test]
+fn pods_do_not_end_if_that_is_assumed() {
+    for (pods_end, ends) in [(true, true), (false, false)] {
+        let mut fixture = Fixture::new(Settings {
+            assumptions: Arc::new(Assumptions {
+                pods_end,
+                ..Assumptions::default()
+            }),
+            controllers: Vec::new(),
+            ..settings()
+        });
+        fixture.create("v1", "Pod", "shop", pod(json!({})));
+        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.pass(Duration::from_secs(600));
+        assert_eq!(!fixture.exists("v1", "Pod", "shop", "web"), ends);
+    }
+}
+
+/// Their owners remove finalizers of cloud and CSI controllers, and those that the assumptions name.
+#[test]
+fn finalizers_are_removed_by_their_owners() {
+    let cloud = "service.kubernetes.io/load-balancer-cleanup";
+    for (external, released, expected) in [
+        (true, vec![], json!(["shop/hold", "other/hold"])),
+        (false, vec![], json!([cloud, "shop/hold", "other/hold"])),
+        (false, vec!["shop/hold".into()], json!([cloud, "other/hold"])),
+        (true, vec!["shop/hold".into(), "other/hold".into()], Value::Null),
+    ] {
+        let mut fixture = Fixture::new(Settings {
+            assumptions: Arc::new(Assumptions {
+                external_controllers_run: external,
+                finalizers_released: released.clone(),
+                ..Assumptions::default()
+            }),
+            ..settings()
+        });
+        let finalizers = json!([cloud, "shop/hold", "other/hold"]);
+        fixture.create(
+            "v1",
+            "Service",
+            "shop",
+            json!({"metadata": {"name": "web", "finalizers": finalizers}}),
+        );
+        fixture.pass(Duration::from_secs(10));
+        assert!(
+            fixture.plane.steps().is_empty(),
+            "only terminating objects lose their finalizers"
+        );
+        fixture.delete("v1", "Service", "shop", "web");
+        fixture.pass(Duration::from_secs(10));
+        let services = fixture.kind("v1", "Service");
+        let object = fixture.server.object(services, "shop", "web");
+        let left = object.map_or(Value::Null, |object| {
+            let names: Vec<&str> = object.meta.finalizers.iter().map(|name| &**name).collect();
+            names.into()
+        });
+        assert_eq!(left, expected, "{external} {released:?}");
+        let steps = fixture.plane.steps();
+        let first = if external {
+            Some(cloud)
+        } else {
+            released.first().map(|name: &Arc<str>| &**name)
+        };
+        let why = first.map(|name| Why::FinalizerReleased(name.into()));
+        assert_eq!(steps.first().map(|step| step.why.clone()), why);
+        assert!(
+            steps
+                .iter()
+                .all(|step| (step.actor, step.act) == (Actor::FinalizerOwner, Act::Update))
+        );
+        assert!(steps.len() <= 1);
+    }
+}
+
+/// The API server registers the versions of CustomResourceDefinitions as APIServices.
+#[test]
+fn definitions_have_api_services() {
+    let mut fixture = Fixture::new(settings());
+    let (api, name) = ("apiregistration.k8s.io/v1", "v1.example.com");
+    fixture.define_an_owner();
+    fixture.settle();
+    assert!(fixture.exists(api, "APIService", "", name));
+    fixture.delete(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com",
+    );
+    fixture.pass(Duration::from_secs(60));
+    assert!(!fixture.exists(api, "APIService", "", name));
+    let steps = fixture
+        .plane
+        .steps()
+        .iter()
+        .filter(|step| step.actor == Actor::ApiServer);
+    let steps: Vec<_> = steps
+        .map(|step| (step.act, &*step.object.kind, &*step.object.name, step.code))
+        .collect();
+    let definition = "CustomResourceDefinition";
+    let expected = [
+        (Act::Create, "APIService", name, 201),
+        (Act::DeleteCollection, definition, "shops.example.com", 200),
+        (Act::DeleteCollection, definition, "shops.example.com", 200),
+        (Act::Delete { propagation: None }, "APIService", name, 200),
+    ];
+    assert_eq!(steps[0], expected[0]);
+    assert_eq!(steps.last(), expected.last());
+    let cleaning = &steps[1..steps.len() - 1];
+    assert!(
+        !cleaning.is_empty() && cleaning.iter().all(|step| *step == expected[1]),
+        "{steps:?}"
+    );
+}
+
+/// Kinds that are no longer served are no longer watched; all others are.
+#[test]
+fn other_kinds_are_watched_after_a_definition_was_deleted() {
+    let mut fixture = Fixture::new(settings());
+    fixture.define_an_owner();
+    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let references = owned_by("v1", "Secret", "owner", &owner);
+    let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": references}});
+    fixture.create("v1", "ConfigMap", "shop", dependent);
+    fixture.settle();
+    let watched = fixture.plane.collector().monitors().count();
+    fixture.delete(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "",
+        "shops.example.com",
+    );
+    fixture.pass(Duration::from_secs(60));
+    assert_eq!(fixture.plane.collector().monitors().count(), watched - 1);
+    fixture.delete("v1", "Secret", "shop", "owner");
+    fixture.settle();
+    assert!(!fixture.exists("v1", "ConfigMap", "shop", "dependent"));
+}
+
+/// A namespace in which an object was removed has fewer remaining objects at its next sync. Otherwise the
+/// next sync is only a retry.
+#[test]
+fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
+    let mut fixture = Fixture::new(settings());
+    fixture.create("v1", "Node", "", node("n1", json!({"status": ready("True")})));
+    fixture.create("v1", "Pod", "shop", pod(json!({})));
+    let hold = json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}});
+    fixture.create("v1", "ConfigMap", "shop", hold);
+    fixture.delete("v1", "Namespace", "", "shop");
+    let pods = fixture.kind("v1", "Pod");
+    let end = |fixture: &Fixture| {
+        fixture
+            .server
+            .object(pods, "shop", "web")?
+            .meta
+            .deletion_timestamp
+    };
+    fixture.pass(Duration::from_secs(10));
+    let deleted = end(&fixture);
+    assert!(deleted.is_some());
+    assert_eq!(fixture.settle().certain_at, deleted, "the end of the pod");
+    while fixture.exists("v1", "Pod", "shop", "web") {
+        let next = fixture.settle().next_at().expect("the pod ends");
+        fixture.server.set_now(next);
+        fixture.settle();
+    }
+    let idle = fixture.settle();
+    assert!(idle.certain_at.is_some());
+    assert_eq!(idle.certain_at, idle.scheduled_at, "the next sync");
+    fixture.pass(Duration::from_secs(3600));
+    let idle = fixture.settle();
+    assert!(fixture.exists("v1", "ConfigMap", "shop", "held"));
+    assert_eq!(idle.certain_at, None, "nothing was removed since the last sync");
+    assert!(idle.scheduled_at.is_some(), "it is retried");
+}
+
+/// An API whose Service no longer exists cannot be discovered, and no namespace is removed.
+#[test]
+fn a_namespace_remains_while_an_aggregated_api_is_unavailable() {
+    for (deleted, is_removed) in [(None, true), (Some("metrics"), false), (Some("other"), true)] {
+        let mut settings = settings();
+        let api = AggregatedApi {
+            api_version: "metrics.k8s.io/v1beta1".to_owned(),
+            service: ("kube-system".into(), "metrics".into()),
+            is_available: true,
+        };
+        settings
+            .aggregated_apis
+            .insert("v1beta1.metrics.k8s.io".into(), api);
+        let mut fixture = Fixture::new(settings.clone());
+        fixture.create(
+            "v1",
+            "Namespace",
+            "",
+            json!({"metadata": {"name": "kube-system"}}),
+        );
+        for name in ["metrics", "other"] {
+            fixture.create(
+                "v1",
+                "Service",
+                "kube-system",
+                json!({"metadata": {"name": name}}),
+            );
+        }
+        let [services, namespaces] = ["Service", "Namespace"].map(|kind| fixture.kind("v1", kind));
+        let identity = |fixture: &Fixture, kind, namespace: &str, name: &str| {
+            let object = fixture.server.object(kind, namespace, name).unwrap();
+            object_ref(&fixture.server, kind, &object.meta.clone().into())
+        };
+        let service = deleted.map(|name| identity(&fixture, services, "kube-system", name));
+        let shop = identity(&fixture, namespaces, "", "shop");
+        let mut simulation = Simulation::new(fixture.server, settings);
+        let options = kubegc_core::DeleteOptions::default();
+        if let Some(service) = service {
+            simulation.delete(services, service, &options, 0);
+        }
+        simulation.delete(namespaces, shop, &options, 1);
+        simulation.run_until_quiet();
+        assert_eq!(
+            simulation.server.object(namespaces, "", "shop").is_none(),
+            is_removed,
+            "{deleted:?}"
+        );
+    }
+}

@@ -1,0 +1,476 @@
+//! Requests of the garbage collector and of controllers, and the steps of the trace.
+
+use kubegc_controllers::{Cloud, ExternalProvisioner, Operation as StorageOperation, PersistentVolumeBinder};
+use kubegc_core::DeleteOptions;
+use kubegc_objects::{Operation, Response};
+
+use super::*;
+
+fn policy(policy: PropagationPolicy) -> DeleteOptions {
+    DeleteOptions::policy(policy)
+}
+
+fn dependent(name: &str, owner: (&str, &str, &str), blocks: bool) -> Value {
+    let (kind, owner, uid) = owner;
+    let mut references = owned_by("v1", kind, owner, uid);
+    references[0]["blockOwnerDeletion"] = blocks.into();
+    json!({"metadata": {"name": name, "ownerReferences": references}})
+}
+
+/// Actor, verb, name, status code, causes and changes of a step.
+type Shown<'s> = (Actor, Act, &'s str, u16, &'s [usize], Vec<(&'s str, Outcome)>);
+
+fn shown(step: &Step) -> Shown<'_> {
+    let changes = step
+        .changes
+        .iter()
+        .map(|change| (&*change.object.name, change.outcome));
+    (
+        step.actor,
+        step.act,
+        &*step.object.name,
+        step.code,
+        &step.causes,
+        changes.collect(),
+    )
+}
+
+impl Fixture {
+    /// Deletes an object as the client of the trace.
+    fn intend(&mut self, kind: &str, namespace: &str, name: &str, options: &DeleteOptions) {
+        let kind = self.kind("v1", kind);
+        let meta = self.server.object(kind, namespace, name).unwrap().meta.clone();
+        let target = object_ref(&self.server, kind, &meta.into());
+        let response = self.plane.delete(&mut self.server, kind, target, options, 0);
+        assert!(response.is_success(), "{:?}", response.status());
+    }
+
+    /// Steps until the garbage collector has sent such a request.
+    fn until(&mut self, is_it: impl Fn(&Operation) -> bool) -> Response {
+        for _ in 0..1_000 {
+            if let StepResult::Requested { request, response } = self.plane.step(&mut self.server)
+                && is_it(&request.operation)
+            {
+                return *response;
+            }
+        }
+        panic!("no such request")
+    }
+}
+
+/// Dependents that block their owner are deleted first, those with dependents of their own in the foreground.
+#[test]
+fn a_foreground_deletion_starts_with_the_last_dependents() {
+    let mut fixture = Fixture::new(settings());
+    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let middle = fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        dependent("middle", ("Secret", "owner", &owner), true),
+    );
+    fixture.create(
+        "v1",
+        "Secret",
+        "shop",
+        dependent("last", ("ConfigMap", "middle", &middle), true),
+    );
+    fixture.settle();
+    fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Foreground));
+    fixture.settle();
+    let delete = |policy| Act::Delete {
+        propagation: Some(policy),
+    };
+    let collector = Actor::GarbageCollector;
+    let (terminating, removed) = (Outcome::Terminating, Outcome::Removed);
+    let patch = Act::Patch { merge: true };
+    let expected: [Shown<'_>; 5] = [
+        (
+            Actor::Client,
+            delete(PropagationPolicy::Foreground),
+            "owner",
+            200,
+            &[],
+            vec![("owner", terminating)],
+        ),
+        (
+            collector,
+            delete(PropagationPolicy::Foreground),
+            "middle",
+            200,
+            &[0],
+            vec![("middle", terminating)],
+        ),
+        (
+            collector,
+            delete(PropagationPolicy::Background),
+            "last",
+            200,
+            &[1],
+            vec![("last", removed)],
+        ),
+        (
+            collector,
+            patch,
+            "middle",
+            200,
+            &[1, 2],
+            vec![("middle", removed)],
+        ),
+        (collector, patch, "owner", 200, &[0, 3], vec![("owner", removed)]),
+    ];
+    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn orphans_are_released_before_their_owner_is_removed() {
+    let mut fixture = Fixture::new(settings());
+    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        dependent("orphan", ("Secret", "owner", &owner), false),
+    );
+    fixture.settle();
+    fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Orphan));
+    fixture.settle();
+    let orphan = Act::Delete {
+        propagation: Some(PropagationPolicy::Orphan),
+    };
+    let (strategic, merge) = (Act::Patch { merge: false }, Act::Patch { merge: true });
+    let collector = Actor::GarbageCollector;
+    let expected: [Shown<'_>; 3] = [
+        (
+            Actor::Client,
+            orphan,
+            "owner",
+            200,
+            &[],
+            vec![("owner", Outcome::Terminating)],
+        ),
+        (
+            collector,
+            strategic,
+            "orphan",
+            200,
+            &[0],
+            vec![("orphan", Outcome::Changed)],
+        ),
+        (
+            collector,
+            merge,
+            "owner",
+            200,
+            &[0, 1],
+            vec![("owner", Outcome::Removed)],
+        ),
+    ];
+    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
+    assert_eq!(steps, expected);
+    assert!(fixture.exists("v1", "ConfigMap", "shop", "orphan"));
+}
+
+/// An object of the same name that was created in between is not deleted.
+#[test]
+fn a_delete_has_the_uid_that_was_read() {
+    let mut fixture = Fixture::new(settings());
+    let gone = ("Secret", "gone", "u1");
+    fixture.create("v1", "ConfigMap", "shop", dependent("config", gone, false));
+    // The item and its owner are read before the item is deleted.
+    fixture.until(|operation| matches!(operation, Operation::Get));
+    fixture.until(|operation| matches!(operation, Operation::Get));
+    fixture.delete("v1", "ConfigMap", "shop", "config");
+    let free = json!({"metadata": {"name": "config"}});
+    fixture.create("v1", "ConfigMap", "shop", free);
+    let response = fixture.until(|operation| matches!(operation, Operation::Delete { .. }));
+    assert!(matches!(response, Response::Conflict), "{response:?}");
+    fixture.settle();
+    assert!(fixture.exists("v1", "ConfigMap", "shop", "config"));
+    let codes: Vec<u16> = fixture.plane.steps().iter().map(|step| step.code).collect();
+    assert_eq!(codes, [409]);
+}
+
+/// Work that the first lists cause is done without other actors, and no time passes.
+#[test]
+fn the_collector_can_be_settled_alone() {
+    let mut fixture = Fixture::new(without_collector());
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        dependent("config", ("Secret", "gone", "u1"), false),
+    );
+    fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "old"}}));
+    fixture.delete("v1", "Namespace", "", "old");
+    fixture.plane = ControlPlane::new(&fixture.server, settings());
+    fixture.plane.settle_collector(&mut fixture.server);
+    assert!(!fixture.exists("v1", "ConfigMap", "shop", "config"));
+    assert!(fixture.exists("v1", "Namespace", "", "old"));
+    assert_eq!(fixture.plane.steps().len(), 1);
+    fixture.pass(Duration::from_secs(20));
+    assert!(
+        !fixture.exists("v1", "Namespace", "", "old"),
+        "its deletion is known from the first list"
+    );
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_a_warning() {
+    let mut fixture = Fixture::new(settings());
+    fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "other"}}));
+    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "other",
+        dependent("stray", ("Secret", "owner", &owner), false),
+    );
+    fixture.settle();
+    assert!(!fixture.exists("v1", "ConfigMap", "other", "stray"));
+    assert_eq!(fixture.plane.warnings().len(), 1);
+    let (trace, warnings) = fixture.plane.into_trace();
+    assert_eq!((trace.steps().len(), warnings.len()), (1, 1));
+}
+
+/// podgc asks for the node of a pod before it deletes the pod.
+#[test]
+fn objects_that_controllers_did_not_find_are_recorded() {
+    let mut fixture = Fixture::new(settings());
+    let began = fixture.server.now();
+    fixture.create(
+        "v1",
+        "Pod",
+        "shop",
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "gone"}}),
+    );
+    let pods = fixture.kind("v1", "Pod");
+    let uid = fixture
+        .server
+        .object(pods, "shop", "web")
+        .unwrap()
+        .meta
+        .uid
+        .clone();
+    fixture.settle();
+    let key = kubegc_controllers::Key::new("shop", "web");
+    assert!(fixture.plane.cache().get(Resource::Pods, &key).is_some());
+    assert!(fixture.plane.manager().resources().contains(&Resource::Nodes));
+    assert_eq!(
+        (fixture.plane.began(), fixture.plane.last_change()),
+        (began, began)
+    );
+    fixture.pass(Duration::from_secs(120));
+    assert!(!fixture.exists("v1", "Pod", "shop", "web"));
+    let missing: Vec<_> = fixture
+        .plane
+        .not_found()
+        .map(|object| (object.resource, &*object.name))
+        .collect();
+    assert_eq!(missing, [(Resource::Nodes, "gone")]);
+    assert_eq!(
+        (fixture.plane.began(), fixture.plane.now()),
+        (began, fixture.server.now())
+    );
+    let last = fixture.plane.steps().last().unwrap();
+    assert_eq!(fixture.plane.last_change(), began.saturating_add(last.at));
+    assert_eq!(last.at, Duration::from_secs(40), "after its quarantine");
+    assert_eq!(
+        (last.actor, last.is_delete()),
+        (Actor::Controller("pod-garbage-collector-controller"), true)
+    );
+    assert!(last.causes.is_empty(), "another client created the pod");
+    let acts: Vec<Act> = fixture.plane.steps().iter().map(|step| step.act).collect();
+    assert_eq!(
+        acts,
+        [Act::Patch { merge: false }, Act::Delete { propagation: None }]
+    );
+    assert!(!fixture.plane.was_terminating(&"another".into()));
+    fixture.create(
+        "v1",
+        "ConfigMap",
+        "shop",
+        json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}}),
+    );
+    fixture.intend("ConfigMap", "shop", "held", &DeleteOptions::default());
+    let config_maps = fixture.kind("v1", "ConfigMap");
+    let uid = fixture
+        .server
+        .object(config_maps, "shop", "held")
+        .unwrap()
+        .meta
+        .uid
+        .clone();
+    assert!(fixture.plane.was_terminating(&uid));
+    let last = fixture.plane.steps().last().unwrap();
+    assert_eq!(last.act, Act::Delete { propagation: None });
+}
+
+/// Every step of a namespace's deletion is caused by the one before. Requests that change nothing are no
+/// steps.
+#[test]
+fn a_namespace_is_emptied_step_by_step() {
+    let mut fixture = Fixture::new(settings());
+    for (kind, name) in [("ConfigMap", "a"), ("ConfigMap", "b"), ("Secret", "c")] {
+        fixture.create("v1", kind, "shop", json!({"metadata": {"name": name}}));
+    }
+    fixture.settle();
+    let first = fixture.plane.steps().len();
+    fixture.delete("v1", "Namespace", "", "shop");
+    fixture.pass(Duration::from_secs(60));
+    assert!(!fixture.exists("v1", "Namespace", "", "shop"));
+    let controller = Actor::Controller("namespace-controller");
+    let removed = |names: &[&'static str]| {
+        names
+            .iter()
+            .map(|name| (*name, Outcome::Removed))
+            .collect::<Vec<_>>()
+    };
+    let steps: Vec<Shown<'_>> = fixture.plane.steps()[first..].iter().map(shown).collect();
+    let emptied: Vec<_> = steps
+        .iter()
+        .filter(|step| step.1 == Act::DeleteCollection)
+        .map(|step| step.5.clone())
+        .collect();
+    assert_eq!(emptied, [removed(&["a", "b"]), removed(&["c"])], "{steps:?}");
+    assert!(steps.iter().all(|step| step.0 == controller), "{steps:?}");
+    // The finalizer is removed from the version before the update of the status: that conflicts once.
+    let codes: Vec<u16> = steps.iter().map(|step| step.3).collect();
+    assert_eq!(codes, [200, 200, 200, 409, 200]);
+    assert!(steps[0].4.is_empty(), "another client deleted the namespace");
+    assert_eq!(steps.last().unwrap().5, removed(&["shop"]));
+}
+
+/// The write that a controller observed causes its next one.
+#[test]
+fn a_controllers_step_is_caused_by_the_change_that_it_observed() {
+    let mut fixture = Fixture::new(settings());
+    fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": "a"}}));
+    fixture.settle();
+    fixture.intend("Namespace", "", "shop", &DeleteOptions::default());
+    fixture.pass(Duration::from_secs(60));
+    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
+    assert_eq!(
+        (steps[0].0, steps[1].0),
+        (Actor::Client, Actor::Controller("namespace-controller"))
+    );
+    assert!(steps[1..].iter().all(|step| step.4 == [0]), "{steps:?}");
+}
+
+/// ttlafterfinished deletes Jobs in the foreground.
+#[test]
+fn the_policy_of_a_controllers_delete_is_recorded() {
+    let mut fixture = Fixture::new(settings());
+    let finished = json!({
+        "metadata": {"name": "backup"},
+        "spec": {"ttlSecondsAfterFinished": 30, "template": {"spec": {}}},
+        "status": {
+            "completionTime": "1970-01-01T00:16:40Z",
+            "conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "1970-01-01T00:16:40Z"}],
+        },
+    });
+    let jobs = fixture.kind("batch/v1", "Job");
+    let mut object = finished;
+    for (key, value) in [("namespace", "shop"), ("uid", "u1")] {
+        object["metadata"][key] = value.into();
+    }
+    let object = kubegc_sim::Manifest::read(object).unwrap().object;
+    fixture.server.insert(jobs, object).unwrap();
+    fixture.plane = ControlPlane::new(&fixture.server, settings());
+    fixture.pass(Duration::from_secs(60));
+    assert!(fixture.server.object(jobs, "shop", "backup").is_none());
+    let step = &fixture.plane.steps()[0];
+    let foreground = Act::Delete {
+        propagation: Some(PropagationPolicy::Foreground),
+    };
+    let actor = Actor::Controller("ttl-after-finished-controller");
+    assert_eq!((step.actor, step.act, step.at.as_secs()), (actor, foreground, 30));
+    assert_eq!(&*step.object.api_version, "batch/v1");
+}
+
+/// The cloud node lifecycle controller deletes nodes whose instances no longer exist.
+#[test]
+fn responses_of_the_cloud_provider_are_assumed() {
+    for (exists, is_deleted) in [(Some(Cloud::No), true), (Some(Cloud::Yes), false), (None, false)] {
+        let instance = exists.clone().map(|exists| Instance {
+            exists,
+            is_shutdown: Cloud::No,
+        });
+        let assumptions = Assumptions {
+            cloud: instance
+                .into_iter()
+                .map(|instance| ("n1".into(), instance))
+                .collect(),
+            ..Assumptions::default()
+        };
+        let settings = Settings {
+            assumptions: Arc::new(assumptions),
+            ..settings()
+        };
+        let mut fixture = Fixture::new(settings.clone());
+        let conditions = json!([{"type": "Ready", "status": "Unknown"}]);
+        let node = json!({
+            "metadata": {"name": "n1"}, "spec": {"providerID": "x://1"}, "status": {"conditions": conditions},
+        });
+        fixture.create("v1", "Node", "", node);
+        fixture.plane = ControlPlane::new(&fixture.server, settings);
+        fixture.pass(Duration::from_secs(60));
+        assert_eq!(!fixture.exists("v1", "Node", "", "n1"), is_deleted, "{exists:?}");
+    }
+}
+
+/// The storage of a released volume is deleted, then its object: by a plugin of the release, or by an external
+/// provisioner.
+#[test]
+fn released_volumes_are_deleted_with_their_storage() {
+    let host_path = json!({"hostPath": {"path": "/tmp/x"}});
+    let csi = json!({"csi": {"driver": "csi.example.com", "volumeHandle": "v"}});
+    for (source, provisioner, release, storage_is_deleted, expected) in [
+        (&host_path, "kubernetes.io/host-path", Some(VERSION), true, true),
+        (&host_path, "kubernetes.io/host-path", None, true, false),
+        (&csi, "csi.example.com", Some(VERSION), true, true),
+        (&csi, "csi.example.com", Some(VERSION), false, false),
+    ] {
+        let mut binder = PersistentVolumeBinder::new(VERSION);
+        binder.storage.release = release;
+        let mut fixture = Fixture::new(Settings {
+            assumptions: Arc::new(Assumptions {
+                storage_is_deleted,
+                ..Assumptions::default()
+            }),
+            controllers: vec![
+                Arc::new(binder),
+                Arc::new(ExternalProvisioner::new("csi.example.com")),
+            ],
+            ..settings()
+        });
+        let mut volume = json!({
+            "metadata": {"name": "disk", "annotations": {"pv.kubernetes.io/provisioned-by": provisioner}},
+            "spec": source,
+            "status": {"phase": "Bound"},
+        });
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete".into();
+        volume["spec"]["claimRef"] =
+            json!({"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "u1"});
+        fixture.create("v1", "PersistentVolume", "", volume);
+        fixture.pass(Duration::from_secs(60));
+        assert_eq!(
+            !fixture.exists("v1", "PersistentVolume", "", "disk"),
+            expected,
+            "{source} {release:?}"
+        );
+        let acts: Vec<Act> = fixture.plane.steps().iter().map(|step| step.act).collect();
+        let deletes_storage = acts.contains(&Act::Storage(StorageOperation::DeleteVolume));
+        assert_eq!(deletes_storage, expected, "{acts:?}");
+    }
+}
+
+/// A server without objects is quiet at once.
+#[test]
+fn an_empty_server_is_quiet() {
+    let server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
+    let mut simulation = Simulation::new(server, settings());
+    simulation.run_until_quiet();
+    assert!(!simulation.gave_up && simulation.plane.steps().is_empty());
+}

@@ -1,0 +1,389 @@
+//! Requests: their texts, checks and effects on records.
+
+use std::sync::Arc;
+
+use kubegc_controllers::{
+    EventRequest, FieldChange, Form, Operation, Request, Sent, Wire, Write, request::preconditions,
+};
+use kubegc_core::{
+    ApiResource, DeleteOptions, ObjectMeta, PatchType, Preconditions, Scope, StoreError, Timestamp,
+    record::{Condition, Consumer, JobCounts, ObjectId, Resource, Taint},
+};
+use kubegc_snapshot::JsonDocuments;
+use serde_json::{Value, json};
+
+use crate::common::record;
+
+fn object() -> ObjectId {
+    ObjectId::new(Resource::Jobs, &ObjectMeta::new("shop", "report", "u1"))
+}
+
+fn write(subresource: &'static str, form: Form, precondition: Preconditions) -> Write {
+    Write {
+        object: object(),
+        subresource,
+        form,
+        precondition,
+        changes: Vec::new(),
+    }
+}
+
+#[test]
+fn requests_have_texts_objects_and_effects() {
+    let options = DeleteOptions::default;
+    let widgets = Arc::new(ApiResource::new(
+        "example.com/v1",
+        "Widget",
+        "widgets",
+        Scope::Namespaced,
+    ));
+    let (namespace, name): (Arc<str>, Arc<str>) = ("shop".into(), "report".into());
+    let event = EventRequest {
+        object: object(),
+        is_warning: false,
+        reason: "SuccessfulDelete".into(),
+        message: "deleted".to_owned(),
+    };
+    let plain = |subresource, form| Request::Write(write(subresource, form, Preconditions::default()));
+    // Request, text, whether it writes, whether it deletes, whether it names an object.
+    for (request, text, is_write, is_deletion, has_object) in [
+        (
+            Request::Get {
+                resource: Resource::Jobs,
+                namespace: namespace.clone(),
+                name: name.clone(),
+            },
+            "get job.batch/report -n shop",
+            false,
+            false,
+            false,
+        ),
+        (
+            Request::Get {
+                resource: Resource::Nodes,
+                namespace: "".into(),
+                name: "n1".into(),
+            },
+            "get node/n1",
+            false,
+            false,
+            false,
+        ),
+        (
+            Request::List {
+                resource: Resource::Pods,
+                namespace: namespace.clone(),
+            },
+            "list pods -n shop",
+            false,
+            false,
+            false,
+        ),
+        (
+            Request::Delete {
+                object: object(),
+                options: options(),
+            },
+            "delete job.batch/report -n shop",
+            true,
+            true,
+            true,
+        ),
+        (
+            plain("", Form::Update),
+            "update job.batch/report -n shop",
+            true,
+            false,
+            true,
+        ),
+        (
+            plain("status", Form::Patch(PatchType::Merge)),
+            "patch status of job.batch/report -n shop",
+            true,
+            false,
+            true,
+        ),
+        (
+            Request::Event(event),
+            "record event SuccessfulDelete for job.batch/report -n shop: deleted",
+            true,
+            false,
+            true,
+        ),
+        (
+            Request::FindPlugin {
+                volume: object(),
+                operation: Operation::RecycleVolume,
+            },
+            "find the plugin to recycle the storage of job.batch/report -n shop",
+            false,
+            false,
+            true,
+        ),
+        (
+            Request::AskGuard { volume: object() },
+            "ask the provisioner whether to delete job.batch/report -n shop",
+            false,
+            false,
+            true,
+        ),
+        (
+            Request::Operate {
+                volume: object(),
+                operation: Operation::DeleteVolume,
+            },
+            "delete the storage of job.batch/report -n shop",
+            true,
+            false,
+            true,
+        ),
+        (Request::Discover, "discover resources", false, false, false),
+        (
+            Request::ListContent {
+                resource: Arc::clone(&widgets),
+                namespace: namespace.clone(),
+            },
+            "list example.com/v1/widgets -n shop",
+            false,
+            false,
+            false,
+        ),
+        (
+            Request::DeleteCollection {
+                resource: Arc::clone(&widgets),
+                namespace: namespace.clone(),
+                options: options(),
+            },
+            "delete all example.com/v1/widgets -n shop",
+            true,
+            true,
+            false,
+        ),
+        (
+            Request::DeleteContent {
+                resource: Arc::clone(&widgets),
+                namespace: namespace.clone(),
+                name: name.clone(),
+                options: options(),
+            },
+            "delete example.com/v1/widgets/report -n shop",
+            true,
+            true,
+            false,
+        ),
+    ] {
+        assert_eq!(request.to_string(), text);
+        let properties = (
+            request.is_write(),
+            request.is_deletion(),
+            request.object().is_some(),
+        );
+        assert_eq!(properties, (is_write, is_deletion, has_object), "{text}");
+        if let Some(found) = request.object() {
+            assert_eq!(*found, object());
+        }
+    }
+}
+
+#[test]
+fn a_write_is_refused_if_the_object_is_another_one() {
+    let mut meta = ObjectMeta::new("shop", "report", "u1");
+    meta.resource_version = "7".into();
+    let expected = |uid: Option<&str>, version: Option<&str>| Preconditions {
+        uid: uid.map(Into::into),
+        resource_version: version.map(Into::into),
+    };
+    let mut other = meta.clone();
+    other.uid = "u2".into();
+    for (precondition, meta, is_fine) in [
+        (expected(None, None), &meta, true),
+        (expected(Some("u1"), None), &meta, true),
+        (expected(None, Some("7")), &meta, true),
+        (expected(Some("u1"), Some("7")), &meta, true),
+        (expected(None, None), &other, false),
+        (expected(Some("u2"), None), &meta, false),
+        (expected(Some("u2"), None), &other, false),
+        (expected(Some("u1"), Some("8")), &meta, false),
+        (expected(None, Some("8")), &meta, false),
+    ] {
+        let checked = write("", Form::Update, precondition.clone()).check(meta);
+        let message = "job.batch/report -n shop has changed".to_owned();
+        let result = if is_fine {
+            Ok(())
+        } else {
+            Err(StoreError::Conflict { message })
+        };
+        assert_eq!(checked, result, "{precondition:?}");
+    }
+    for (wire, sent, uid, version) in [
+        (Wire::Strict, Sent::Nothing, Some("u1"), Some("7")),
+        (Wire::AsUpstream, Sent::Nothing, None, None),
+        (Wire::AsUpstream, Sent::Uid, Some("u1"), None),
+        (Wire::AsUpstream, Sent::ResourceVersion, None, Some("7")),
+    ] {
+        assert_eq!(wire.preconditions(&meta, sent), expected(uid, version));
+    }
+    assert_eq!(
+        preconditions(&ObjectMeta::new("shop", "a", "")),
+        expected(None, None)
+    );
+}
+
+fn condition(kind: &str, status: &str) -> Condition {
+    Condition {
+        condition_type: kind.into(),
+        status: status.into(),
+        reason: "Why".into(),
+        message: "because".into(),
+        last_transition_time: Some(Timestamp::from_secs(60)),
+        ..Condition::default()
+    }
+}
+
+/// A record changes as the object does.
+#[test]
+fn a_change_of_a_record_is_that_of_the_object() {
+    let metadata = json!({"namespace": "shop", "name": "a"});
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a", "annotations": {
+            "pv.kubernetes.io/provisioned-by": "x", "pv.kubernetes.io/migrated-to": "y",
+            "pv.kubernetes.io/bound-by-controller": "yes",
+        }},
+        "spec": {"claimRef": {"namespace": "shop", "name": "data", "uid": "u1"}},
+        "status": {"phase": "Bound"},
+    });
+    let bare = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}, "spec": {}, "status": {}});
+    let known =
+        json!([{"type": "DisruptionTarget", "status": "True"}, {"type": "Failed", "status": "False"}]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {},
+        "status": {"phase": "Running", "conditions": known},
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}, "status": {"conditions": known},
+    });
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes", "x"]},
+        "status": {"phase": "Active"},
+    });
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "secrets": [{"name": "x"}, {"name": "y"}],
+    });
+    let consumer = |name: &str| json!({"resource": "pods", "name": name, "uid": name});
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": {},
+        "status": {"allocation": {}, "reservedFor": [consumer("p"), consumer("q")]},
+    });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": 3}, "status": {},
+    });
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect, "value": "old"});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
+        "spec": {"taints": [taint("k", "NoExecute"), taint("k", "NoSchedule"), taint("l", "NoExecute")]},
+        "status": {},
+    });
+    let new_taint = |key: &str, effect: &str| Taint {
+        value: "new".into(),
+        ..Taint::new(key, effect)
+    };
+    let counts = JobCounts {
+        succeeded: 3,
+        failed: 2,
+        uncounted_succeeded: vec!["u1".into()],
+        uncounted_failed: vec!["u2".into()],
+        completed_indexes: "0-2".into(),
+    };
+    let annotation = |key, value: &str| FieldChange::Annotation {
+        key,
+        value: value.to_owned(),
+    };
+    let (provisioned, migrated, bound) = (
+        "pv.kubernetes.io/provisioned-by",
+        "pv.kubernetes.io/migrated-to",
+        "pv.kubernetes.io/bound-by-controller",
+    );
+    let left = Consumer {
+        api_group: "".into(),
+        resource: "pods".into(),
+        name: "q".into(),
+        uid: "q".into(),
+    };
+    for (object, change) in [
+        (&volume, FieldChange::Phase("Released".into())),
+        (&volume, annotation(provisioned, "z")),
+        (&bare, annotation(migrated, "z")),
+        (&bare, annotation(bound, "yes")),
+        (&volume, FieldChange::RemoveAnnotation(provisioned)),
+        (&volume, FieldChange::RemoveAnnotation(migrated)),
+        (&volume, FieldChange::RemoveAnnotation(bound)),
+        (&volume, FieldChange::RemoveClaimRef),
+        (&volume, FieldChange::RemoveClaimRefUid),
+        (&pod, FieldChange::Phase("Failed".into())),
+        (
+            &pod,
+            FieldChange::Condition(condition("DisruptionTarget", "False")),
+        ),
+        (&job, FieldChange::Condition(condition("Complete", "True"))),
+        (&job, FieldChange::Condition(condition("Failed", "True"))),
+        (&job, FieldChange::JobCounts(Box::new(counts))),
+        (&namespace, FieldChange::Phase("Terminating".into())),
+        (&namespace, FieldChange::Conditions(vec![condition("A", "True")])),
+        (&namespace, FieldChange::SpecFinalizers(vec!["x".into()])),
+        (&account, FieldChange::RemoveSecretReference("x".into())),
+        (&claim, FieldChange::ReservedFor(vec![left])),
+        (&claim, FieldChange::RemoveAllocation),
+        (&set, FieldChange::Replicas(1)),
+        (&node, FieldChange::AddTaint(new_taint("k", "NoExecute"))),
+        (&node, FieldChange::AddTaint(new_taint("l", "NoSchedule"))),
+        (&node, FieldChange::RemoveTaint(new_taint("k", "NoSchedule"))),
+    ] {
+        let (resource, before) = record(object.clone());
+        let mut changed = before.clone();
+        change.apply(&mut changed);
+        let Value::Object(mut fields) = object.clone() else {
+            panic!("{object}")
+        };
+        JsonDocuments::change(&change, &mut fields).unwrap();
+        let (_, expected) = record(Value::Object(fields));
+        assert_eq!(changed.body, expected.body, "{change:?}");
+        assert_ne!(changed.body, before.body, "{change:?} of {resource:?}");
+        assert_eq!(changed.meta, before.meta);
+    }
+}
+
+#[test]
+fn changes_of_metadata_need_no_body() {
+    let mut start = ObjectMeta::new("shop", "a", "u1");
+    start.finalizers = vec!["a".into(), "b".into(), "c".into()];
+    start.labels.insert("x".into(), "y".into());
+    let finalizers = |meta: &ObjectMeta| {
+        meta.finalizers
+            .iter()
+            .map(|name| name.to_string())
+            .collect::<Vec<_>>()
+    };
+    for (change, expected) in [
+        (FieldChange::AddFinalizer("d"), vec!["a", "b", "c", "d"]),
+        (FieldChange::AddFinalizer("b"), vec!["a", "b", "c"]),
+        (FieldChange::RemoveFinalizer("b"), vec!["a", "c"]),
+        (FieldChange::RemoveFinalizer("d"), vec!["a", "b", "c"]),
+    ] {
+        let mut meta = start.clone();
+        assert!(change.apply_to_metadata(&mut meta));
+        assert_eq!(finalizers(&meta), expected, "{change:?}");
+    }
+    let mut meta = start.clone();
+    let label = FieldChange::Label {
+        key: "k",
+        value: "v".to_owned(),
+    };
+    assert!(label.apply_to_metadata(&mut meta));
+    assert_eq!(meta.labels.get("k").map(|value| &**value), Some("v"));
+    let owner = crate::support::owner("v1", "Pod", "p");
+    assert!(FieldChange::OwnerReferences(vec![owner]).apply_to_metadata(&mut meta));
+    assert_eq!(meta.owner_references.len(), 1);
+    let mut same = start.clone();
+    assert!(!FieldChange::Replicas(3).apply_to_metadata(&mut same));
+    assert_eq!(same, start);
+}
