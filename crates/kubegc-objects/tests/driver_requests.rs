@@ -1,4 +1,4 @@
-//! What the driver sends to a store, and how it follows the watches that a store returns.
+//! Requests of the driver to a store, and the watches that it follows.
 
 use std::{collections::VecDeque, sync::Mutex};
 

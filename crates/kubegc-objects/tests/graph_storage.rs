@@ -1,4 +1,4 @@
-//! What the graph returns is what events showed, regardless of its storage: names, kinds, sets, dumps.
+//! Names, kinds, sets of dependents and dumps of the graph: it returns them as they were observed.
 
 use kubegc_core::{ObjectMeta, Uid};
 use kubegc_objects::{
