@@ -451,7 +451,7 @@ fn a_port_sends_one_request_at_a_time() {
         (Response::Done, Guard::Unknown),
     ] {
         let found = exchange(
-            |port| async move { format!("{:?}", port.ask_guard(id("x")).await) },
+            |port| async move { format!("{:?}", port.query_guard(id("x")).await) },
             response,
         );
         assert_eq!(found.1, format!("{expected:?}"));

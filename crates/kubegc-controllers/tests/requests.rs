@@ -121,7 +121,7 @@ fn requests_have_texts_objects_and_effects() {
             true,
         ),
         (
-            Request::AskGuard { volume: object() },
+            Request::QueryGuard { volume: object() },
             "ask the provisioner whether to delete job.batch/report -n shop",
             false,
             false,

@@ -235,7 +235,7 @@ fn o2_and_o3_dependents_that_cannot_be_patched_keep_the_owner() {
 
 #[test]
 fn f1_a_finalizer_is_removed_from_what_was_read() {
-    let owner = Object::new(CONFIG_MAP, "red", "owner").held(HOLD);
+    let owner = Object::new(CONFIG_MAP, "red", "owner").with_finalizer(HOLD);
     for release in VERSIONS {
         let mut world = world(release, &[&owner]);
         world.settle();

@@ -38,7 +38,7 @@ pub(crate) fn orphaned_item() -> Object {
 /// Responds to the only open call.
 pub(crate) fn respond(world: &mut World, response: Response) {
     let call = world.open_calls.remove(0);
-    world.hand_in(call.id, response);
+    world.pass_response(call.id, response);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn an_invalid_input_is_refused_and_changes_nothing() {
     let mut few = World::new(version("1.36"), server(version("1.36"), &KINDS[..2]));
     more.settle();
     few.settle();
-    let monitor = *more.lanes.keys().last().expect("several kinds");
+    let monitor = *more.watches.keys().last().expect("several kinds");
     let event = WatchEvent::Init;
     let error = few.collector.handle(now, Input::Watch { monitor, event });
     assert_eq!(error, Err(Misuse::UnknownMonitor(monitor)));
@@ -166,7 +166,7 @@ fn both_queues_get_workers_in_turn() {
     for at in 0..3 {
         let owner = Object::new(CONFIG_MAP, "red", &format!("gone{at}"));
         objects.push(Object::new(SECRET, "red", &format!("item{at}")).owned_by(&owner));
-        let mut owner = Object::new(CONFIG_MAP, "red", &format!("owner{at}")).held("orphan");
+        let mut owner = Object::new(CONFIG_MAP, "red", &format!("owner{at}")).with_finalizer("orphan");
         owner.meta.deletion_timestamp = Some(Timestamp::from_secs(1));
         objects.push(Object::new(SECRET, "red", &format!("dependent{at}")).owned_by(&owner));
         objects.push(owner);
@@ -388,8 +388,8 @@ fn a_wait_ends_at_the_next_timer() {
 #[test]
 fn an_explanation_has_what_the_collector_knows_of_an_object() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let blocks = Object::new(SECRET, "red", "blocks").blocking(&owner).held(HOLD);
-    let plain = Object::new(SECRET, "red", "plain").owned_by(&owner).held(HOLD);
+    let blocks = Object::new(SECRET, "red", "blocks").blocking(&owner).with_finalizer(HOLD);
+    let plain = Object::new(SECRET, "red", "plain").owned_by(&owner).with_finalizer(HOLD);
     let unknown = Object::new(SECRET, "red", "unknown")
         .owned_by(&gone())
         .owned_by(&owner);

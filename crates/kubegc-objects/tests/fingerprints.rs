@@ -67,7 +67,7 @@ fn each_step_of_attempts_has_its_own_fingerprint() {
                 world.respond(0);
                 note(world, &format!("the response for {}", call.request.reason));
             }
-            let fresh: Vec<_> = world.with_news().collect();
+            let fresh: Vec<_> = world.with_pending_events().collect();
             for &monitor in &fresh {
                 world.deliver(monitor);
                 note(world, "an event");
@@ -182,7 +182,7 @@ fn two_retries(in_order: bool) -> World {
     for _ in 0..2 {
         let at = if in_order { 0 } else { world.open_calls.len() - 1 };
         let call = world.open_calls.remove(at);
-        world.hand_in(call.id, Response::Unknown);
+        world.pass_response(call.id, Response::Unknown);
         pull(&mut world);
     }
     world
@@ -223,7 +223,7 @@ fn a_lens_removes_attempts_that_do_not_matter() {
     base.deliver_all();
     pull(&mut base);
     let call = base.open_calls.remove(0);
-    base.hand_in(call.id, Response::Unknown);
+    base.pass_response(call.id, Response::Unknown);
     let mut later = base.clone();
     later.tick(later.now.saturating_add(Duration::from_millis(1)));
     assert_eq!(fingerprint(&base, &|_| false), fingerprint(&later, &|_| false));

@@ -47,7 +47,7 @@ fn kubelets_end_deleted_pods_of_their_nodes() {
         fixture.create("v1", "Node", "", node("n1", fields.clone()));
         fixture.create("v1", "Pod", "shop", pod(json!({})));
         fixture.delete("v1", "Pod", "shop", "web");
-        fixture.pass(Duration::from_secs(60));
+        fixture.advance(Duration::from_secs(60));
         assert_eq!(
             !fixture.exists("v1", "Pod", "shop", "web"),
             ends,
@@ -91,7 +91,7 @@ fn no_kubelet_ends_pods_of_missing_nodes() {
         // Objects that exist from the beginning count as well.
         fixture.plane = ControlPlane::new(&fixture.server, settings);
         assert_eq!(fixture.settle().certain_at, Some(Timestamp::from_secs(1_020)));
-        fixture.pass(Duration::from_secs(60));
+        fixture.advance(Duration::from_secs(60));
         let pod = fixture.server.object(pods, "shop", "web").unwrap();
         let grace = pod.meta.deletion_grace_period_seconds;
         assert_eq!(grace == Some(0), ends, "{spec} {incomplete}");
@@ -119,7 +119,7 @@ fn pods_do_not_end_if_that_is_assumed() {
         });
         fixture.create("v1", "Pod", "shop", pod(json!({})));
         fixture.delete("v1", "Pod", "shop", "web");
-        fixture.pass(Duration::from_secs(600));
+        fixture.advance(Duration::from_secs(600));
         assert_eq!(!fixture.exists("v1", "Pod", "shop", "web"), ends);
     }
 }
@@ -149,13 +149,13 @@ fn finalizers_are_removed_by_their_owners() {
             "shop",
             json!({"metadata": {"name": "web", "finalizers": finalizers}}),
         );
-        fixture.pass(Duration::from_secs(10));
+        fixture.advance(Duration::from_secs(10));
         assert!(
             fixture.plane.steps().is_empty(),
             "only terminating objects lose their finalizers"
         );
         fixture.delete("v1", "Service", "shop", "web");
-        fixture.pass(Duration::from_secs(10));
+        fixture.advance(Duration::from_secs(10));
         let services = fixture.kind("v1", "Service");
         let object = fixture.server.object(services, "shop", "web");
         let left = object.map_or(Value::Null, |object| {
@@ -194,7 +194,7 @@ fn definitions_have_api_services() {
         "",
         "shops.example.com",
     );
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert!(!fixture.exists(api, "APIService", "", name));
     let steps = fixture
         .plane
@@ -237,7 +237,7 @@ fn other_kinds_are_watched_after_a_definition_was_deleted() {
         "",
         "shops.example.com",
     );
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert_eq!(fixture.plane.collector().monitors().count(), watched - 1);
     fixture.delete("v1", "Secret", "shop", "owner");
     fixture.settle();
@@ -262,7 +262,7 @@ fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
             .meta
             .deletion_timestamp
     };
-    fixture.pass(Duration::from_secs(10));
+    fixture.advance(Duration::from_secs(10));
     let deleted = end(&fixture);
     assert!(deleted.is_some());
     assert_eq!(fixture.settle().certain_at, deleted, "the end of the pod");
@@ -274,7 +274,7 @@ fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
     let idle = fixture.settle();
     assert!(idle.certain_at.is_some());
     assert_eq!(idle.certain_at, idle.scheduled_at, "the next sync");
-    fixture.pass(Duration::from_secs(3600));
+    fixture.advance(Duration::from_secs(3600));
     let idle = fixture.settle();
     assert!(fixture.exists("v1", "ConfigMap", "shop", "held"));
     assert_eq!(idle.certain_at, None, "nothing was removed since the last sync");

@@ -209,7 +209,7 @@ fn the_collector_can_be_settled_alone() {
     assert!(!fixture.exists("v1", "ConfigMap", "shop", "config"));
     assert!(fixture.exists("v1", "Namespace", "", "old"));
     assert_eq!(fixture.plane.steps().len(), 1);
-    fixture.pass(Duration::from_secs(20));
+    fixture.advance(Duration::from_secs(20));
     assert!(
         !fixture.exists("v1", "Namespace", "", "old"),
         "its deletion is known from the first list"
@@ -261,7 +261,7 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         (fixture.plane.began(), fixture.plane.last_change()),
         (began, began)
     );
-    fixture.pass(Duration::from_secs(120));
+    fixture.advance(Duration::from_secs(120));
     assert!(!fixture.exists("v1", "Pod", "shop", "web"));
     let missing: Vec<_> = fixture
         .plane
@@ -318,7 +318,7 @@ fn a_namespace_is_emptied_step_by_step() {
     fixture.settle();
     let first = fixture.plane.steps().len();
     fixture.delete("v1", "Namespace", "", "shop");
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert!(!fixture.exists("v1", "Namespace", "", "shop"));
     let controller = Actor::Controller("namespace-controller");
     let removed = |names: &[&'static str]| {
@@ -349,7 +349,7 @@ fn a_controllers_step_is_caused_by_the_change_that_it_observed() {
     fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": "a"}}));
     fixture.settle();
     fixture.intend("Namespace", "", "shop", &DeleteOptions::default());
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
     assert_eq!(
         (steps[0].0, steps[1].0),
@@ -378,7 +378,7 @@ fn the_policy_of_a_controllers_delete_is_recorded() {
     let object = kubegc_sim::Manifest::read(object).unwrap().object;
     fixture.server.insert(jobs, object).unwrap();
     fixture.plane = ControlPlane::new(&fixture.server, settings());
-    fixture.pass(Duration::from_secs(60));
+    fixture.advance(Duration::from_secs(60));
     assert!(fixture.server.object(jobs, "shop", "backup").is_none());
     let step = &fixture.plane.steps()[0];
     let foreground = Act::Delete {
@@ -415,7 +415,7 @@ fn responses_of_the_cloud_provider_are_assumed() {
         });
         fixture.create("v1", "Node", "", node);
         fixture.plane = ControlPlane::new(&fixture.server, settings);
-        fixture.pass(Duration::from_secs(60));
+        fixture.advance(Duration::from_secs(60));
         assert_eq!(!fixture.exists("v1", "Node", "", "n1"), is_deleted, "{exists:?}");
     }
 }
@@ -454,7 +454,7 @@ fn released_volumes_are_deleted_with_their_storage() {
         volume["spec"]["claimRef"] =
             json!({"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "u1"});
         fixture.create("v1", "PersistentVolume", "", volume);
-        fixture.pass(Duration::from_secs(60));
+        fixture.advance(Duration::from_secs(60));
         assert_eq!(
             !fixture.exists("v1", "PersistentVolume", "", "disk"),
             expected,
