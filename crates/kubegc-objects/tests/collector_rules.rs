@@ -388,8 +388,12 @@ fn a_wait_ends_at_the_next_timer() {
 #[test]
 fn an_explanation_has_what_the_collector_knows_of_an_object() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let blocks = Object::new(SECRET, "red", "blocks").blocking(&owner).with_finalizer(HOLD);
-    let plain = Object::new(SECRET, "red", "plain").owned_by(&owner).with_finalizer(HOLD);
+    let blocks = Object::new(SECRET, "red", "blocks")
+        .blocking(&owner)
+        .with_finalizer(HOLD);
+    let plain = Object::new(SECRET, "red", "plain")
+        .owned_by(&owner)
+        .with_finalizer(HOLD);
     let unknown = Object::new(SECRET, "red", "unknown")
         .owned_by(&gone())
         .owned_by(&owner);

@@ -3,7 +3,7 @@
 use kubegc_sim::EventType;
 
 use super::*;
-use crate::{Act, Actor, ControlPlane, Settings, Turn, Why, workloads::player::Player};
+use crate::{Act, Actor, ControlPlane, Settings, StepResult, Why, workloads::queue::WorkloadQueue};
 
 fn labelled(object: Value, labels: Value) -> Value {
     merged(&object, json!({"metadata": {"labels": labels}}))
@@ -11,8 +11,8 @@ fn labelled(object: Value, labels: Value) -> Value {
 
 /// The keys that a change of an object adds to the queue.
 fn affected(world: &World, event: EventType, object: Value, previous: Option<Value>) -> Vec<(Kind, String)> {
-    let mut player = Player::new(Arc::new(Workloads::new()), &world.server);
-    while player.next(at(0)).is_some() {}
+    let mut queue = WorkloadQueue::new(Arc::new(Workloads::new()), &world.server);
+    while queue.next(at(0)).is_some() {}
     let kind = object["kind"].as_str().unwrap();
     let id = world
         .server
@@ -21,14 +21,14 @@ fn affected(world: &World, event: EventType, object: Value, previous: Option<Val
         .unwrap();
     let [object, previous] =
         [Some(object), previous].map(|json| json.map(|json| Manifest::read(json).unwrap().object));
-    player.notice(
+    queue.observe(
         &world.server,
         id,
         (event, &object.unwrap(), previous.as_ref()),
         Some(7),
     );
     let mut keys = Vec::new();
-    while let Some(((kind, _, name), cause)) = player.next(at(0)) {
+    while let Some(((kind, _, name), cause)) = queue.next(at(0)) {
         assert_eq!(cause, Some(7));
         keys.push((kind, name.to_string()));
     }
@@ -171,7 +171,7 @@ impl Played {
 
     fn settle(&mut self) -> crate::Idle {
         for _ in 0..1_000 {
-            if let Turn::Idle(idle) = self.plane.step(&mut self.server) {
+            if let StepResult::Idle(idle) = self.plane.step(&mut self.server) {
                 return idle;
             }
         }
