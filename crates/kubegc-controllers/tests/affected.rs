@@ -455,8 +455,8 @@ fn variants(before: &Record) -> Vec<Option<Record>> {
     ]
 }
 
-/// Changes that upstream does not notice: Endpoints without a Service after the start, and a change of a pod that
-/// a ReplicaSet could have adopted before.
+/// Changes that upstream does not notice: Endpoints without a Service after the start, and a change of a pod
+/// that a ReplicaSet could have adopted before.
 fn is_unnoticed(controller: &str, resource: Resource, old: Option<&Record>) -> bool {
     match (controller, resource) {
         ("endpoints-controller", Resource::Endpoints) => true,

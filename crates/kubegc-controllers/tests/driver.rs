@@ -51,7 +51,7 @@ struct Store {
     server: SharedApiServer,
     clock: SimClock,
     script: Arc<Mutex<Script>>,
-    /// Whether watches end at once.
+    /// The result of discovery, if it is not that of the server.
     catalog: Arc<Mutex<Option<Discovered>>>,
 }
 
@@ -325,7 +325,8 @@ fn discovery_is_retried() {
     assert_eq!(failed, 2, "{:#?}", run.reports);
 }
 
-/// While a resource is not served, every five minutes; while a group cannot be discovered, as after a failure.
+/// While a resource is not served, every five minutes; while a group cannot be discovered, as after a
+/// failure.
 #[test]
 fn discovery_is_repeated_until_all_resources_are_served() {
     let discovered = |failed: &[&str]| {
@@ -419,7 +420,7 @@ fn a_watch_continues_at_its_last_version() {
             watch: [Ok(events.clone())].into(),
             ..Script::default()
         };
-        let run = run(script, &[a.clone()], 20);
+        let run = run(script, std::slice::from_ref(&a), 20);
         let watch = format!("watch jobs since {since}");
         assert_eq!(run.calls()[3..], [(delay, watch.as_str())], "{events:?}");
     }
@@ -433,7 +434,7 @@ fn a_watch_continues_at_its_last_version() {
             watch: [Ok(vec![Ok(event)])].into(),
             ..Script::default()
         };
-        let store = Store::new(script, &[a.clone()]);
+        let store = Store::new(script, std::slice::from_ref(&a));
         store.server.with(|server| {
             let kind = server.catalog().mapping("batch/v1", "Job").unwrap();
             server

@@ -245,14 +245,6 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         "shop",
         json!({"metadata": {"name": "web"}, "spec": {"nodeName": "gone"}}),
     );
-    let pods = fixture.kind("v1", "Pod");
-    let uid = fixture
-        .server
-        .object(pods, "shop", "web")
-        .unwrap()
-        .meta
-        .uid
-        .clone();
     fixture.settle();
     let key = kubegc_controllers::Key::new("shop", "web");
     assert!(fixture.plane.cache().get(Resource::Pods, &key).is_some());
@@ -420,8 +412,8 @@ fn responses_of_the_cloud_provider_are_assumed() {
     }
 }
 
-/// The storage of a released volume is deleted, then its object: by a plugin of the release, or by an external
-/// provisioner.
+/// The storage of a released volume is deleted, then its object: by a plugin of the release, or by an
+/// external provisioner.
 #[test]
 fn released_volumes_are_deleted_with_their_storage() {
     let host_path = json!({"hostPath": {"path": "/tmp/x"}});

@@ -454,7 +454,7 @@ fn a_deployment_reports_its_progress() {
     let updated = ("True", "ReplicaSetUpdated");
     let idle = ("True", "Idle");
     let full = json!({"replicas": 3, "readyReplicas": 3, "availableReplicas": 3});
-    // Spec, status, status of the old and new ReplicaSet; status and reason of the condition and its next check.
+    // Spec, status, status of the old and new ReplicaSet; the condition and its next check.
     for (spec, status, old, new, expected, due) in [
         (
             json!({"paused": true}),

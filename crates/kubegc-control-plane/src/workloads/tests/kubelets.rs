@@ -178,7 +178,7 @@ fn failed_containers_are_restarted_with_a_growing_delay() {
             let expected = if is_waiting { "BackOff" } else { "Started" };
             assert_eq!(synced.reasons(), [expected]);
             seen.push((world.now, restarts, is_waiting));
-            world.now = u64::try_from(synced.due.unwrap().since(at(0)).as_secs()).unwrap();
+            world.now = synced.due.unwrap().since(at(0)).as_secs();
         }
         let run = |at, restarts| (at, restarts, false);
         let wait = |at, restarts| (at, restarts, true);

@@ -344,7 +344,7 @@ fn a_claim_of_a_former_pod_delays_the_next_one() {
             &policy,
             json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}),
         );
-        let lines = actions(&world(spec, &[claim.clone()]));
+        let lines = actions(&world(spec, std::slice::from_ref(&claim)));
         let expected: &[&str] = if creates { &["create pod/db-0"] } else { &[] };
         assert_eq!(lines, expected, "{policy} {claim}");
     }
