@@ -236,7 +236,7 @@ mod tests {
         let remembered = OwnerState::RememberedAbsent;
         assert_eq!(
             (remembered.class(), remembered.to_string().as_str()),
-            (Dangling, "was not found before")
+            (Dangling, "does not exist, by an earlier lookup")
         );
         assert_eq!(
             [Solid, Dangling, Waiting].map(|class| class.to_string()),

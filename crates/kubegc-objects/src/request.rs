@@ -344,8 +344,8 @@ mod tests {
                 },
                 true,
                 format!(
-                    "2 of 3 dependents of {shown} could not be released; the first: {shown} could not be \
-                     patched: Unknown"
+                    "2 of 3 dependents of {shown} could not be orphaned; the first error: {shown} \
+                     could not be patched: Unknown"
                 ),
             ),
         ] {

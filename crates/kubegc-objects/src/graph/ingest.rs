@@ -247,8 +247,8 @@ impl Graph {
         }
     }
 
-    /// [E-9](crate::rules#e-9), of an object that is being deleted. An object that is listed after a restart has no earlier state, so it starts
-    /// again ([R-10](crate::rules#r-10)).
+    /// [E-9](crate::rules#e-9), of an object that is being deleted. An object that is listed after a restart
+    /// has no earlier state, so it starts again ([R-10](crate::rules#r-10)).
     fn process_transitions(
         &mut self,
         node: u32,

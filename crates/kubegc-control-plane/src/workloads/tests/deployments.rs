@@ -275,8 +275,8 @@ fn a_paused_deployment_scales_its_only_replica_set() {
 
 #[test]
 fn the_new_replica_set_has_the_highest_revision() {
-    let follow = "deployment-controller: update replicaset/web-new (AnnotationsChanged): its annotations follow those of \
-                  its Deployment";
+    let changed = "deployment-controller: update replicaset/web-new (AnnotationsChanged): the annotations of \
+                  its Deployment have changed";
     let old = |revision: u32| set("web-old", "web:1", 0, annotations(revision, 3, 4));
     let with_history = |mut notes: Value, history: &str| {
         notes[HISTORY] = history.into();
@@ -314,7 +314,7 @@ fn the_new_replica_set_has_the_highest_revision() {
             assert_eq!(synced.reasons(), ["StatusChanged"], "{before}");
             continue;
         };
-        assert_eq!(synced.lines, [follow]);
+        assert_eq!(synced.lines, [changed]);
         assert_eq!(synced.objects[0]["metadata"]["annotations"], after);
         let synced = world.play(Kind::Deployment, "web");
         assert_eq!(synced.reasons(), ["StatusChanged"]);
@@ -332,7 +332,7 @@ fn the_new_replica_set_has_the_highest_revision() {
         merged(&annotations(1, 3, 4), json!({"other": "x"})),
     );
     let world = World::new([merged(&deployment(json!({})), notes), new]);
-    let synced = world.expect(Kind::Deployment, "web", &[follow]);
+    let synced = world.expect(Kind::Deployment, "web", &[changed]);
     let expected = merged(&annotations(1, 3, 4), json!({"other": "x", "team": "shop"}));
     assert_eq!(synced.objects[0]["metadata"]["annotations"], expected);
 }

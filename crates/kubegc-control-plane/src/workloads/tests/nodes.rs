@@ -85,7 +85,7 @@ fn conditions_become_no_schedule_taints() {
             world.expect(Kind::Node, "n1", &none);
             continue;
         };
-        let line = "node-lifecycle-controller: patch node/n1 (TaintsChanged): its NoSchedule taints are those of its \
+        let line = "node-lifecycle-controller: patch node/n1 (TaintsChanged): its NoSchedule taints follow its \
                     conditions";
         let synced = world.expect(Kind::Node, "n1", &[line]);
         assert_eq!(
