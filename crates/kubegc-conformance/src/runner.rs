@@ -32,7 +32,7 @@ pub struct Options {
 pub struct FileReport {
     /// The file.
     pub path: PathBuf,
-    /// The kind of its cases, as far as known.
+    /// The kind of its cases.
     pub kind: String,
     /// Cases that match.
     pub passed: usize,

@@ -161,7 +161,7 @@ impl Deletion {
         }
     }
 
-    /// Removes the finalizer, whatever version the volume has after the DELETE.
+    /// Removes the finalizer. The volume may have any version after the DELETE.
     async fn remove_finalizer(&self, port: &Port) -> Result<End, End> {
         let mut precondition = self.wire.preconditions(&self.volume.meta, Sent::Nothing);
         precondition.resource_version = None;

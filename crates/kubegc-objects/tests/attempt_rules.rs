@@ -382,5 +382,5 @@ fn discovered_without_polling(collector: &mut Collector, resources: &[ApiResourc
     };
     collector
         .handle(Timestamp::EPOCH, input)
-        .expect("time stands still");
+        .expect("the clock does not advance");
 }

@@ -222,7 +222,7 @@ pub(crate) fn discovered(
     };
     collector
         .handle(Timestamp::EPOCH, input)
-        .expect("time stands still");
+        .expect("the clock does not advance");
     let mut changes = Vec::new();
     loop {
         match collector.poll_output() {

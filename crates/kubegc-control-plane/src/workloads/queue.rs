@@ -206,20 +206,24 @@ impl WorkloadQueue {
             rules: &self.rules,
             now: server.now(),
         };
-        let sync = match kind {
-            Kind::Node => nodes::sync,
-            Kind::Claim => claims::sync,
-            Kind::Pod => pods::sync,
-            Kind::ReplicaSet => replicaset::sync,
-            Kind::StatefulSet => statefulset::sync,
-            Kind::DaemonSet => daemonset::sync,
-            Kind::Job => job::sync,
-            Kind::Deployment => deployment::sync,
-            Kind::Budget => disruption::sync,
-            Kind::Volume | Kind::Revision | Kind::CronJob => return None,
-        };
-        Some(sync(&view, &object))
+        sync(*kind).map(|sync| sync(&view, &object))
     }
+}
+
+/// The sync of a kind; `None` if no controller syncs it.
+pub(super) fn sync(kind: Kind) -> Option<fn(&View<'_>, &StoredObject) -> Plan> {
+    Some(match kind {
+        Kind::Node => nodes::sync,
+        Kind::Claim => claims::sync,
+        Kind::Pod => pods::sync,
+        Kind::ReplicaSet => replicaset::sync,
+        Kind::StatefulSet => statefulset::sync,
+        Kind::DaemonSet => daemonset::sync,
+        Kind::Job => job::sync,
+        Kind::Deployment => deployment::sync,
+        Kind::Budget => disruption::sync,
+        Kind::Volume | Kind::Revision | Kind::CronJob => return None,
+    })
 }
 
 /// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.

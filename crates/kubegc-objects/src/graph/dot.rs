@@ -82,7 +82,8 @@ impl Graph {
                         name: owner.name,
                         uid: owner.uid.clone(),
                     };
-                    // Dependents can describe it differently: the smallest identity, whatever came first.
+                    // Dependents can describe it differently. The smallest identity does not depend on the
+                    // order of events.
                     vertices
                         .entry(owner.uid.clone())
                         .and_modify(|vertex| vertex.identity = identity.clone().min(vertex.identity.clone()))

@@ -18,9 +18,9 @@ use kubegc_sim::{ApiServer, Manifest, StoredObject};
 use serde_json::{Value, json};
 
 use super::{
-    ClaimFate, PodFate, Workloads, claims, daemonset, deployment, disruption, job, nodes as node_syncs,
+    ClaimFate, PodFate, Workloads, deployment, job, nodes as node_syncs,
     plan::{Kind, Plan, Verb, View, find},
-    pods, replicaset, revisions, scheduler, statefulset,
+    pods, revisions, scheduler,
 };
 
 /// A time after the start of a test.
@@ -178,18 +178,7 @@ impl World {
     }
 
     fn sync(&self, kind: Kind, name: &str) -> Synced {
-        let sync = match kind {
-            Kind::Node => node_syncs::sync,
-            Kind::Claim => claims::sync,
-            Kind::Pod => pods::sync,
-            Kind::ReplicaSet => replicaset::sync,
-            Kind::StatefulSet => statefulset::sync,
-            Kind::DaemonSet => daemonset::sync,
-            Kind::Job => job::sync,
-            Kind::Deployment => deployment::sync,
-            Kind::Budget => disruption::sync,
-            Kind::Volume | Kind::Revision | Kind::CronJob => unreachable!("it has no sync"),
-        };
+        let sync = super::queue::sync(kind).expect("it has a sync");
         self.read(sync(&self.view(), &self.stored(kind, name)))
     }
 
