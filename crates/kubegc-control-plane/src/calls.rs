@@ -51,7 +51,7 @@ impl ControlPlane {
         let write = Recorded {
             actor: Actor::GarbageCollector,
             act,
-            object: Arc::new(request.target.clone()),
+            object: Arc::clone(&request.target),
             code: code_of(&response),
             why: Why::Collector(request.reason.clone()),
         };

@@ -20,7 +20,7 @@ pub struct Request {
     /// The target object. Its namespace is empty if the kind is cluster-scoped. The read before a merge patch
     /// is the exception: as upstream, it uses the namespace of the graph's node and finds nothing if that
     /// namespace was guessed. The uid is the expected one; the object found under the name can have another.
-    pub target: ObjectRef,
+    pub target: Arc<ObjectRef>,
     /// The operation.
     pub operation: Operation,
     /// The preconditions that the decision depends on: at least the uid for every write.
@@ -152,7 +152,7 @@ pub enum AttemptError {
     #[error("{target} could not be {operation}: {response:?}")]
     RequestFailed {
         /// The object.
-        target: ObjectRef,
+        target: Arc<ObjectRef>,
         /// The operation: read, patched, deleted.
         operation: &'static str,
         /// The response.
@@ -164,7 +164,7 @@ pub enum AttemptError {
     )]
     CannotFinalize {
         /// The owner.
-        owner: ObjectRef,
+        owner: Arc<ObjectRef>,
         /// The response.
         response: Response,
     },
@@ -172,13 +172,13 @@ pub enum AttemptError {
     #[error("updateMaxRetries(4) has reached. The garbage collector will retry later for owner {owner}")]
     TooManyConflicts {
         /// The owner.
-        owner: ObjectRef,
+        owner: Arc<ObjectRef>,
     },
     /// Some dependents could not be orphaned ([O-3](crate::rules#o-3)).
     #[error("{failed} of {dependents} dependents of {owner} could not be orphaned; the first error: {first}")]
     Orphaning {
         /// The owner.
-        owner: ObjectRef,
+        owner: Arc<ObjectRef>,
         /// Number of dependents.
         dependents: usize,
         /// Number of dependents that failed.
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn errors_of_attempts_have_texts_and_most_are_reported() {
-        let object = || ObjectRef::new("v1", "ConfigMap", "red", "a", "u1");
+        let object = || Arc::new(ObjectRef::new("v1", "ConfigMap", "red", "a", "u1"));
         let unknown = || AttemptError::RequestFailed {
             target: object(),
             operation: "patched",

@@ -71,7 +71,7 @@ impl DryRunReport {
         &mut self,
         request: Request,
         response: Response,
-        failed: &mut BTreeMap<ObjectRef, usize>,
+        failed: &mut BTreeMap<Arc<ObjectRef>, usize>,
     ) {
         if let Some(&at) = failed.get(&request.target)
             && let Some(known) = self.writes.get_mut(at)
@@ -82,7 +82,7 @@ impl DryRunReport {
             return;
         }
         if !matches!(response, Response::Applied(_)) {
-            failed.insert(request.target.clone(), self.writes.len());
+            failed.insert(Arc::clone(&request.target), self.writes.len());
         }
         self.writes.push(Write {
             request,

@@ -93,7 +93,7 @@ impl Context<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) kind: KindId,
-    pub(crate) object: ObjectRef,
+    pub(crate) object: Arc<ObjectRef>,
     /// The namespace of the graph's node. It differs from the object's if a cluster-scoped kind was guessed
     /// to be namespaced.
     pub(crate) node_namespace: Arc<str>,
@@ -101,18 +101,22 @@ pub(crate) struct Target {
 
 impl Target {
     /// The object itself, without a namespace if its kind has none.
-    pub(crate) fn of(context: &Context<'_>, object: &ObjectRef) -> Result<Self, AttemptError> {
-        let (kind, namespaced) = context.mapping(&object.api_version, &object.kind)?;
-        let mut object = object.clone();
+    pub(crate) fn of(context: &Context<'_>, object: ObjectRef) -> Result<Self, AttemptError> {
+        let mapping = context.mapping(&object.api_version, &object.kind)?;
+        Ok(Self::mapped(mapping, object))
+    }
+
+    /// The object itself, whose kind has this mapping.
+    pub(crate) fn mapped((kind, namespaced): (KindId, bool), mut object: ObjectRef) -> Self {
         let node_namespace = Arc::clone(&object.namespace);
         if !namespaced {
             object.namespace = "".into();
         }
-        Ok(Self {
+        Self {
             kind,
-            object,
+            object: Arc::new(object),
             node_namespace,
-        })
+        }
     }
 
     /// The owner that a reference in this namespace names.
@@ -127,13 +131,13 @@ impl Target {
         Self {
             kind,
             node_namespace: Arc::clone(&namespace),
-            object: ObjectRef {
+            object: Arc::new(ObjectRef {
                 kind: kind_name,
                 api_version,
                 namespace,
                 name,
                 uid,
-            },
+            }),
         }
     }
 
@@ -141,7 +145,7 @@ impl Target {
         let expect = Preconditions::uid(self.object.uid.clone());
         Request {
             kind: self.kind,
-            target: self.object.clone(),
+            target: Arc::clone(&self.object),
             operation,
             expect,
             reason,

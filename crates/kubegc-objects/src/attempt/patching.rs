@@ -103,7 +103,7 @@ impl Patching {
         }
         self.sent = Sent::Read;
         let mut request = self.target.request(Operation::Get, Reason::ReadBeforePatch);
-        request.target.namespace = Arc::clone(namespace);
+        Arc::make_mut(&mut request.target).namespace = Arc::clone(namespace);
         Patched::Request(request)
     }
 

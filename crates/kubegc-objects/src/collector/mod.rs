@@ -378,7 +378,7 @@ impl Collector {
 
     /// Applies the effects of the graph and of attempts.
     fn apply_effects(&mut self) {
-        loop {
+        while !(self.effects.is_empty() && self.virtual_deletes.is_empty()) {
             // Swapped out, so that the buffer keeps its capacity.
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
@@ -394,11 +394,10 @@ impl Collector {
                 }
             }
             self.effects = effects;
-            let Some(identity) = self.virtual_deletes.pop_front() else {
-                return;
-            };
-            self.graph
-                .apply(&Event::VirtualDeleted { identity: &identity }, &mut self.effects);
+            if let Some(identity) = self.virtual_deletes.pop_front() {
+                let event = Event::VirtualDeleted { identity: &identity };
+                self.graph.apply(&event, &mut self.effects);
+            }
         }
     }
 

@@ -37,7 +37,7 @@ enum State {
     /// The item is being read.
     Item(Target),
     /// The owner of the reference at `resolved.len()` is being looked up.
-    Owner(Box<Owners>),
+    Owner(Box<Owners>, Target),
     /// References are being removed.
     Release(Patching),
     /// References are being made non-blocking before a delete in the foreground.
@@ -58,8 +58,6 @@ struct Owners {
     item: Target,
     live: Arc<ObjectMeta>,
     resolved: Vec<Resolved>,
-    /// The namespace of the owner's lookup.
-    lookup_namespace: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,14 +104,9 @@ impl Attempt {
         match &self.state {
             State::Start | State::Over => {}
             State::Item(item) | State::DeleteAgain(item) => item.hash(hasher),
-            State::Owner(owners) => {
-                let Owners {
-                    item,
-                    live,
-                    resolved,
-                    lookup_namespace,
-                } = &**owners;
-                (item, resolved, lookup_namespace).hash(hasher);
+            State::Owner(owners, owner) => {
+                let Owners { item, live, resolved } = &**owners;
+                (item, resolved, owner).hash(hasher);
                 seen(&catalog[item.kind], live, hasher);
             }
             State::Release(patching) => patching.hash(hasher),
@@ -155,7 +148,7 @@ impl Attempt {
                 // A call without a response has no result, so the item is retried later.
                 State::Over
                 | State::Item(_)
-                | State::Owner(_)
+                | State::Owner(..)
                 | State::Release(_)
                 | State::Unblock(..)
                 | State::Delete(_)
@@ -165,16 +158,14 @@ impl Attempt {
         };
         match state {
             State::Item(item) => self.item_read(item, context, response),
-            State::Owner(mut owners) => {
+            State::Owner(mut owners, owner) => {
                 let reference = &owners.live.owner_references[owners.resolved.len()];
                 let live = match &response {
                     Response::Found(live) => Some(&**live),
                     Response::NotFound => None,
                     _ => {
-                        let target =
-                            Target::owner(owners.item.kind, reference, owners.lookup_namespace).object;
                         return Err(AttemptError::RequestFailed {
-                            target,
+                            target: owner.object,
                             operation: "read",
                             response,
                         });
@@ -182,13 +173,11 @@ impl Attempt {
                 };
                 let state = OwnerState::of_live(reference, live);
                 if matches!(state, OwnerState::NotFound | OwnerState::Replaced { .. }) {
-                    let absent =
-                        Target::owner(owners.item.kind, reference, Arc::clone(&owners.lookup_namespace));
-                    context.absent.insert(absent.object);
+                    context.absent.insert(Arc::unwrap_or_clone(owner.object));
                 }
                 let reference = reference.clone();
                 owners.resolved.push(Resolved { reference, state });
-                self.resolve(owners, context)
+                self.resolve(*owners, context)
             }
             State::Release(patching) => self.release(patching, context, Some(response)),
             State::Unblock(patching, deletion) => self.unblock(patching, deletion, context, Some(response)),
@@ -218,11 +207,11 @@ impl Attempt {
             return Ok(done(Conclusion::BeingDeleted, self.is_virtual(context)));
         }
         let identity = self.identity(context);
-        let (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
+        let mapping @ (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
         if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
         }
-        let item = Target::of(context, &identity)?;
+        let item = Target::mapped(mapping, identity);
         let request = item.request(Operation::Get, Reason::VerifyItem);
         self.state = State::Item(item);
         Ok(Step::Request(request))
@@ -262,15 +251,7 @@ impl Attempt {
             return Ok(done(Conclusion::NoOwners, self.is_virtual(context)));
         }
         let resolved = Vec::with_capacity(live.owner_references.len());
-        self.resolve(
-            Box::new(Owners {
-                item,
-                live,
-                resolved,
-                lookup_namespace: "".into(),
-            }),
-            context,
-        )
+        self.resolve(Owners { item, live, resolved }, context)
     }
 
     /// [A-4](crate::rules#a-4): the object does not exist under the node's identity.
@@ -285,21 +266,21 @@ impl Attempt {
 
     /// [A-7](crate::rules#a-7) and [A-9](crate::rules#a-9): resolves owners until one has to be read, then
     /// decides. An owner of a kind that is not served ends the attempt ([R-2](crate::rules#r-2)).
-    fn resolve(&mut self, mut owners: Box<Owners>, context: &mut Context<'_>) -> Next {
-        let live = Arc::clone(&owners.live);
+    fn resolve(&mut self, mut owners: Owners, context: &mut Context<'_>) -> Next {
+        let Owners { item, live, resolved } = &mut owners;
         // Upstream uses the namespace of the node, even if the kind is cluster-scoped: a wrongly guessed
         // namespace then leads to the lookup of an owner that no cluster-scoped object can have.
         let namespace = if context.strict {
-            Arc::clone(&owners.item.object.namespace)
+            &item.object.namespace
         } else {
-            Arc::clone(context.graph.namespace(self.node))
+            context.graph.namespace(self.node)
         };
-        while let Some(reference) = live.owner_references.get(owners.resolved.len()) {
+        while let Some(reference) = live.owner_references.get(resolved.len()) {
             let remembered =
-                context.absent.contains(reference, "") || context.absent.contains(reference, &namespace);
+                context.absent.contains(reference, "") || context.absent.contains(reference, namespace);
             if remembered {
                 let state = OwnerState::RememberedAbsent;
-                owners.resolved.push(Resolved {
+                resolved.push(Resolved {
                     reference: reference.clone(),
                     state,
                 });
@@ -309,19 +290,22 @@ impl Attempt {
             if context.semantics.verify_owners && namespaced && namespace.is_empty() {
                 return Err(AttemptError::NamespacedOwnerOfClusterScoped);
             }
-            owners.lookup_namespace = if namespaced { namespace } else { "".into() };
-            let owner = Target::owner(kind, reference, Arc::clone(&owners.lookup_namespace));
-            self.state = State::Owner(owners);
-            return Ok(Step::Request(owner.request(Operation::Get, Reason::LookUpOwner)));
+            let lookup_namespace = if namespaced {
+                Arc::clone(namespace)
+            } else {
+                "".into()
+            };
+            let owner = Target::owner(kind, reference, lookup_namespace);
+            let request = owner.request(Operation::Get, Reason::LookUpOwner);
+            self.state = State::Owner(Box::new(owners), owner);
+            return Ok(Step::Request(request));
         }
-        self.decide(*owners, context)
+        self.decide(owners, context)
     }
 
     /// [A-8](crate::rules#a-8).
     fn decide(&mut self, owners: Owners, context: &mut Context<'_>) -> Next {
-        let Owners {
-            item, live, resolved, ..
-        } = owners;
+        let Owners { item, live, resolved } = owners;
         let has_dependents = !context.graph.dependents(self.node).is_empty();
         let verdict = decide(&live, &resolved, has_dependents);
         let resolved: Arc<[Resolved]> = resolved.into();

@@ -134,7 +134,7 @@ impl Attempt {
             self.started += 1;
             let identity = context.graph.identity(dependent);
             context.graph.release(dependent);
-            if let Some(request) = self.release(lane, &identity, context) {
+            if let Some(request) = self.release(lane, identity, context) {
                 return Step::Request(lane, request);
             }
         }
@@ -142,11 +142,8 @@ impl Attempt {
             return Step::Wait;
         }
         if let Some(first) = self.first_failure.take() {
-            let owner = self
-                .owner
-                .as_deref()
-                .cloned()
-                .unwrap_or_else(|| context.graph.identity(self.node));
+            let identity = || Arc::new(context.graph.identity(self.node));
+            let owner = self.owner.clone().unwrap_or_else(identity);
             let (dependents, failed) = (self.dependents.len(), self.failed);
             return self.finish(Err(AttemptError::Orphaning {
                 owner,
@@ -156,7 +153,7 @@ impl Attempt {
             }));
         }
         if self.removing.is_none() {
-            return match Target::of(context, &context.graph.identity(self.node)) {
+            return match Target::of(context, context.graph.identity(self.node)) {
                 Ok(target) => {
                     self.removing = Some(Removing::new(
                         target,
@@ -206,7 +203,7 @@ impl Attempt {
     }
 
     /// [O-2](crate::rules#o-2). A dependent without references fails ([O-6](crate::rules#o-6)).
-    fn release(&mut self, lane: Lane, dependent: &ObjectRef, context: &Context<'_>) -> Option<Request> {
+    fn release(&mut self, lane: Lane, dependent: ObjectRef, context: &Context<'_>) -> Option<Request> {
         let owner = Arc::clone(self.owner.as_ref()?);
         let target = match Target::of(context, dependent) {
             Ok(target) => target,
