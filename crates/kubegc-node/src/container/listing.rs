@@ -20,8 +20,9 @@ const BLOCK: usize = 64;
 
 /// The classified containers of a listing, before any limit applies.
 #[derive(Default)]
-pub(super) struct Classified {
+pub(super) struct Classified<'a> {
     pub(super) units: Units,
+    pub(super) shared: Shared<'a>,
     pub(super) kept: Vec<Kept<Subject, Reason>>,
     pub(super) findings: Vec<Kept<Subject, Reason>>,
     /// The time at which the first container that is too young reaches the minimum age.
@@ -29,7 +30,7 @@ pub(super) struct Classified {
 }
 
 /// Classifies a listing. *O*(n log n) for n containers.
-pub(super) fn classify(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Classified {
+pub(super) fn classify<'a>(policy: &Policy, listing: &'a [Arc<Container>], now: Timestamp) -> Classified<'a> {
     let mut classified = Classified::default();
     if !classified.read(policy, listing, None, now) {
         // An id may be listed more than once: find the duplicates, and start again without them.
@@ -71,20 +72,20 @@ impl<'a> Loaded<'a> {
     }
 }
 
-impl Classified {
+impl<'a> Classified<'a> {
     /// Adds the containers of a listing, except for the `excluded` indexes. With `None` it searches for
     /// duplicates: it stops and returns `false` if an id may occur twice.
     fn read(
         &mut self,
         policy: &Policy,
-        listing: &[Arc<Container>],
+        listing: &'a [Arc<Container>],
         excluded: Option<&[usize]>,
         now: Timestamp,
     ) -> bool {
         let hasher = FixedState::default();
         let mut ids = excluded.is_none().then(|| Ids::new(listing.len()));
         let mut grouping = Grouping::with_capacity(listing.len());
-        let mut shared = Shared::with_capacity(listing.len());
+        let mut shared = Shared::new(listing);
         let mut loaded: Vec<Loaded<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
             // Short loops over a block, so that the CPU loads the memory of many containers in parallel.
@@ -92,7 +93,7 @@ impl Classified {
             loaded.extend(block.iter().map(Loaded::of));
             for loaded in &mut loaded {
                 loaded.id_hash = hasher.hash_one(id_prefix(loaded.id));
-                loaded.name_hash = hasher.hash_one(loaded.name);
+                loaded.name_hash = hasher.hash_one(loaded.name.unwrap_or_default());
             }
             if let Some(ids) = &mut ids
                 && !loaded.iter().all(|loaded| ids.insert(loaded.id_hash))
@@ -123,7 +124,7 @@ impl Classified {
         }
         drop(ids);
         self.units = grouping.finish(listing, policy.order);
-        self.units.shared = shared;
+        self.shared = shared;
         true
     }
 

@@ -2,8 +2,6 @@
 //! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an
 //! equal share of the node's limit, the oldest of the node.
 
-use std::sync::Arc;
-
 use kubegc_core::{
     Kept, Plan, PlanOf, Planner, Timestamp,
     node_facts::{Container, PodState, annotation},
@@ -51,9 +49,9 @@ impl Planner for Policy {
         let mut selection = Selection {
             policy: self,
             inventory,
-            listing,
             actions: Vec::with_capacity(classified.units.total() as usize),
             units: classified.units,
+            shared: classified.shared,
             sources_not_ready: Vec::new(),
         };
         plan.summary.candidates = selection.units.total();
@@ -76,8 +74,8 @@ impl Planner for Policy {
 struct Selection<'a> {
     policy: &'a Policy,
     inventory: &'a Inventory,
-    listing: &'a [Arc<Container>],
     units: Units,
+    shared: Shared<'a>,
     actions: Vec<Action>,
     /// Ascending indexes of the units whose pod is removable, while not all pod sources are ready.
     sources_not_ready: Vec<usize>,
@@ -158,31 +156,21 @@ impl Selection<'_> {
 
     /// Removes this number of the oldest containers of the node.
     fn oldest(&mut self, excess: u32, reason: RemovalReason) -> u32 {
-        let units = &mut self.units;
-        let mut all: Vec<Dead> = Vec::with_capacity(units.total() as usize);
-        for unit in &units.units {
-            all.extend_from_slice(&units.dead[unit.range()]);
+        let Units { dead, units, .. } = &mut self.units;
+        let mut all: Vec<Dead> = Vec::with_capacity(dead.len());
+        for unit in &*units {
+            all.extend_from_slice(&dead[unit.range()]);
         }
         let keep = all.len() - excess as usize;
         // Sorted even if all are removed, because upstream sorts before it removes.
-        newest_first(&mut all, self.listing, self.policy.order);
-        let (shared, listing) = (&mut units.shared, self.listing);
-        self.actions.extend(
-            all[keep..]
-                .iter()
-                .rev()
-                .map(|&dead| remove(shared, listing, dead, reason)),
-        );
+        newest_first(&mut all, self.shared.listing, self.policy.order);
+        remove(&mut self.shared, &mut self.actions, &all[keep..], reason);
         // Move the removed containers to the end of their unit, for the report.
-        let mut removed = vec![false; self.listing.len()];
-        for dead in &all[keep..] {
-            removed[dead.at as usize] = true;
-        }
-        for unit in &mut self.units.units {
-            let kept = &mut self.units.dead[unit.range()];
+        for unit in units {
+            let kept = &mut dead[unit.range()];
             // A stable sort: kept containers come first, in their order.
-            kept.sort_by_key(|dead| removed[dead.at as usize]);
-            unit.len = count(kept.partition_point(|dead| !removed[dead.at as usize]));
+            kept.sort_by_key(|dead| self.shared.is_taken(*dead));
+            unit.len = count(kept.partition_point(|dead| !self.shared.is_taken(*dead)));
         }
         excess
     }
@@ -190,30 +178,29 @@ impl Selection<'_> {
     /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers.
     /// The others are removed, the oldest first.
     fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
-        let Units {
-            dead, units, shared, ..
-        } = &mut self.units;
+        let Units { dead, units, .. } = &mut self.units;
         let dead = &mut dead[units[at].range()];
         if keep == 0 && self.policy.order == Order::Listing {
             dead.sort_unstable_by_key(|dead| dead.at);
         }
-        let removed = dead[keep as usize..].iter().rev();
-        self.actions
-            .extend(removed.map(|&dead| remove(shared, self.listing, dead, reason)));
+        remove(
+            &mut self.shared,
+            &mut self.actions,
+            &dead[keep as usize..],
+            reason,
+        );
         units[at].len = keep;
     }
 
     /// Adds the reasons for kept containers, by unit, the newest first.
     fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
-        let Units {
-            dead, units, shared, ..
-        } = &mut self.units;
+        let Units { dead, units, .. } = &self.units;
         reasons.reserve(units.iter().map(|unit| unit.len as usize).sum());
         for (at, unit) in units.iter().enumerate() {
             // If sources are not ready, `removable_pods` removes no unit, so the indexes are still valid.
             let sources_not_ready = self.sources_not_ready.binary_search(&at).is_ok();
             reasons.extend((0..).zip(&dead[unit.range()]).map(|(newer, &dead)| Kept {
-                object: Subject::Container(shared.take(dead, self.listing)),
+                object: Subject::Container(self.shared.take(dead)),
                 reason: if sources_not_ready {
                     Reason::SourcesNotReady
                 } else {
@@ -224,14 +211,17 @@ impl Selection<'_> {
     }
 }
 
-fn remove(shared: &mut Shared, listing: &[Arc<Container>], dead: Dead, reason: RemovalReason) -> Action {
-    let container = shared.take(dead, listing);
-    let is_unknown = shared.unknown.binary_search(&dead.at).is_ok();
-    Action::Remove {
-        stop_first: is_unknown.then(|| grace_seconds(&container)),
-        container,
-        reason,
-    }
+/// Adds the actions that remove these containers, the last one first.
+fn remove(shared: &mut Shared<'_>, actions: &mut Vec<Action>, removed: &[Dead], reason: RemovalReason) {
+    actions.extend(removed.iter().rev().map(|&dead| {
+        let container = shared.take(dead);
+        let is_unknown = shared.unknown.binary_search(&dead.at).is_ok();
+        Action::Remove {
+            stop_first: is_unknown.then(|| grace_seconds(&container)),
+            container,
+            reason,
+        }
+    }));
 }
 
 /// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that

@@ -34,7 +34,6 @@ pub(super) struct Units {
     pub(super) units: Vec<Unit>,
     /// The pod uid of each unit, ascending.
     pub(super) pods: Vec<Uid>,
-    pub(super) shared: Shared,
 }
 
 /// A unit while containers are added.
@@ -111,7 +110,6 @@ impl<'a> Grouping<'a> {
             dead: self.dead.clone(),
             units: Vec::with_capacity(keys.len()),
             pods: Vec::with_capacity(keys.len()),
-            shared: Shared::default(),
         };
         let mut next = vec![0; keys.len()];
         let mut start = 0;
@@ -134,27 +132,37 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// A clone of each dead container's `Arc`, by index in the listing. The clones are made while the containers
-/// are in the CPU cache.
+/// The listing, with a clone of each dead container's `Arc`. The clones are made while the containers are in
+/// the CPU cache.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct Shared<'a> {
+    pub(super) listing: &'a [Arc<Container>],
+    /// The clones by index in the listing.
     pub(super) clones: Vec<Option<Arc<Container>>>,
-    /// The ascending indexes of containers whose state is unknown.
+    /// The ascending indexes of dead containers whose state is unknown.
     pub(super) unknown: Vec<u32>,
 }
 
-impl Shared {
-    pub(super) fn with_capacity(containers: usize) -> Self {
+impl<'a> Shared<'a> {
+    pub(super) fn new(listing: &'a [Arc<Container>]) -> Self {
         Self {
-            clones: Vec::with_capacity(containers),
+            listing,
+            clones: Vec::with_capacity(listing.len()),
             unknown: Vec::new(),
         }
     }
 
     /// Moves the container's clone out, for a report. Each is moved once.
-    pub(super) fn take(&mut self, dead: Dead, listing: &[Arc<Container>]) -> Arc<Container> {
+    pub(super) fn take(&mut self, dead: Dead) -> Arc<Container> {
         let at = dead.at as usize;
-        self.clones[at].take().unwrap_or_else(|| Arc::clone(&listing[at]))
+        self.clones[at]
+            .take()
+            .unwrap_or_else(|| Arc::clone(&self.listing[at]))
+    }
+
+    /// Returns whether the clone was moved out.
+    pub(super) fn is_taken(&self, dead: Dead) -> bool {
+        self.clones[dead.at as usize].is_none()
     }
 }
 
