@@ -92,7 +92,7 @@ impl<'a> Classified<'a> {
             loaded.clear();
             loaded.extend(block.iter().map(Loaded::of));
             for loaded in &mut loaded {
-                loaded.id_hash = hasher.hash_one(id_prefix(loaded.id));
+                loaded.id_hash = hasher.hash_one(id_suffix(loaded.id));
                 loaded.name_hash = hasher.hash_one(loaded.name.unwrap_or_default());
             }
             if let Some(ids) = &mut ids
@@ -205,14 +205,14 @@ impl Ids {
     }
 }
 
-/// The first sixteen bytes of an id. The ids of runtimes are random, so these suffice as a hash key.
-fn id_prefix(id: &str) -> u128 {
-    if let Some(prefix) = id.as_bytes().first_chunk() {
-        return u128::from_le_bytes(*prefix);
+/// The last sixteen bytes of an id. The ids of runtimes are random, so these suffice as a hash key.
+fn id_suffix(id: &str) -> u128 {
+    if let Some(suffix) = id.as_bytes().last_chunk() {
+        return u128::from_le_bytes(*suffix);
     }
-    let mut prefix = [0; 16];
-    prefix[..id.len()].copy_from_slice(id.as_bytes());
-    u128::from_le_bytes(prefix)
+    let mut suffix = [0; 16];
+    suffix[..id.len()].copy_from_slice(id.as_bytes());
+    u128::from_le_bytes(suffix)
 }
 
 /// All fields of a container but the id, as a sort key.

@@ -199,11 +199,12 @@ impl Units {
 /// order.
 pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order: Order) {
     match order {
-        Order::Total => dead.sort_unstable_by(|a, b| {
-            b.created_at
-                .cmp(&a.created_at)
-                .then_with(|| listing[a.at as usize].id.cmp(&listing[b.at as usize].id))
-        }),
+        Order::Total => {
+            dead.sort_unstable_by_key(|dead| Reverse(dead.created_at));
+            for same in dead.chunk_by_mut(|a, b| a.created_at == b.created_at) {
+                same.sort_unstable_by_key(|dead| &listing[dead.at as usize].id);
+            }
+        }
         Order::Listing => dead.sort_by_key(|dead| Reverse(dead.created_at)),
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn detect(
 ) -> Result<Detected, Error> {
     let (images, in_use) = images_and_use(policy, inventory)?;
     let version = policy.semantics.version;
-    let mut sorted = sorted(fields(policy, images, &in_use)).into_iter().peekable();
+    let sorted = sorted(fields(policy, images, &in_use));
     let mut detected = Detected {
         records: Records {
             sorted: Vec::with_capacity(sorted.len()),
@@ -59,12 +59,8 @@ pub(super) fn detect(
         shared: images.iter().map(|image| Some(Arc::clone(image))).collect(),
     };
     let mut old = records.sorted.iter().peekable();
-    while let Some(mut image) = sorted.next() {
-        let first_at = image.at;
-        while let Some(next) = sorted.next_if(|next| next.prefix == image.prefix && next.key == image.key) {
-            image = next;
-        }
-        if image.at != first_at {
+    for image in sorted {
+        if image.at != image.first_at {
             findings.push(Kept {
                 object: Subject::Image(Arc::clone(&images[image.at as usize])),
                 reason: Reason::Repeated,
@@ -85,13 +81,13 @@ pub(super) fn detect(
             Some(record) => Arc::clone(&record.runtime_handler),
             // The handler of a record is that of its first image.
             None if version.has(behavior::RUNTIME_HANDLER_IS_RECORDED) => {
-                Arc::clone(&images[first_at as usize].runtime_handler)
+                Arc::clone(&images[image.first_at as usize].runtime_handler)
             }
             None => Arc::default(),
         };
         detected.listed.push(Listed {
             at: image.at,
-            first_at,
+            first_at: image.first_at,
             in_use: image.in_use,
             has_id: image.has_id,
         });
@@ -171,10 +167,10 @@ fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, st
 /// The fields of a listed image that detection uses.
 struct Fields {
     key: Arc<str>,
-    /// The eight bytes of the key after the common prefix of all keys, so that most comparisons need no text.
-    prefix: u64,
     size_bytes: u64,
     at: u32,
+    /// The index of the first image with this key.
+    first_at: u32,
     pinned: bool,
     in_use: bool,
     has_id: bool,
@@ -194,45 +190,72 @@ fn fields(policy: &Policy, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Fie
             // The id ends at the first comma.
             has_id: !matches!(key.as_bytes().first(), None | Some(b',')),
             key,
-            prefix: 0,
             size_bytes: image.size_bytes,
             at,
+            first_at: at,
             pinned: image.pinned,
         }
     });
     fields.collect()
 }
 
-/// Sorts by key; duplicates keep the order of the listing.
+/// The sort key of a listed image.
+struct Keyed {
+    /// The eight bytes of the key after the common prefix of all keys, so that most comparisons need no text.
+    prefix: u64,
+    at: u32,
+    first_at: u32,
+}
+
+/// Sorts by key. Of duplicates it keeps the last one.
 fn sorted(fields: Vec<Fields>) -> Vec<Fields> {
     let text = |at: u32| fields[at as usize].key.as_bytes();
     let mut common = fields.first().map_or(&[][..], |first| first.key.as_bytes());
     for image in &fields {
-        let same = common
-            .iter()
-            .zip(image.key.as_bytes())
-            .take_while(|(a, b)| a == b);
-        common = &common[..same.count()];
+        if !image.key.as_bytes().starts_with(common) {
+            let same = common
+                .iter()
+                .zip(image.key.as_bytes())
+                .take_while(|(a, b)| a == b);
+            common = &common[..same.count()];
+        }
     }
-    let prefix = |at: u32| {
-        let rest = &text(at)[common.len()..];
-        let mut prefix = [0; 8];
-        let length = rest.len().min(8);
-        prefix[..length].copy_from_slice(&rest[..length]);
-        u64::from_be_bytes(prefix)
-    };
-    // Small entries are sorted, and the fields are moved once.
-    let mut order: Vec<(u64, u32)> = (0..index(fields.len())).map(|at| (prefix(at), at)).collect();
-    order.sort_unstable_by_key(|&(prefix, _)| prefix);
-    for same in order.chunk_by_mut(|(a, _), (b, _)| a == b) {
-        same.sort_unstable_by(|&(_, a), &(_, b)| text(a).cmp(text(b)).then(a.cmp(&b)));
-    }
-    let mut fields: Vec<Option<Fields>> = fields.into_iter().map(Some).collect();
-    let sorted = order.into_iter().filter_map(|(prefix, at)| {
-        let fields = fields[at as usize].take()?;
-        Some(Fields { prefix, ..fields })
+    let keyed = fields.iter().map(|image| Keyed {
+        prefix: prefix(&image.key.as_bytes()[common.len()..]),
+        at: image.at,
+        first_at: image.at,
     });
-    sorted.collect()
+    let mut keyed: Vec<Keyed> = keyed.collect();
+    keyed.sort_unstable_by_key(|keyed| keyed.prefix);
+    for same in keyed.chunk_by_mut(|a, b| a.prefix == b.prefix) {
+        same.sort_unstable_by(|a, b| text(a.at).cmp(text(b.at)).then(a.at.cmp(&b.at)));
+    }
+    keyed.dedup_by(|next, kept| {
+        let is_duplicate = next.prefix == kept.prefix && text(next.at) == text(kept.at);
+        if is_duplicate {
+            kept.at = next.at;
+        }
+        is_duplicate
+    });
+    // The fields are moved once, because they are larger than the sort keys.
+    let mut fields: Vec<Option<Fields>> = fields.into_iter().map(Some).collect();
+    let mut sorted = Vec::with_capacity(keyed.len());
+    sorted.extend(keyed.iter().filter_map(|keyed| {
+        let fields = fields[keyed.at as usize].take()?;
+        Some(Fields {
+            first_at: keyed.first_at,
+            ..fields
+        })
+    }));
+    sorted
+}
+
+/// The first eight bytes of a text as a number.
+fn prefix(text: &[u8]) -> u64 {
+    let mut prefix = [0; 8];
+    let length = text.len().min(8);
+    prefix[..length].copy_from_slice(&text[..length]);
+    u64::from_be_bytes(prefix)
 }
 
 /// [N3.2](crate::rules#n3-2): the key of an image if records are kept per runtime handler.
@@ -242,9 +265,4 @@ fn key(image: &Image) -> Arc<str> {
     } else {
         format!("{},{}", image.id, image.runtime_handler).into()
     }
-}
-
-/// An index as 32 bits. Saturation cannot happen: four billion images do not fit into memory.
-fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -145,8 +145,11 @@ impl<'a> Run<'a> {
     /// The current records. They are updated when images are listed. Records of removed images are dropped
     /// when the run is finished.
     #[must_use]
-    pub fn records(&self) -> &Records {
-        &self.records
+    pub const fn records(&self) -> &Records {
+        match &self.records {
+            Cow::Borrowed(records) => records,
+            Cow::Owned(records) => records,
+        }
     }
 
     /// Returns whether images have been listed.
@@ -220,6 +223,7 @@ impl<'a> Run<'a> {
     }
 
     fn free_space(&mut self, bytes: i64) {
+        self.outcome.actions.reserve(self.candidates.candidates.len());
         self.outcome.wanted = Some(bytes);
         self.outcome.freed = Some(0);
         self.state = State::Space(0);
