@@ -49,8 +49,9 @@ struct Loaded<'a> {
     state: ContainerState,
     created_at: Timestamp,
     name: Option<&'a str>,
-    name_hash: u64,
     uid: &'a Uid,
+    /// The hash of the pod uid and the name.
+    unit_hash: u64,
     id: &'a str,
     id_hash: u64,
     is_candidate: bool,
@@ -63,8 +64,8 @@ impl<'a> Loaded<'a> {
             state: container.state,
             created_at: container.created_at,
             name: container.name.as_deref(),
-            name_hash: 0,
             uid: &container.pod.uid,
+            unit_hash: 0,
             id: &container.id,
             id_hash: 0,
             is_candidate: false,
@@ -93,7 +94,7 @@ impl<'a> Classified<'a> {
             loaded.extend(block.iter().map(Loaded::of));
             for loaded in &mut loaded {
                 loaded.id_hash = hasher.hash_one(id_suffix(loaded.id));
-                loaded.name_hash = hasher.hash_one(loaded.name.unwrap_or_default());
+                loaded.unit_hash = hasher.hash_one((loaded.uid, loaded.name));
             }
             if let Some(ids) = &mut ids
                 && !loaded.iter().all(|loaded| ids.insert(loaded.id_hash))
@@ -107,7 +108,7 @@ impl<'a> Classified<'a> {
                 match candidate(policy, loaded, now) {
                     Ok(name) => {
                         loaded.is_candidate = true;
-                        grouping.add(loaded.uid, name, loaded.name_hash, loaded.created_at, at);
+                        grouping.add(loaded.uid, name, loaded.unit_hash, loaded.created_at, at);
                         if loaded.state == ContainerState::Unknown {
                             shared.unknown.push(index(at));
                         }

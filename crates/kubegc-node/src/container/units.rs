@@ -1,7 +1,7 @@
 //! Evict units: the dead containers of one pod and container name, the newest first
 //! ([N2.9](crate::rules#n2-9)).
 
-use std::{cmp::Reverse, hash::BuildHasher, ops::Range, sync::Arc};
+use std::{cmp::Reverse, ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashSet, HashTable};
@@ -48,14 +48,13 @@ struct Key<'a> {
 /// Groups dead containers by unit.
 #[derive(Default)]
 pub(super) struct Grouping<'a> {
-    hasher: FixedState,
     /// The names of the keys. Each name has one text, which stays in the CPU cache: a node has few names.
     names: HashSet<&'a str, FixedState>,
     /// A hash table of indexes of keys.
     table: HashTable<u32>,
     keys: Vec<Key<'a>>,
     /// The dead containers in the order of the listing.
-    pub(super) dead: Vec<Dead>,
+    dead: Vec<Dead>,
 }
 
 impl<'a> Grouping<'a> {
@@ -66,10 +65,9 @@ impl<'a> Grouping<'a> {
         }
     }
 
-    /// Adds a container of this pod and name. `name_hash` is a hash of the name.
-    pub(super) fn add(&mut self, uid: &Uid, name: &'a str, name_hash: u64, created_at: Timestamp, at: usize) {
+    /// Adds a container of this pod and name, which have this hash.
+    pub(super) fn add(&mut self, uid: &Uid, name: &'a str, hash: u64, created_at: Timestamp, at: usize) {
         let keys = &mut self.keys;
-        let hash = self.hasher.hash_one((uid, name_hash));
         let same = |&unit: &u32| {
             let key = &keys[unit as usize];
             key.hash == hash && key.uid == *uid && key.name == name
@@ -98,26 +96,19 @@ impl<'a> Grouping<'a> {
 
     /// Sorts the units by key, and the containers of each unit.
     pub(super) fn finish(self, listing: &[Arc<Container>], order: Order) -> Units {
-        let keys = &self.keys;
-        let key = |&(_, unit): &(u64, u32)| (&keys[unit as usize].uid, keys[unit as usize].name);
-        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| prefix(&key.uid)).zip(0..).collect();
-        sorted.sort_unstable_by_key(|&(prefix, _)| prefix);
-        for same in sorted.chunk_by_mut(|(a, _), (b, _)| a == b) {
-            same.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
-        }
         // Counting sort: add the lengths of the units up to starts, then copy each container.
         let mut units = Units {
             dead: self.dead.clone(),
-            units: Vec::with_capacity(keys.len()),
-            pods: Vec::with_capacity(keys.len()),
+            units: Vec::with_capacity(self.keys.len()),
+            pods: Vec::with_capacity(self.keys.len()),
         };
-        let mut next = vec![0; keys.len()];
+        let mut next = vec![0; self.keys.len()];
         let mut start = 0;
-        for &(_, unit) in &sorted {
-            let Key { uid, len, .. } = &keys[unit as usize];
+        for unit in self.sorted_keys() {
+            let Key { uid, len, .. } = &self.keys[unit];
             units.pods.push(uid.clone());
             units.units.push(Unit { start, len: *len });
-            next[unit as usize] = start;
+            next[unit] = start;
             start += len;
         }
         for dead in &self.dead {
@@ -129,6 +120,18 @@ impl<'a> Grouping<'a> {
             newest_first(&mut units.dead[unit.range()], listing, order);
         }
         units
+    }
+
+    /// The indexes of the keys, sorted by pod uid and container name.
+    fn sorted_keys(&self) -> impl Iterator<Item = usize> {
+        let key = |&(_, at): &(u64, u32)| (&self.keys[at as usize].uid, self.keys[at as usize].name);
+        let prefixes = self.keys.iter().map(|key| prefix(&key.uid));
+        let mut sorted: Vec<(u64, u32)> = prefixes.zip(0..).collect();
+        sorted.sort_unstable_by_key(|&(prefix, _)| prefix);
+        for same in sorted.chunk_by_mut(|(a, _), (b, _)| a == b) {
+            same.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        }
+        sorted.into_iter().map(|(_, at)| at as usize)
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn detect(
 ) -> Result<Detected, Error> {
     let (images, in_use) = images_and_use(policy, inventory)?;
     let version = policy.semantics.version;
-    let sorted = sorted(fields(policy, images, &in_use));
+    let sorted = sort(fields(policy, images, &in_use));
     let mut detected = Detected {
         records: Records {
             sorted: Vec::with_capacity(sorted.len()),
@@ -208,20 +208,11 @@ struct Keyed {
 }
 
 /// Sorts by key. Of duplicates it keeps the last one.
-fn sorted(fields: Vec<Fields>) -> Vec<Fields> {
+fn sort(fields: Vec<Fields>) -> Vec<Fields> {
     let text = |at: u32| fields[at as usize].key.as_bytes();
-    let mut common = fields.first().map_or(&[][..], |first| first.key.as_bytes());
-    for image in &fields {
-        if !image.key.as_bytes().starts_with(common) {
-            let same = common
-                .iter()
-                .zip(image.key.as_bytes())
-                .take_while(|(a, b)| a == b);
-            common = &common[..same.count()];
-        }
-    }
+    let common = common_prefix(&fields);
     let keyed = fields.iter().map(|image| Keyed {
-        prefix: prefix(&image.key.as_bytes()[common.len()..]),
+        prefix: prefix(&image.key.as_bytes()[common..]),
         at: image.at,
         first_at: image.at,
     });
@@ -248,6 +239,18 @@ fn sorted(fields: Vec<Fields>) -> Vec<Fields> {
         })
     }));
     sorted
+}
+
+/// The length in bytes of the common prefix of all keys.
+fn common_prefix(fields: &[Fields]) -> usize {
+    let mut common = fields.first().map_or(&[][..], |first| first.key.as_bytes());
+    for key in fields.iter().map(|image| image.key.as_bytes()) {
+        if !key.starts_with(common) {
+            let same = common.iter().zip(key).take_while(|(a, b)| a == b);
+            common = &common[..same.count()];
+        }
+    }
+    common.len()
 }
 
 /// The first eight bytes of a text as a number.
