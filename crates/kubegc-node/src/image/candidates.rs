@@ -108,7 +108,9 @@ impl Candidates {
     /// The image of a record, for a report.
     pub(super) fn take(&mut self, record: usize, images: &[Arc<Image>]) -> Arc<Image> {
         let at = self.listed[record].at as usize;
-        self.shared[at].take().unwrap_or_else(|| Arc::clone(&images[at]))
+        self.shared[record]
+            .take()
+            .unwrap_or_else(|| Arc::clone(&images[at]))
     }
 
     /// The number of records that were skipped because their key has no image id.

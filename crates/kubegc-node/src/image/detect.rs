@@ -17,8 +17,7 @@ pub(super) struct Detected {
     pub(super) records: Records,
     /// One entry for each record, in the order of the records.
     pub(super) listed: Vec<Listed>,
-    /// A clone of each image's `Arc`, by index in the listing. They are made while the images are in the CPU
-    /// cache.
+    /// A clone of the `Arc` of each record's image. They are made while the images are in the CPU cache.
     pub(super) shared: Vec<Option<Arc<Image>>>,
 }
 
@@ -56,13 +55,13 @@ pub(super) fn detect(
             detected: records.detected,
         },
         listed: Vec::with_capacity(sorted.len()),
-        shared: images.iter().map(|image| Some(Arc::clone(image))).collect(),
+        shared: Vec::with_capacity(sorted.len()),
     };
     let mut old = records.sorted.iter().peekable();
     for image in sorted {
         if image.at != image.first_at {
             findings.push(Kept {
-                object: Subject::Image(Arc::clone(&images[image.at as usize])),
+                object: Subject::Image(Arc::clone(&image.shared)),
                 reason: Reason::Repeated,
             });
         }
@@ -85,6 +84,7 @@ pub(super) fn detect(
             }
             None => Arc::default(),
         };
+        detected.shared.push(Some(image.shared));
         detected.listed.push(Listed {
             at: image.at,
             first_at: image.first_at,
@@ -166,6 +166,7 @@ fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, st
 
 /// The fields of a listed image that detection uses.
 struct Fields {
+    shared: Arc<Image>,
     key: Arc<str>,
     size_bytes: u64,
     at: u32,
@@ -186,6 +187,7 @@ fn fields(policy: &Policy, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Fie
             Arc::clone(&image.id)
         };
         Fields {
+            shared: Arc::clone(image),
             in_use: !in_use.is_empty() && in_use.contains(&*key),
             // The id ends at the first comma.
             has_id: !matches!(key.as_bytes().first(), None | Some(b',')),
