@@ -4,7 +4,6 @@
 use std::{hash::BuildHasher, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry as Slot};
 use kubegc_core::{
     Kept, Timestamp, Uid,
     node_facts::{Container, ContainerState},
@@ -12,7 +11,7 @@ use kubegc_core::{
 
 use super::{
     Policy, Reason, Subject,
-    units::{Dead, Table, Units, index},
+    units::{Grouping, Shared, Units, index},
 };
 use crate::GoDuration;
 
@@ -20,20 +19,22 @@ use crate::GoDuration;
 const BLOCK: usize = 64;
 
 /// The classified containers of a listing, before any limit applies.
-pub(super) struct Classified {
+#[derive(Default)]
+pub(super) struct Classified<'a> {
     pub(super) units: Units,
+    pub(super) shared: Shared<'a>,
     pub(super) kept: Vec<Kept<Subject, Reason>>,
     pub(super) findings: Vec<Kept<Subject, Reason>>,
     /// The time at which the first container that is too young reaches the minimum age.
     pub(super) next_at: Option<Timestamp>,
 }
 
-/// Classifies a listing. *O*(n) for n containers, plus sorting the units.
-pub(super) fn classify(policy: &Policy, listing: &[Arc<Container>], now: Timestamp) -> Classified {
-    let mut classified = Classified::new(listing.len());
+/// Classifies a listing. *O*(n log n) for n containers.
+pub(super) fn classify<'a>(policy: &Policy, listing: &'a [Arc<Container>], now: Timestamp) -> Classified<'a> {
+    let mut classified = Classified::default();
     if !classified.read(policy, listing, None, now) {
         // An id may be listed more than once: find the duplicates, and start again without them.
-        classified = Classified::new(listing.len());
+        classified = Classified::default();
         let excluded = classified.report_duplicates(listing);
         classified.read(policy, listing, Some(&excluded), now);
     }
@@ -49,9 +50,11 @@ struct Loaded<'a> {
     created_at: Timestamp,
     name: Option<&'a str>,
     uid: &'a Uid,
+    /// The hash of the pod uid and the name.
+    unit_hash: u64,
     id: &'a str,
-    /// The first bytes of the id.
-    id_prefix: u128,
+    id_hash: u64,
+    is_candidate: bool,
 }
 
 impl<'a> Loaded<'a> {
@@ -62,59 +65,53 @@ impl<'a> Loaded<'a> {
             created_at: container.created_at,
             name: container.name.as_deref(),
             uid: &container.pod.uid,
+            unit_hash: 0,
             id: &container.id,
-            id_prefix: 0,
+            id_hash: 0,
+            is_candidate: false,
         }
     }
 }
 
-impl Classified {
-    fn new(containers: usize) -> Self {
-        Self {
-            units: Units::with_capacity(containers),
-            kept: Vec::new(),
-            findings: Vec::new(),
-            next_at: None,
-        }
-    }
-
+impl<'a> Classified<'a> {
     /// Adds the containers of a listing, except for the `excluded` indexes. With `None` it searches for
-    /// duplicates: it stops and returns `false` if an id occurs twice, or if too many ids have equal hashes.
+    /// duplicates: it stops and returns `false` if an id may occur twice.
     fn read(
         &mut self,
         policy: &Policy,
-        listing: &[Arc<Container>],
+        listing: &'a [Arc<Container>],
         excluded: Option<&[usize]>,
         now: Timestamp,
     ) -> bool {
-        let mut table = Table::default();
-        let mut ids = excluded.is_none().then(|| Ids::new(listing));
+        let hasher = FixedState::default();
+        let mut ids = excluded.is_none().then(|| Ids::new(listing.len()));
+        let mut grouping = Grouping::with_capacity(listing.len());
+        let mut shared = Shared::new(listing);
         let mut loaded: Vec<Loaded<'_>> = Vec::with_capacity(BLOCK);
         for (start, block) in (0..).step_by(BLOCK).zip(listing.chunks(BLOCK)) {
-            // Short loops over a block first, so that the CPU loads the memory of many containers in
-            // parallel. Cloning an `Arc` waits for the memory of each container.
+            // Short loops over a block, so that the CPU loads the memory of many containers in parallel.
             loaded.clear();
             loaded.extend(block.iter().map(Loaded::of));
             for loaded in &mut loaded {
-                loaded.id_prefix = id_prefix(loaded.id);
+                loaded.id_hash = hasher.hash_one(id_suffix(loaded.id));
+                loaded.unit_hash = hasher.hash_one((loaded.uid, loaded.name));
             }
-            for (at, loaded) in (start..).zip(&loaded) {
+            if let Some(ids) = &mut ids
+                && !loaded.iter().all(|loaded| ids.insert(loaded.id_hash))
+            {
+                return false;
+            }
+            for (at, loaded) in (start..).zip(&mut loaded) {
                 if excluded.is_some_and(|excluded| excluded.binary_search(&at).is_ok()) {
                     continue;
                 }
-                if ids.as_mut().is_some_and(|ids| !ids.insert(loaded, at)) {
-                    return false;
-                }
                 match candidate(policy, loaded, now) {
                     Ok(name) => {
-                        let unit = table.unit(loaded.uid, name);
-                        self.units.dead.push(Dead {
-                            unit,
-                            at: index(at),
-                            is_unknown: loaded.state == ContainerState::Unknown,
-                            created_at: loaded.created_at,
-                        });
-                        self.units.shared[at] = Some(Arc::clone(loaded.container));
+                        loaded.is_candidate = true;
+                        grouping.add(loaded.uid, name, loaded.unit_hash, loaded.created_at, at);
+                        if loaded.state == ContainerState::Unknown {
+                            shared.unknown.push(index(at));
+                        }
                         if loaded.uid.is_empty() {
                             self.findings.push(about(loaded.container, Reason::NoPod));
                         }
@@ -122,8 +119,13 @@ impl Classified {
                     Err(reason) => self.keep(policy, loaded, reason),
                 }
             }
+            // Cloning an `Arc` waits for all loads before it, so it has its own loop.
+            let clone = |loaded: &Loaded<'_>| loaded.is_candidate.then(|| Arc::clone(loaded.container));
+            shared.clones.extend(loaded.iter().map(clone));
         }
-        self.units.arrange(&table.keys);
+        drop(ids);
+        self.units = grouping.finish(listing, policy.order);
+        self.shared = shared;
         true
     }
 
@@ -172,55 +174,46 @@ impl Classified {
     }
 }
 
-/// A hash set of the ids of a listing. Each entry is a part of the id's hash, and the index of the container.
-struct Ids<'a> {
-    hasher: FixedState,
-    listing: &'a [Arc<Container>],
-    table: HashTable<(u32, u32)>,
-    /// The remaining comparisons of ids with equal hashes. It starts at the number of ids, so that the total
-    /// time is linear.
-    comparisons: usize,
+/// The hashes of ids. Two ids with equal hashes may be equal; a table of 32 bits of each hash finds them, and
+/// rarely others.
+struct Ids {
+    /// A hash table with linear probing: each hash is at the first slot from its own that was free. Zero is a
+    /// free slot.
+    slots: Vec<u32>,
 }
 
-impl<'a> Ids<'a> {
-    fn new(listing: &'a [Arc<Container>]) -> Self {
+impl Ids {
+    fn new(len: usize) -> Self {
+        // At most half of the slots are used, so that free ones are near.
         Self {
-            hasher: FixedState::default(),
-            listing,
-            table: HashTable::with_capacity(listing.len()),
-            comparisons: listing.len(),
+            slots: vec![0; (2 * len).next_power_of_two()],
         }
     }
 
-    /// Adds an id. Returns `false` if it is a duplicate, or if no comparisons remain.
-    fn insert(&mut self, loaded: &Loaded<'_>, at: usize) -> bool {
-        let hash = self.hasher.hash_one(loaded.id_prefix);
-        let part = (hash >> 32) as u32;
-        let comparisons = &mut self.comparisons;
-        let same = |&(other_part, other): &(u32, u32)| {
-            if other_part != part {
+    /// Adds a hash. Returns `false` if it may have been added before.
+    fn insert(&mut self, hash: u64) -> bool {
+        let part = (hash >> 32) as u32 | 1;
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 {
+            if self.slots[slot] == part {
                 return false;
             }
-            *comparisons = comparisons.saturating_sub(1);
-            *self.listing[other as usize].id == *loaded.id || *comparisons == 0
-        };
-        // The capacity suffices for all ids, so the table never rehashes.
-        match self.table.entry(hash, same, |_| hash) {
-            Slot::Occupied(_) => false,
-            Slot::Vacant(slot) => {
-                slot.insert((part, index(at)));
-                true
-            }
+            slot = (slot + 1) & mask;
         }
+        self.slots[slot] = part;
+        true
     }
 }
 
-/// The first sixteen bytes of an id. The ids of runtimes are random, so these suffice as a hash key.
-fn id_prefix(id: &str) -> u128 {
-    let mut prefix = [0; 16];
-    let length = id.len().min(16);
-    prefix[..length].copy_from_slice(&id.as_bytes()[..length]);
-    u128::from_le_bytes(prefix)
+/// The last sixteen bytes of an id. The ids of runtimes are random, so these suffice as a hash key.
+fn id_suffix(id: &str) -> u128 {
+    if let Some(suffix) = id.as_bytes().last_chunk() {
+        return u128::from_le_bytes(*suffix);
+    }
+    let mut suffix = [0; 16];
+    suffix[..id.len()].copy_from_slice(id.as_bytes());
+    u128::from_le_bytes(suffix)
 }
 
 /// All fields of a container but the id, as a sort key.

@@ -2,8 +2,6 @@
 //! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an
 //! equal share of the node's limit, the oldest of the node.
 
-use std::sync::Arc;
-
 use kubegc_core::{
     Kept, Plan, PlanOf, Planner, Timestamp,
     node_facts::{Container, PodState, annotation},
@@ -12,7 +10,7 @@ use kubegc_core::{
 use super::{
     Action, Mode, Policy, Reason, RemovalReason, Subject, Summary,
     listing::classify,
-    units::{Dead, Units, newest_first},
+    units::{Dead, Shared, Units, newest_first},
 };
 use crate::{
     Inventory, Order,
@@ -51,9 +49,9 @@ impl Planner for Policy {
         let mut selection = Selection {
             policy: self,
             inventory,
-            listing,
             actions: Vec::with_capacity(classified.units.total() as usize),
             units: classified.units,
+            shared: classified.shared,
             sources_not_ready: Vec::new(),
         };
         plan.summary.candidates = selection.units.total();
@@ -76,8 +74,8 @@ impl Planner for Policy {
 struct Selection<'a> {
     policy: &'a Policy,
     inventory: &'a Inventory,
-    listing: &'a [Arc<Container>],
     units: Units,
+    shared: Shared<'a>,
     actions: Vec<Action>,
     /// Ascending indexes of the units whose pod is removable, while not all pod sources are ready.
     sources_not_ready: Vec<usize>,
@@ -158,28 +156,21 @@ impl Selection<'_> {
 
     /// Removes this number of the oldest containers of the node.
     fn oldest(&mut self, excess: u32, reason: RemovalReason) -> u32 {
-        let mut all: Vec<Dead> = Vec::with_capacity(self.units.total() as usize);
-        for &unit in &self.units.units {
-            all.extend_from_slice(self.units.kept(unit));
+        let Units { dead, units, .. } = &mut self.units;
+        let mut all: Vec<Dead> = Vec::with_capacity(dead.len());
+        for unit in &*units {
+            all.extend_from_slice(&dead[unit.range()]);
         }
         let keep = all.len() - excess as usize;
         // Sorted even if all are removed, because upstream sorts before it removes.
-        newest_first(&mut all, self.listing, self.policy.order);
-        for dead in all[keep..].iter().rev() {
-            let container = self.units.take(*dead, self.listing);
-            self.actions.push(remove(container, *dead, reason));
-        }
+        newest_first(&mut all, self.shared.listing, self.policy.order);
+        remove(&mut self.shared, &mut self.actions, &all[keep..], reason);
         // Move the removed containers to the end of their unit, for the report.
-        let mut removed = vec![false; self.listing.len()];
-        for dead in &all[keep..] {
-            removed[dead.at as usize] = true;
-        }
-        for unit in &mut self.units.units {
-            let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let kept = &mut self.units.dead[range];
+        for unit in units {
+            let kept = &mut dead[unit.range()];
             // A stable sort: kept containers come first, in their order.
-            kept.sort_by_key(|dead| removed[dead.at as usize]);
-            unit.len = count(kept.partition_point(|dead| !removed[dead.at as usize]));
+            kept.sort_by_key(|dead| self.shared.is_taken(*dead));
+            unit.len = count(kept.partition_point(|dead| !self.shared.is_taken(*dead)));
         }
         excess
     }
@@ -187,54 +178,50 @@ impl Selection<'_> {
     /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers.
     /// The others are removed, the oldest first.
     fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
-        let unit = self.units.units[at];
-        let range = unit.start as usize..(unit.start + unit.len) as usize;
-        let dead = &mut self.units.dead[range];
-        if keep > 0 || self.policy.order == Order::Total {
-            newest_first(dead, self.listing, self.policy.order);
+        let Units { dead, units, .. } = &mut self.units;
+        let dead = &mut dead[units[at].range()];
+        if keep == 0 && self.policy.order == Order::Listing {
+            dead.sort_unstable_by_key(|dead| dead.at);
         }
-        for at in (unit.start + keep..unit.start + unit.len).rev() {
-            let dead = self.units.dead[at as usize];
-            let container = self.units.take(dead, self.listing);
-            self.actions.push(remove(container, dead, reason));
-        }
-        self.units.units[at].len = keep;
+        remove(
+            &mut self.shared,
+            &mut self.actions,
+            &dead[keep as usize..],
+            reason,
+        );
+        units[at].len = keep;
     }
 
     /// Adds the reasons for kept containers, by unit, the newest first.
     fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
-        reasons.reserve(self.units.total() as usize);
-        for at in 0..self.units.units.len() {
-            let unit = self.units.units[at];
-            let range = unit.start as usize..(unit.start + unit.len) as usize;
-            let kept = &mut self.units.dead[range];
-            if kept.len() > 1 {
-                newest_first(kept, self.listing, self.policy.order);
-            }
+        let Units { dead, units, .. } = &self.units;
+        reasons.reserve(units.iter().map(|unit| unit.len as usize).sum());
+        for (at, unit) in units.iter().enumerate() {
             // If sources are not ready, `removable_pods` removes no unit, so the indexes are still valid.
             let sources_not_ready = self.sources_not_ready.binary_search(&at).is_ok();
-            for newer in 0..unit.len {
-                let dead = self.units.dead[(unit.start + newer) as usize];
-                let reason = if sources_not_ready {
+            reasons.extend((0..).zip(&dead[unit.range()]).map(|(newer, &dead)| Kept {
+                object: Subject::Container(self.shared.take(dead)),
+                reason: if sources_not_ready {
                     Reason::SourcesNotReady
                 } else {
                     Reason::WithinLimits { newer }
-                };
-                reasons.push(Kept {
-                    object: Subject::Container(self.units.take(dead, self.listing)),
-                    reason,
-                });
-            }
+                },
+            }));
         }
     }
 }
 
-fn remove(container: Arc<Container>, dead: Dead, reason: RemovalReason) -> Action {
-    Action::Remove {
-        stop_first: dead.is_unknown.then(|| grace_seconds(&container)),
-        container,
-        reason,
-    }
+/// Adds the actions that remove these containers, the last one first.
+fn remove(shared: &mut Shared<'_>, actions: &mut Vec<Action>, removed: &[Dead], reason: RemovalReason) {
+    actions.extend(removed.iter().rev().map(|&dead| {
+        let container = shared.take(dead);
+        let is_unknown = shared.unknown.binary_search(&dead.at).is_ok();
+        Action::Remove {
+            stop_first: is_unknown.then(|| grace_seconds(&container)),
+            container,
+            reason,
+        }
+    }));
 }
 
 /// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that

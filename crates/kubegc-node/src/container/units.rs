@@ -1,10 +1,10 @@
-//! Evict units: the dead containers of one pod and container name. Each unit is sorted, the newest first,
-//! only if a limit applies to it ([N2.9](crate::rules#n2-9)).
+//! Evict units: the dead containers of one pod and container name, the newest first
+//! ([N2.9](crate::rules#n2-9)).
 
-use std::{cmp::Reverse, hash::BuildHasher, sync::Arc};
+use std::{cmp::Reverse, ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry as Slot};
+use hashbrown::{HashSet, HashTable};
 use kubegc_core::{Timestamp, Uid, node_facts::Container};
 
 use crate::Order;
@@ -12,13 +12,11 @@ use crate::Order;
 /// The fields of a dead container that the limits use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
-    /// The index of its unit.
-    pub(super) unit: u32,
+    pub(super) created_at: Timestamp,
     /// Its index in the listing.
     pub(super) at: u32,
-    /// Whether its state is unknown.
-    pub(super) is_unknown: bool,
-    pub(super) created_at: Timestamp,
+    /// The index of its unit while containers are added.
+    unit: u32,
 }
 
 /// The dead containers of one pod and container name: a range of [`Units::dead`].
@@ -30,52 +28,151 @@ pub(super) struct Unit {
 }
 
 /// All dead containers that reached the minimum age, by unit. Units are sorted by pod uid and container name.
+#[derive(Default)]
 pub(super) struct Units {
     pub(super) dead: Vec<Dead>,
     pub(super) units: Vec<Unit>,
     /// The pod uid of each unit, ascending.
     pub(super) pods: Vec<Uid>,
-    /// A clone of each container's `Arc`, by index in the listing; [`take`](Self::take) moves it out. The
-    /// clones are made while the containers are in the CPU cache.
-    pub(super) shared: Vec<Option<Arc<Container>>>,
 }
 
-/// The key of a unit.
-pub(super) struct Key<'a> {
+/// A unit while containers are added.
+struct Key<'a> {
     uid: Uid,
     name: &'a str,
     hash: u64,
+    /// The number of its containers.
+    len: u32,
 }
 
-/// A hash table from pod uid and container name to the index of the unit.
+/// Groups dead containers by unit.
 #[derive(Default)]
-pub(super) struct Table<'a> {
-    hasher: FixedState,
-    slots: HashTable<u32>,
-    pub(super) keys: Vec<Key<'a>>,
+pub(super) struct Grouping<'a> {
+    /// The names of the keys. Each name has one text, which stays in the CPU cache: a node has few names.
+    names: HashSet<&'a str, FixedState>,
+    /// A hash table of indexes of keys.
+    table: HashTable<u32>,
+    keys: Vec<Key<'a>>,
+    /// The dead containers in the order of the listing.
+    dead: Vec<Dead>,
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn unit(&mut self, uid: &Uid, name: &'a str) -> u32 {
-        let hash = self.hasher.hash_one((uid, name));
+impl<'a> Grouping<'a> {
+    pub(super) fn with_capacity(containers: usize) -> Self {
+        Self {
+            dead: Vec::with_capacity(containers),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a container of this pod and name, which have this hash.
+    pub(super) fn add(&mut self, uid: &Uid, name: &'a str, hash: u64, created_at: Timestamp, at: usize) {
         let keys = &mut self.keys;
         let same = |&unit: &u32| {
             let key = &keys[unit as usize];
-            key.uid == *uid && (std::ptr::eq(key.name, name) || key.name == name)
+            key.hash == hash && key.uid == *uid && key.name == name
         };
-        match self.slots.entry(hash, same, |&unit| keys[unit as usize].hash) {
-            Slot::Occupied(slot) => *slot.get(),
-            Slot::Vacant(slot) => {
-                let unit = index(keys.len());
-                slot.insert(unit);
-                keys.push(Key {
-                    uid: uid.clone(),
-                    name,
-                    hash,
-                });
-                unit
-            }
+        let unit = if let Some(&unit) = self.table.find(hash, same) {
+            unit
+        } else {
+            let unit = index(keys.len());
+            keys.push(Key {
+                uid: uid.clone(),
+                name: self.names.get_or_insert(name),
+                hash,
+                len: 0,
+            });
+            self.table
+                .insert_unique(hash, unit, |&unit| keys[unit as usize].hash);
+            unit
+        };
+        keys[unit as usize].len += 1;
+        self.dead.push(Dead {
+            created_at,
+            at: index(at),
+            unit,
+        });
+    }
+
+    /// Sorts the units by key, and the containers of each unit.
+    pub(super) fn finish(self, listing: &[Arc<Container>], order: Order) -> Units {
+        // Counting sort: add the lengths of the units up to starts, then copy each container.
+        let mut units = Units {
+            dead: self.dead.clone(),
+            units: Vec::with_capacity(self.keys.len()),
+            pods: Vec::with_capacity(self.keys.len()),
+        };
+        let mut next = vec![0; self.keys.len()];
+        let mut start = 0;
+        for unit in self.sorted_keys() {
+            let Key { uid, len, .. } = &self.keys[unit];
+            units.pods.push(uid.clone());
+            units.units.push(Unit { start, len: *len });
+            next[unit] = start;
+            start += len;
         }
+        for dead in &self.dead {
+            let next = &mut next[dead.unit as usize];
+            units.dead[*next as usize] = *dead;
+            *next += 1;
+        }
+        for unit in &units.units {
+            newest_first(&mut units.dead[unit.range()], listing, order);
+        }
+        units
+    }
+
+    /// The indexes of the keys, sorted by pod uid and container name.
+    fn sorted_keys(&self) -> impl Iterator<Item = usize> {
+        let key = |&(_, at): &(u64, u32)| (&self.keys[at as usize].uid, self.keys[at as usize].name);
+        let prefixes = self.keys.iter().map(|key| prefix(&key.uid));
+        let mut sorted: Vec<(u64, u32)> = prefixes.zip(0..).collect();
+        sorted.sort_unstable_by_key(|&(prefix, _)| prefix);
+        for same in sorted.chunk_by_mut(|(a, _), (b, _)| a == b) {
+            same.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        }
+        sorted.into_iter().map(|(_, at)| at as usize)
+    }
+}
+
+/// The listing, with a clone of each dead container's `Arc`. The clones are made while the containers are in
+/// the CPU cache.
+#[derive(Default)]
+pub(super) struct Shared<'a> {
+    pub(super) listing: &'a [Arc<Container>],
+    /// The clones by index in the listing.
+    pub(super) clones: Vec<Option<Arc<Container>>>,
+    /// The ascending indexes of dead containers whose state is unknown.
+    pub(super) unknown: Vec<u32>,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(listing: &'a [Arc<Container>]) -> Self {
+        Self {
+            listing,
+            clones: Vec::with_capacity(listing.len()),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Moves the container's clone out, for a report. Each is moved once.
+    pub(super) fn take(&mut self, dead: Dead) -> Arc<Container> {
+        let at = dead.at as usize;
+        self.clones[at]
+            .take()
+            .unwrap_or_else(|| Arc::clone(&self.listing[at]))
+    }
+
+    /// Returns whether the clone was moved out.
+    pub(super) fn is_taken(&self, dead: Dead) -> bool {
+        self.clones[dead.at as usize].is_none()
+    }
+}
+
+impl Unit {
+    /// The containers that are still kept, as a range of [`Units::dead`].
+    pub(super) const fn range(self) -> Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
     }
 }
 
@@ -96,68 +193,6 @@ fn prefix(uid: &Uid) -> u64 {
 }
 
 impl Units {
-    /// Creates an empty value with capacity for this number of containers.
-    pub(super) fn with_capacity(containers: usize) -> Self {
-        Self {
-            dead: Vec::with_capacity(containers),
-            units: Vec::new(),
-            pods: Vec::new(),
-            shared: vec![None; containers],
-        }
-    }
-
-    /// Groups the containers by unit. Units are sorted by key; the containers of a unit keep the order of the
-    /// listing.
-    pub(super) fn arrange(&mut self, keys: &[Key<'_>]) {
-        let count = keys.len();
-        let mut order: Vec<(u64, u32)> = keys.iter().map(|key| prefix(&key.uid)).zip(0..).collect();
-        order.sort_unstable_by(|(a, a_at), (b, b_at)| {
-            let key = |at: u32| (&keys[at as usize].uid, keys[at as usize].name);
-            a.cmp(b).then_with(|| key(*a_at).cmp(&key(*b_at)))
-        });
-        let mut rank = vec![0_u32; count];
-        for (to, &(_, from)) in (0..).zip(&order) {
-            rank[from as usize] = to;
-        }
-        self.pods = order
-            .iter()
-            .map(|&(_, from)| keys[from as usize].uid.clone())
-            .collect();
-        // Counting sort: count the containers of each unit, add the counts up to starts, then copy.
-        let mut starts = vec![0_u32; count + 1];
-        for dead in &mut self.dead {
-            dead.unit = rank[dead.unit as usize];
-            starts[dead.unit as usize + 1] += 1;
-        }
-        for unit in 0..count {
-            starts[unit + 1] += starts[unit];
-        }
-        self.units = (0..count)
-            .map(|unit| Unit {
-                start: starts[unit],
-                len: starts[unit + 1] - starts[unit],
-            })
-            .collect();
-        let mut sorted = self.dead.clone();
-        for dead in &self.dead {
-            let next = &mut starts[dead.unit as usize];
-            sorted[*next as usize] = *dead;
-            *next += 1;
-        }
-        self.dead = sorted;
-    }
-
-    /// The containers of a unit that are still kept.
-    pub(super) fn kept(&self, unit: Unit) -> &[Dead] {
-        &self.dead[unit.start as usize..(unit.start + unit.len) as usize]
-    }
-
-    /// Moves the container's clone out, for a report.
-    pub(super) fn take(&mut self, dead: Dead, listing: &[Arc<Container>]) -> Arc<Container> {
-        let at = dead.at as usize;
-        self.shared[at].take().unwrap_or_else(|| Arc::clone(&listing[at]))
-    }
-
     pub(super) fn total(&self) -> u32 {
         self.units.iter().map(|unit| unit.len).sum()
     }
@@ -167,11 +202,12 @@ impl Units {
 /// order.
 pub(super) fn newest_first(dead: &mut [Dead], listing: &[Arc<Container>], order: Order) {
     match order {
-        Order::Total => dead.sort_unstable_by(|a, b| {
-            b.created_at
-                .cmp(&a.created_at)
-                .then_with(|| listing[a.at as usize].id.cmp(&listing[b.at as usize].id))
-        }),
+        Order::Total => {
+            dead.sort_unstable_by_key(|dead| Reverse(dead.created_at));
+            for same in dead.chunk_by_mut(|a, b| a.created_at == b.created_at) {
+                same.sort_unstable_by_key(|dead| &listing[dead.at as usize].id);
+            }
+        }
         Order::Listing => dead.sort_by_key(|dead| Reverse(dead.created_at)),
     }
 }

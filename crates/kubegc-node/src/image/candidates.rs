@@ -75,7 +75,7 @@ impl Candidates {
             if listed.in_use || record.pinned {
                 continue;
             }
-            if policy.semantics.per_runtime_handler && has_no_image_id(&record.key) {
+            if policy.semantics.per_runtime_handler && !listed.has_id {
                 invalid += 1;
                 continue;
             }
@@ -108,7 +108,9 @@ impl Candidates {
     /// The image of a record, for a report.
     pub(super) fn take(&mut self, record: usize, images: &[Arc<Image>]) -> Arc<Image> {
         let at = self.listed[record].at as usize;
-        self.shared[at].take().unwrap_or_else(|| Arc::clone(&images[at]))
+        self.shared[record]
+            .take()
+            .unwrap_or_else(|| Arc::clone(&images[at]))
     }
 
     /// The number of records that were skipped because their key has no image id.
@@ -152,7 +154,7 @@ impl Candidates {
             if record.first_detected.max(last_used).is_some_and(|at| at > now) {
                 add(Reason::InFuture);
             }
-            if has_no_image_id(&record.key) {
+            if !listed.has_id {
                 add(Reason::InvalidId);
             }
         }
@@ -163,10 +165,4 @@ impl Candidates {
 /// A time as a sort key. Infinitely old, or never, is the earliest possible time.
 fn nanos(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MIN, Timestamp::as_nanos)
-}
-
-/// [N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19): whether the image id in the key of a record is
-/// empty. The id ends at the first comma.
-fn has_no_image_id(key: &str) -> bool {
-    matches!(key.as_bytes().first(), None | Some(b','))
 }

@@ -17,8 +17,7 @@ pub(super) struct Detected {
     pub(super) records: Records,
     /// One entry for each record, in the order of the records.
     pub(super) listed: Vec<Listed>,
-    /// A clone of each image's `Arc`, by index in the listing. They are made while the images are in the CPU
-    /// cache.
+    /// A clone of the `Arc` of each record's image. They are made while the images are in the CPU cache.
     pub(super) shared: Vec<Option<Arc<Image>>>,
 }
 
@@ -30,80 +29,79 @@ pub(super) struct Listed {
     /// The index of the first image with this key.
     pub(super) first_at: u32,
     pub(super) in_use: bool,
+    /// Whether the key has an image id ([N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19)).
+    pub(super) has_id: bool,
 }
 
 /// Updates the records ([N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13)). `first_detected` is the
 /// value for new records, `now` is the time after the listings were read.
 ///
 /// # Errors
-/// A required listing is missing, or a container has neither an image reference nor an image id. The records
-/// are returned unchanged.
+/// A required listing is missing, or a container has neither an image reference nor an image id.
 pub(super) fn detect(
     policy: &Policy,
-    records: Records,
+    records: &Records,
     inventory: &Inventory,
     first_detected: Option<Timestamp>,
     now: Timestamp,
     findings: &mut Vec<Kept<Subject, Reason>>,
-) -> Result<Detected, (Records, Error)> {
-    let (images, in_use) = match images_and_use(policy, inventory) {
-        Ok(images_and_use) => images_and_use,
-        Err(error) => return Err((records, error)),
-    };
-    let keys = Keys::new(policy, images);
-    let shared = images.iter().map(|image| Some(Arc::clone(image))).collect();
-    let fields = keys.fields(images, &in_use);
-    let sorted = keys.sorted(&fields);
+) -> Result<Detected, Error> {
+    let (images, in_use) = images_and_use(policy, inventory)?;
+    let version = policy.semantics.version;
+    let sorted = sort(fields(policy, images, &in_use));
     let mut detected = Detected {
         records: Records {
             sorted: Vec::with_capacity(sorted.len()),
             detected: records.detected,
         },
         listed: Vec::with_capacity(sorted.len()),
-        shared,
+        shared: Vec::with_capacity(sorted.len()),
     };
-    let mut old = records.sorted.into_iter().peekable();
-    let key_of = |keyed: &Keyed| fields[keyed.at as usize].key;
-    for same in sorted.chunk_by(|a, b| a.prefix == b.prefix && key_of(a) == key_of(b)) {
-        let ([first, ..], [.., last]) = (same, same) else {
-            continue;
-        };
-        let last_fields = &fields[last.at as usize];
-        let key = last_fields.key;
-        if same.len() > 1 {
+    let mut old = records.sorted.iter().peekable();
+    for image in sorted {
+        if image.at != image.first_at {
             findings.push(Kept {
-                object: Subject::Image(Arc::clone(&images[last.at as usize])),
+                object: Subject::Image(Arc::clone(&image.shared)),
                 reason: Reason::Repeated,
             });
         }
-        let is_known = |record: &Record| std::ptr::eq(&*record.key, key) || *record.key == *key;
         let known = loop {
             match old.peek() {
-                Some(record) if is_known(record) => break old.next(),
+                // Equal pointers need no text.
+                Some(record) if Arc::ptr_eq(&record.key, &image.key) || record.key == image.key => {
+                    break old.next();
+                }
                 // Records of images that are no longer listed are dropped.
-                Some(record) if *record.key < *key => drop(old.next()),
+                Some(record) if record.key < image.key => old.next(),
                 Some(_) | None => break None,
-            }
+            };
         };
-        let mut record = known.unwrap_or_else(|| Record {
-            key: keys.shared(last.at),
-            first_detected,
-            last_used: None,
-            size_bytes: 0,
-            pinned: false,
+        let runtime_handler = match known {
+            Some(record) => Arc::clone(&record.runtime_handler),
             // The handler of a record is that of its first image.
-            runtime_handler: keys.handler(first.at),
-        });
-        if last_fields.in_use {
-            record.last_used = Some(now);
-        }
-        record.size_bytes = last_fields.size_bytes;
-        record.pinned = last_fields.pinned && policy.semantics.version.has(behavior::PINNED_IMAGES_ARE_KEPT);
-        detected.records.sorted.push(record);
+            None if version.has(behavior::RUNTIME_HANDLER_IS_RECORDED) => {
+                Arc::clone(&images[image.first_at as usize].runtime_handler)
+            }
+            None => Arc::default(),
+        };
+        detected.shared.push(Some(image.shared));
         detected.listed.push(Listed {
-            at: last.at,
-            first_at: first.at,
-            in_use: last_fields.in_use,
+            at: image.at,
+            first_at: image.first_at,
+            in_use: image.in_use,
+            has_id: image.has_id,
+        });
+        detected.records.sorted.push(Record {
+            key: image.key,
+            first_detected: known.map_or(first_detected, |record| record.first_detected),
+            last_used: if image.in_use {
+                Some(now)
+            } else {
+                known.and_then(|record| record.last_used)
+            },
+            size_bytes: image.size_bytes,
+            pinned: image.pinned && version.has(behavior::PINNED_IMAGES_ARE_KEPT),
+            runtime_handler,
         });
     }
     Ok(detected)
@@ -166,113 +164,103 @@ fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, st
     Some(Cow::Borrowed(identity))
 }
 
-/// The record keys of the listed images.
-struct Keys<'a> {
-    images: &'a [Arc<Image>],
-    /// The keys with runtime handlers, for every image; empty if keys are ids.
-    composed: Vec<Arc<str>>,
-    /// The length in bytes of the common prefix of all keys.
-    common: usize,
-    /// Whether records contain the runtime handler.
-    record_handlers: bool,
+/// The fields of a listed image that detection uses.
+struct Fields {
+    shared: Arc<Image>,
+    key: Arc<str>,
+    size_bytes: u64,
+    at: u32,
+    /// The index of the first image with this key.
+    first_at: u32,
+    pinned: bool,
+    in_use: bool,
+    has_id: bool,
+}
+
+/// The fields of each image. They are read once, in the order of the listing, which is usually the order in
+/// memory.
+fn fields(policy: &Policy, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Fields> {
+    let fields = (0..).zip(images).map(|(at, image)| {
+        let key = if policy.semantics.per_runtime_handler {
+            key(image)
+        } else {
+            Arc::clone(&image.id)
+        };
+        Fields {
+            shared: Arc::clone(image),
+            in_use: !in_use.is_empty() && in_use.contains(&*key),
+            // The id ends at the first comma.
+            has_id: !matches!(key.as_bytes().first(), None | Some(b',')),
+            key,
+            size_bytes: image.size_bytes,
+            at,
+            first_at: at,
+            pinned: image.pinned,
+        }
+    });
+    fields.collect()
 }
 
 /// The sort key of a listed image.
-#[derive(Clone, Copy)]
 struct Keyed {
-    /// The eight bytes after the common prefix, so that most comparisons need no text.
+    /// The eight bytes of the key after the common prefix of all keys, so that most comparisons need no text.
     prefix: u64,
     at: u32,
+    first_at: u32,
 }
 
-impl<'a> Keys<'a> {
-    fn new(policy: &Policy, images: &'a [Arc<Image>]) -> Self {
-        let composed = if policy.semantics.per_runtime_handler {
-            images.iter().map(|image| key(image)).collect()
-        } else {
-            Vec::new()
-        };
-        let mut keys = Self {
-            images,
-            composed,
-            common: 0,
-            record_handlers: policy
-                .semantics
-                .version
-                .has(behavior::RUNTIME_HANDLER_IS_RECORDED),
-        };
-        if let Some(first) = images.first().map(|_| keys.text(0)) {
-            keys.common = (1..images.len()).fold(first.len(), |common, at| {
-                let text = keys.text(index(at)).as_bytes();
-                let same = first.as_bytes()[..common].iter().zip(text);
-                same.take_while(|(a, b)| a == b).count()
-            });
+/// Sorts by key. Of duplicates it keeps the last one.
+fn sort(fields: Vec<Fields>) -> Vec<Fields> {
+    let text = |at: u32| fields[at as usize].key.as_bytes();
+    let common = common_prefix(&fields);
+    let keyed = fields.iter().map(|image| Keyed {
+        prefix: prefix(&image.key.as_bytes()[common..]),
+        at: image.at,
+        first_at: image.at,
+    });
+    let mut keyed: Vec<Keyed> = keyed.collect();
+    keyed.sort_unstable_by_key(|keyed| keyed.prefix);
+    for same in keyed.chunk_by_mut(|a, b| a.prefix == b.prefix) {
+        same.sort_unstable_by(|a, b| text(a.at).cmp(text(b.at)).then(a.at.cmp(&b.at)));
+    }
+    keyed.dedup_by(|next, kept| {
+        let is_duplicate = next.prefix == kept.prefix && text(next.at) == text(kept.at);
+        if is_duplicate {
+            kept.at = next.at;
         }
-        keys
-    }
-
-    fn text(&self, at: u32) -> &str {
-        let at = at as usize;
-        self.composed.get(at).unwrap_or(&self.images[at].id)
-    }
-
-    fn shared(&self, at: u32) -> Arc<str> {
-        let at = at as usize;
-        Arc::clone(self.composed.get(at).unwrap_or(&self.images[at].id))
-    }
-
-    fn handler(&self, at: u32) -> Arc<str> {
-        if self.record_handlers {
-            Arc::clone(&self.images[at as usize].runtime_handler)
-        } else {
-            Arc::default()
-        }
-    }
-
-    /// The fields of each image that detection uses. They are read once, in the order of the listing, which
-    /// is usually the order in memory.
-    fn fields<'k>(&'k self, images: &[Arc<Image>], in_use: &InUse<'_>) -> Vec<Fields<'k>> {
-        let fields = images.iter().enumerate().map(|(at, image)| {
-            let key = self.text(index(at));
-            Fields {
-                key,
-                size_bytes: image.size_bytes,
-                pinned: image.pinned,
-                in_use: !in_use.is_empty() && in_use.contains(key),
-            }
-        });
-        fields.collect()
-    }
-
-    /// All images, sorted by key; duplicates keep the order of the listing.
-    fn sorted(&self, fields: &[Fields<'_>]) -> Vec<Keyed> {
-        let keyed = (0..).zip(fields).map(|(at, fields)| {
-            let text = &fields.key.as_bytes()[self.common..];
-            let mut prefix = [0; 8];
-            let length = text.len().min(8);
-            prefix[..length].copy_from_slice(&text[..length]);
-            Keyed {
-                prefix: u64::from_be_bytes(prefix),
-                at,
-            }
-        });
-        let mut keyed: Vec<Keyed> = keyed.collect();
-        keyed.sort_unstable_by_key(|keyed| (keyed.prefix, keyed.at));
-        let key = |keyed: &Keyed| fields[keyed.at as usize].key;
-        for same in keyed.chunk_by_mut(|a, b| a.prefix == b.prefix) {
-            // A stable sort, so that duplicates keep their order.
-            same.sort_by(|a, b| key(a).cmp(key(b)));
-        }
-        keyed
-    }
+        is_duplicate
+    });
+    // The fields are moved once, because they are larger than the sort keys.
+    let mut fields: Vec<Option<Fields>> = fields.into_iter().map(Some).collect();
+    let mut sorted = Vec::with_capacity(keyed.len());
+    sorted.extend(keyed.iter().filter_map(|keyed| {
+        let fields = fields[keyed.at as usize].take()?;
+        Some(Fields {
+            first_at: keyed.first_at,
+            ..fields
+        })
+    }));
+    sorted
 }
 
-/// The fields of an image that detection uses.
-struct Fields<'a> {
-    key: &'a str,
-    size_bytes: u64,
-    pinned: bool,
-    in_use: bool,
+/// The length in bytes of the common prefix of all keys.
+fn common_prefix(fields: &[Fields]) -> usize {
+    let mut common = fields.first().map_or(&[][..], |first| first.key.as_bytes());
+    for key in fields.iter().map(|image| image.key.as_bytes()) {
+        if !key.starts_with(common) {
+            let same = common.iter().zip(key).take_while(|(a, b)| a == b);
+            common = &common[..same.count()];
+        }
+    }
+    common.len()
+}
+
+/// The first eight bytes of a text as a number.
+fn prefix(text: &[u8]) -> u64 {
+    let mut prefix = [0; 8];
+    let length = text.len().min(8);
+    prefix[..length].copy_from_slice(&text[..length]);
+    u64::from_be_bytes(prefix)
 }
 
 /// [N3.2](crate::rules#n3-2): the key of an image if records are kept per runtime handler.
@@ -282,9 +270,4 @@ fn key(image: &Image) -> Arc<str> {
     } else {
         format!("{},{}", image.id, image.runtime_handler).into()
     }
-}
-
-/// An index as 32 bits. Saturation cannot happen: four billion images do not fit into memory.
-fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
 }

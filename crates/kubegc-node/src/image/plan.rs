@@ -1,11 +1,11 @@
 //! The plan of a policy: a run in which every removal succeeds, with a reason for every image.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Hook, Policy, Reason, Response, Run, Subject, Summary, Task, candidates::CandidateState,
+    Action, Hook, Policy, Reason, Records, Response, Run, Subject, Summary, Task, candidates::CandidateState,
     step::Needed,
 };
 use crate::{GoDuration, Inventory};
@@ -18,8 +18,8 @@ impl Planner for Policy {
     type Summary = Summary;
 
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
-        let records = inventory.image_records.clone();
-        let mut run = Run::new(*self, self.task, records, inventory.image_gc_began_at, now);
+        let records = Cow::Borrowed(&inventory.image_records);
+        let mut run = Run::with_records(*self, self.task, records, inventory.image_gc_began_at, now);
         let mut response = None;
         // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
@@ -48,7 +48,7 @@ impl Run<'_> {
         }
         let next_at = self.next_at();
         let hook = self.outcome.hooks_run.then(|| self.hook());
-        self.drop_removed_records();
+        let records = self.remaining_records();
         let outcome = self.outcome;
         let usage = self.usage;
         Plan {
@@ -57,7 +57,7 @@ impl Run<'_> {
             findings: outcome.findings,
             next_at,
             summary: Summary {
-                records: self.records,
+                records,
                 usage_percent: usage.map(|usage| usage.percent),
                 to_free_bytes: usage.and_then(|usage| usage.to_free_bytes),
                 freed_bytes: outcome.freed,
@@ -186,16 +186,15 @@ impl Run<'_> {
         }
     }
 
-    /// [N3.45](crate::rules#n3-45): removes the records of removed images.
-    fn drop_removed_records(&mut self) {
+    /// [N3.45](crate::rules#n3-45): the records without those of removed images.
+    fn remaining_records(&mut self) -> Records {
         let mut removed = vec![false; self.records.sorted.len()];
         for (candidate, fate) in self.candidates.candidates.iter().zip(&self.candidates.states) {
             removed[candidate.record as usize] = *fate == CandidateState::Removed;
         }
-        let mut at = 0;
-        self.records.sorted.retain(|_| {
-            at += 1;
-            !removed[at - 1]
-        });
+        let mut records = std::mem::take(&mut self.records).into_owned();
+        let mut removed = removed.into_iter();
+        records.sorted.retain(|_| removed.next() == Some(false));
+        records
     }
 }

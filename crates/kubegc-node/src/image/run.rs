@@ -1,7 +1,7 @@
 //! Step-by-step execution of an image run: list images, measure the file system, remove one image after the
 //! other.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
@@ -29,7 +29,7 @@ pub struct Run<'a> {
     /// Whether new records have no time of first detection, in every version.
     zero_detection_time: bool,
     state: State,
-    pub(super) records: Records,
+    pub(super) records: Cow<'a, Records>,
     pub(super) inventory: Option<&'a Inventory>,
     pub(super) candidates: Candidates,
     /// The errors of removals in the current step, by age or for space.
@@ -62,6 +62,17 @@ impl<'a> Run<'a> {
         policy: Policy,
         task: Task,
         records: Records,
+        image_gc_began_at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        Self::with_records(policy, task, Cow::Owned(records), image_gc_began_at, now)
+    }
+
+    /// The same as [`new`](Self::new) without a copy of the records.
+    pub(super) fn with_records(
+        policy: Policy,
+        task: Task,
+        records: Cow<'a, Records>,
         image_gc_began_at: Timestamp,
         now: Timestamp,
     ) -> Self {
@@ -135,7 +146,10 @@ impl<'a> Run<'a> {
     /// when the run is finished.
     #[must_use]
     pub const fn records(&self) -> &Records {
-        &self.records
+        match &self.records {
+            Cow::Borrowed(records) => records,
+            Cow::Owned(records) => records,
+        }
     }
 
     /// Returns whether images have been listed.
@@ -146,9 +160,8 @@ impl<'a> Run<'a> {
 
     /// Processes a listing ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
     fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
-        let records = std::mem::take(&mut self.records);
         let is_zero_time = self.task == Task::Detect
-            && !records.detected
+            && !self.records.detected
             && !self
                 .policy
                 .semantics
@@ -156,9 +169,15 @@ impl<'a> Run<'a> {
                 .has(behavior::FIRST_DETECTION_IS_NOW);
         let first_detected = (!is_zero_time && !self.zero_detection_time).then_some(self.now);
         let findings = &mut self.outcome.findings;
-        match detect(&self.policy, records, inventory, first_detected, at, findings) {
-            Err((records, error)) => {
-                self.records = records;
+        match detect(
+            &self.policy,
+            &self.records,
+            inventory,
+            first_detected,
+            at,
+            findings,
+        ) {
+            Err(error) => {
                 if let Error::UseUnknown(container) = &error {
                     self.outcome.findings.push(Kept {
                         object: Subject::Container(Arc::clone(container)),
@@ -169,9 +188,9 @@ impl<'a> Run<'a> {
             }
             Ok(detected) => {
                 self.inventory = Some(inventory);
-                self.records = detected.records;
                 self.candidates =
-                    Candidates::new(&self.policy, &self.records, detected.listed, detected.shared);
+                    Candidates::new(&self.policy, &detected.records, detected.listed, detected.shared);
+                self.records = Cow::Owned(detected.records);
                 self.outcome
                     .findings
                     .extend(self.candidates.findings(inventory, &self.records, self.now));
@@ -184,7 +203,7 @@ impl<'a> Run<'a> {
     fn start(&mut self) {
         match self.task {
             Task::Detect => {
-                self.records.detected = true;
+                self.records.to_mut().detected = true;
                 self.state = State::Done;
                 return;
             }
@@ -204,6 +223,7 @@ impl<'a> Run<'a> {
     }
 
     fn free_space(&mut self, bytes: i64) {
+        self.outcome.actions.reserve(self.candidates.candidates.len());
         self.outcome.wanted = Some(bytes);
         self.outcome.freed = Some(0);
         self.state = State::Space(0);
