@@ -143,6 +143,7 @@ impl Default for Uid {
 }
 
 impl PartialEq for Uid {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Uuid(a), Repr::Uuid(b)) => a == b,
@@ -168,7 +169,7 @@ impl Ord for Uid {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             // Lower-case hexadecimal digits have the order of their bytes.
-            (Repr::Uuid(a), Repr::Uuid(b)) => a.cmp(b),
+            (Repr::Uuid(a), Repr::Uuid(b)) => u128::from_be_bytes(*a).cmp(&u128::from_be_bytes(*b)),
             _ => self.text().as_bytes().cmp(other.text().as_bytes()),
         }
     }
