@@ -16,6 +16,7 @@ use crate::{
     internal,
     item::{Item, ItemSeed, ListHead, OnlyItem},
     json,
+    mentions::Mentions,
     notices::{self, Notice},
     sniff,
     store::TypeId,
@@ -207,23 +208,31 @@ impl Reading<'_> {
                 self.split_error(error, window, source, item)
             })?;
             match piece {
-                Some(json::Piece::Item { length }) => {
+                Some(json::Piece::Item) => {
                     if shape.items == 0 && !shape.is_array {
                         shape.head = head_of(splitter.rest());
                         if splitter.is_internal() {
                             shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
                         }
                     }
+                    let head = shape.head.as_ref();
+                    let item = Some(shape.items);
+                    let plain = match shape.internal {
+                        None => self.plain_object(window, source, item, head)?,
+                        Some(_) => None,
+                    };
+                    let length = match plain {
+                        Some(length) => length,
+                        None => json::item_end(window)
+                            .map_err(|error| self.split_error(error, window, source, item))?,
+                    };
                     if let Some((api_version, kind)) = shape.internal {
                         let type_id = self.ingest.store.type_id(api_version, kind);
-                        let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
+                        let text = as_text(&window.bytes()[..length], window, source, item)?;
                         internal::object(self.ingest, text, type_id, source, shape.items)?;
-                        window.consume(length);
-                        shape.items += 1;
-                        continue;
+                    } else if plain.is_none() {
+                        self.json_object(window, length, source, item, head, depth)?;
                     }
-                    let head = shape.head.as_ref();
-                    self.json_object(window, length, source, Some(shape.items), head, depth)?;
                     window.consume(length);
                     shape.items += 1;
                 }
@@ -268,6 +277,31 @@ impl Reading<'_> {
         }
     }
 
+    /// The kind that an object without one has: that of the source, or that of the list.
+    fn hint<'h>(&'h self, source: &Source, head: Option<&'h TypeName>) -> Option<(&'h str, &'h str)> {
+        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
+        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
+        taken.map(|(api_version, kind)| (&**api_version, &**kind))
+    }
+
+    /// One object of a list, at the beginning of the window: most are read without a search for their end.
+    /// Returns its length; `None` if nothing was read.
+    fn plain_object<R: Read>(
+        &mut self,
+        window: &Window<R>,
+        source: &Source,
+        item: Option<u32>,
+        head: Option<&TypeName>,
+    ) -> Result<Option<usize>, SnapshotError> {
+        match plain(window.bytes(), self.hint(source, head)) {
+            Some((object, text)) if !is_list_kind(&object) => {
+                self.object(&object, text, source, item, head)?;
+                Ok(Some(text.len()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// One object of a JSON text, alone or in a list.
     fn json_object<R: Read>(
         &mut self,
@@ -279,13 +313,7 @@ impl Reading<'_> {
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
-        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
-        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
-        let hint = taken.map(|(api_version, kind)| (&**api_version, &**kind));
-        let (mut object, mut parsed) = strict(text, hint);
-        if object.depends_on_hint && !object.kind_str().is_empty() {
-            (object, parsed) = strict(text, None);
-        }
+        let (object, parsed) = strict(text, self.hint(source, head));
         if parsed.is_ok() && !is_list_kind(&object) {
             return self.object(&object, text, source, item, head);
         }
@@ -695,17 +723,61 @@ pub(crate) fn strict<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
-    let mut item = Item::default();
+    match plain(text.as_bytes(), hint) {
+        Some((item, read)) if text[read.len()..].trim_matches(SPACE).is_empty() => (item, Ok(())),
+        _ => exact(text, hint),
+    }
+}
+
+/// Reads an object as `serde_json` does.
+fn exact<'t>(text: &'t str, hint: Option<(&str, &str)>) -> (Item<'t>, Result<(), serde_json::Error>) {
+    let mut item = Item {
+        mentions: Mentions::of(text),
+        ..Item::default()
+    };
     let mut parser = serde_json::Deserializer::from_str(text);
     let seed = ItemSeed {
         item: &mut item,
-        text: Some(text),
         hint,
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
+    if item.depends_on_hint && !item.kind_str().is_empty() {
+        return exact(text, None);
+    }
     item.search_mentions(text);
     (item, parsed)
 }
+
+/// Reads the object at the beginning of some bytes, as [`exact`] reads its text. `None` if only that can.
+fn plain<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
+    let parse = |mentions| {
+        let mut item = Item {
+            mentions,
+            ..Item::default()
+        };
+        let mut parser = json::Parser::new(bytes);
+        let seed = ItemSeed {
+            item: &mut item,
+            hint,
+        };
+        seed.deserialize(&mut parser).ok()?;
+        let length = bytes.len() - parser.rest().len();
+        Some((item, str::from_utf8(&bytes[..length]).ok()?))
+    };
+    // The text cannot be searched before its end is known. Most pods mention none of the names.
+    let (mut item, text) = parse(Mentions::NONE)?;
+    if item.depends_on_hint && !item.kind_str().is_empty() {
+        return plain(bytes, None);
+    }
+    item.search_mentions(text);
+    if item.depends_on_mentions && item.mentions != Mentions::NONE {
+        return parse(item.mentions);
+    }
+    Some((item, text))
+}
+
+/// White space between the tokens of JSON.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Whether a map has neither apiVersion, kind nor metadata.
 pub(crate) fn is_without_identity(object: &Item<'_>) -> bool {
@@ -789,4 +861,68 @@ fn as_text<'a, R: Read>(
         line: window.position(error.valid_up_to()).0,
         problem: "not UTF-8",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, sample::Index};
+
+    use super::*;
+
+    /// Objects of several kinds, with what makes the readers of a pod read more of it.
+    const OBJECTS: [&str; 6] = [
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1","labels":{"app":"web"}},
+            "spec":{"nodeName":"n","containers":[{"name":"c","env":[{"valueFrom":{"secretKeyRef":{"name":"s"}}}]}]},
+            "status":{"phase":"Running","containerStatuses":[{"restartCount":2,"state":{"waiting":{}}}]}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z"},
+            "spec":{"containers":[{"args":["\u0041\n\"","\\"],"ports":[{"containerPort":80,"x":-1.5e3}]}],"volumes":[]},
+            "status":{"conditions":[{"type":"DisruptionTarget","status":"True","message":"say \"no\""}]}}"#,
+        r#"{"metadata":{"name":"é","annotations":{"k":"{\"a\":[1]}","pv.kubernetes.io/migrated-to":"x"},
+            "managedFields":[{"fieldsV1":{"f:a":{}}}]},"spec":{"containers":[null,true,{}]},"items":[]}"#,
+        r#"{"spec":{"replicas":3,"template":{"spec":{"restartPolicy":"Always","x":[0,0.5,-7]}}},"kind":"Deployment",
+            "apiVersion":"apps/v1","metadata":{"name":"d","generation":18446744073709551615,
+            "ownerReferences":[{"uid":"u","controller":true,"blockOwnerDeletion":null}]}}"#,
+        r#"{"apiVersion":"v1","data":{"a":"YQ=="},"kind":"Secret","metadata":{"name":"s","finalizers":["f",1]},"type":"Opaque"}"#,
+        r#"{"status":{"phase":"Running"},"spec":{"nodeName":"n"},"metadata":{"name":"late"},"kind":"Pod","apiVersion":"v1"}"#,
+    ];
+    const HINTS: [Option<(&str, &str)>; 3] = [None, Some(("v1", "Pod")), Some(("apps/v1", "Deployment"))];
+
+    #[test]
+    fn objects_are_plain_and_read_as_serde_json_reads_them() {
+        for object in OBJECTS {
+            let followed = format!("{object},");
+            for hint in HINTS {
+                let (item, text) = plain(followed.as_bytes(), hint).expect(object);
+                let (expected, parsed) = exact(object, hint);
+                parsed.expect(object);
+                assert_eq!((format!("{item:?}"), text), (format!("{expected:?}"), object));
+            }
+            for end in 0..object.len() {
+                assert!(
+                    plain(&object.as_bytes()[..end], None).is_none(),
+                    "{object} cut at {end}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
+
+        #[test]
+        fn a_damaged_object_is_read_as_serde_json_reads_it_or_left_to_it(object in prop::sample::select(&OBJECTS[..]),
+                hint in prop::sample::select(&HINTS[..]), at in any::<Index>(), dropped in 0_usize..3,
+                with in prop::sample::select(&["", "}", "]", "{", "[", ",", ":", "\"", "\\", "\\u00", "0", "-", "e", " ", "\n", "\u{1}", "\u{e9}", "null",
+                    "\"kind\":\"Pod\",", "\"spec\":1,", "secretRef", "1e999", "{},"][..])) {
+            let mut bytes = object.as_bytes().to_vec();
+            let at = at.index(bytes.len());
+            let end = (at + dropped).min(bytes.len());
+            bytes.splice(at..end, with.bytes());
+            if let Some((item, text)) = plain(&bytes, hint) {
+                let (expected, parsed) = exact(text, hint);
+                prop_assert!(parsed.is_ok(), "{}: {:?}", text, parsed);
+                prop_assert_eq!(format!("{item:?}"), format!("{expected:?}"));
+            }
+        }
+    }
 }

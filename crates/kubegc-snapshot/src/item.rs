@@ -28,8 +28,10 @@ pub(crate) struct Item<'a> {
     pub(crate) kind: Soft<Text<'a>>,
     pub(crate) meta: Soft<Meta<'a>>,
     pub(crate) body: Body<'a>,
-    /// The names that the text mentions, if it was searched.
-    pub(crate) mentions: Option<Mentions>,
+    /// The names that the text may mention. Parts of a pod that only other names make relevant are skipped.
+    pub(crate) mentions: Mentions,
+    /// Whether a part of the body was read or skipped because of the mentions.
+    pub(crate) depends_on_mentions: bool,
     /// Whether a part of the body was read or skipped because of the assumed kind.
     pub(crate) depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
@@ -79,23 +81,17 @@ impl Item<'_> {
         }
     }
 
-    fn mentions_in(&mut self, text: Option<&str>) -> Mentions {
-        match (self.mentions, text) {
-            (Some(mentions), _) => mentions,
-            (None, Some(text)) => *self.mentions.insert(Mentions::of(text)),
-            (None, None) => Mentions::ANY,
-        }
-    }
-
     /// Records the names that the text of the object mentions, if that may matter.
     pub(crate) fn search_mentions(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
-            "" => !self.depends_on_hint,
+            "" => !self.depends_on_hint || self.depends_on_mentions,
             kind => kind == "Pod",
         };
-        if self.mentions.is_none() && may_be_pod {
-            self.mentions = Some(Mentions::of(text));
-        }
+        self.mentions = if may_be_pod {
+            Mentions::of(text)
+        } else {
+            Mentions::ANY
+        };
     }
 
     /// Makes the annotations a part of the body.
@@ -164,8 +160,6 @@ impl Field {
 /// error can name the object.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
-    /// The text, if available: fields that it does not mention are skipped.
-    pub(crate) text: Option<&'s str>,
     /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }
@@ -178,7 +172,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { item, text, hint } = self;
+        let Self { item, hint } = self;
         let mut seen = 0_u32;
         while let Some(field) = map.next_key::<Field>()? {
             let bit = 1 << field as u32;
@@ -193,8 +187,8 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (Field::Kind, _) => item.kind = map.next_value()?,
                 (Field::Metadata, _) => item.meta = map.next_value()?,
                 (_, Some(Part::Spec)) if item.is_pod(hint) => {
-                    let mentions = item.mentions_in(text);
-                    let spec: Soft<PodSpec<'_>> = if mentions.secrets {
+                    item.depends_on_mentions = true;
+                    let spec: Soft<PodSpec<'_>> = if item.mentions.secrets {
                         map.next_value()?
                     } else {
                         map.next_value::<Soft<PlainPodSpec<'_>>>()?.map(PodSpec::from)
@@ -202,7 +196,8 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                     item.body.spec = spec.map(AnySpec::Pod);
                 }
                 (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
-                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions_in(text).is_plain_status() => {
+                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions.is_plain_status() => {
+                    item.depends_on_mentions = true;
                     let status: Soft<PlainPodStatus<'_>> = map.next_value()?;
                     item.body.status = status.map(Status::from);
                 }
@@ -237,7 +232,6 @@ impl<'de> Deserialize<'de> for Item<'de> {
         let mut item = Self::default();
         let seed = ItemSeed {
             item: &mut item,
-            text: None,
             hint: None,
         };
         seed.deserialize(deserializer)?;

@@ -30,6 +30,14 @@ impl Mentions {
         restarts: true,
     };
 
+    /// None of them.
+    pub(crate) const NONE: Self = Self {
+        secrets: false,
+        disruption: false,
+        deletion: false,
+        restarts: false,
+    };
+
     /// Whether phase and reason of a pod are all that matters of its status.
     pub(crate) const fn is_plain_status(self) -> bool {
         !self.disruption && !self.deletion && !self.restarts
@@ -54,6 +62,13 @@ impl Mentions {
             return Self::ANY;
         }
         found
+    }
+}
+
+/// Of a text that is not searched.
+impl Default for Mentions {
+    fn default() -> Self {
+        Self::ANY
     }
 }
 

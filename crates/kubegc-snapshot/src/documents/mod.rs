@@ -23,7 +23,6 @@ use crate::{
     details::{self, DetailFlaw, Kind, Origin},
     document,
     item::{Item, ItemSeed},
-    mentions::Mentions,
     store::Store,
     tree,
 };
@@ -100,7 +99,6 @@ impl JsonDocuments {
         let mut item = Item::default();
         let seed = ItemSeed {
             item: &mut item,
-            text: None,
             hint: Some(("", resource.kind())),
         };
         match seed.deserialize(fields) {
@@ -224,11 +222,10 @@ fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Arc<Body> 
     let Some(kind) = kind.filter(|_| item.kind_str() != PARTIAL.1) else {
         return Arc::default();
     };
-    let mentions = item.mentions.unwrap_or(Mentions::ANY);
     let details = details::read(
         kind,
         &item.body,
-        mentions,
+        item.mentions,
         Origin::Whole,
         &mut store.texts,
         &mut Vec::new(),
