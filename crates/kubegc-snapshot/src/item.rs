@@ -82,7 +82,7 @@ impl Item<'_> {
     }
 
     /// Records the names that the text of the object mentions, if that may matter.
-    pub(crate) fn search_mentions(&mut self, text: &str) {
+    pub(crate) fn search_mentions(&mut self, text: &[u8]) {
         let may_be_pod = match self.kind_str() {
             "" => !self.depends_on_hint || self.depends_on_mentions,
             kind => kind == "Pod",

@@ -11,7 +11,10 @@ mod scan;
 use std::io::Read;
 
 pub(crate) use self::plain::Parser;
-use self::scan::Scan;
+use self::{
+    plain::{DEPTH_MAX, skip_value},
+    scan::Scan,
+};
 use crate::window::{Window, WindowError};
 
 /// A reason why a document could not be split.
@@ -292,11 +295,22 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
 
 /// The end of the item at the beginning of the window.
 pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitError> {
-    value_end(window, 0)
+    scan(window, 0)
 }
 
 /// The end of the value that begins at `at`.
 fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
+    let bytes = window.bytes();
+    // Of a valid value there is one end, and this way to it is faster. An invalid number ends elsewhere.
+    if let Some(value @ [b'{' | b'[' | b'"', ..]) = bytes.get(at..)
+        && let Some(rest) = skip_value(value, DEPTH_MAX)
+    {
+        return Ok(bytes.len() - rest.len());
+    }
+    scan(window, at)
+}
+
+fn scan<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let mut scan = Scan::new(at);
     loop {
         if let Some(end) = scan.run(window.bytes()) {

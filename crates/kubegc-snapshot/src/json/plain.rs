@@ -13,7 +13,7 @@ use serde::{
 };
 
 /// Maximum number of maps and lists within each other; `serde_json` reads more.
-const DEPTH_MAX: u8 = 100;
+pub(super) const DEPTH_MAX: u8 = 100;
 
 /// The parser does not read this value, which may be valid.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl<'t> Parser<'t> {
             let text = str::from_utf8(&from[..from.len() - stop.len()]);
             return text.map(Cow::Borrowed).map_err(|_| Refused);
         }
-        self.rest = skip_escapes(stop).ok_or(Refused)?;
+        self.rest = skip_unusual(stop).ok_or(Refused)?;
         let with_quote = &from[..from.len() - self.rest.len()];
         let text = serde_json::from_slice(&[b"\"", with_quote].concat());
         text.map(Cow::Owned).map_err(|_| Refused)
@@ -197,7 +197,7 @@ impl<'t> SeqAccess<'t> for Entries<'_, 't> {
 
 /// Skips a value.
 #[inline(always)]
-fn skip_value(bytes: &[u8], depth_left: u8) -> Option<&[u8]> {
+pub(super) fn skip_value(bytes: &[u8], depth_left: u8) -> Option<&[u8]> {
     match skip_space(bytes) {
         [b'"', rest @ ..] => skip_string(rest),
         [b'{', rest @ ..] => skip_map(rest, depth_left.checked_sub(1)?),
@@ -288,9 +288,10 @@ fn skip_space(bytes: &[u8]) -> &[u8] {
 #[inline(never)]
 fn skip_indentation(mut bytes: &[u8]) -> &[u8] {
     loop {
-        bytes = match bytes {
-            [b' ', b' ', b' ', b' ', rest @ ..] => rest,
-            [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] => rest,
+        // kubectl indents by four spaces.
+        bytes = match (bytes.split_first_chunk(), bytes) {
+            (Some((b"    ", rest)), _) => rest,
+            (_, [b' ' | b'\n' | b'\r' | b'\t', rest @ ..]) => rest,
             _ => return bytes,
         };
     }
@@ -301,32 +302,38 @@ fn skip_indentation(mut bytes: &[u8]) -> &[u8] {
 fn skip_string(bytes: &[u8]) -> Option<&[u8]> {
     match skip_to_stop(bytes)? {
         [b'"', rest @ ..] => Some(rest),
-        rest => skip_escapes(rest),
+        rest => skip_unusual(rest),
     }
 }
 
-/// Skips the end of a string that begins with an escape.
+/// Skips the end of a string from its first escape or character outside ASCII.
 #[inline(never)]
-fn skip_escapes(mut bytes: &[u8]) -> Option<&[u8]> {
+fn skip_unusual(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
         let rest = match bytes {
-            [b'"', rest @ ..] => return Some(rest),
-            [b'\\', b'u', code @ ..] => {
-                let (code, rest) = code.split_first_chunk::<4>()?;
-                code.iter().all(u8::is_ascii_hexdigit).then_some(rest)?
-            }
             [
                 b'\\',
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
                 rest @ ..,
             ] => rest,
+            [b'"', rest @ ..] => return Some(rest),
+            [0x80..=0xff, ..] => {
+                let length = bytes.iter().position(u8::is_ascii)?;
+                let (characters, rest) = bytes.split_at(length);
+                str::from_utf8(characters).ok().map(|_| rest)?
+            }
+            [b'\\', b'u', code @ ..] => {
+                let (code, rest) = code.split_first_chunk::<4>()?;
+                code.iter().all(u8::is_ascii_hexdigit).then_some(rest)?
+            }
             _ => return None,
         };
         bytes = skip_to_stop(rest)?;
     }
 }
 
-/// Skips the bytes of a string before the first one that ends it, begins an escape or is not allowed.
+/// Skips the bytes of a string before the first one that ends it, begins an escape, is not ASCII or is not
+/// allowed.
 #[inline]
 pub(super) fn skip_to_stop(mut bytes: &[u8]) -> Option<&[u8]> {
     while let Some((word, rest)) = bytes.split_first_chunk() {
@@ -335,7 +342,7 @@ pub(super) fn skip_to_stop(mut bytes: &[u8]) -> Option<&[u8]> {
         }
         bytes = rest;
     }
-    let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..);
     let at = bytes.iter().position(is_stop)?;
     Some(&bytes[at..])
 }
@@ -347,10 +354,10 @@ fn first_stop(word: [u8; 8]) -> Option<usize> {
     const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
     let word = u64::from_le_bytes(word);
     // The subtraction sets the high bit of the lowest byte below `bound`, and perhaps of bytes above it.
-    let below = |word: u64, bound: u8| word.wrapping_sub(ONES * u64::from(bound)) & !word;
+    let below = |word: u64, bound: u8| word.wrapping_sub(ONES * u64::from(bound));
     let quotes = below(word ^ (ONES * u64::from(b'"')), 1);
     let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
-    let stops = (quotes | backslashes | below(word, b' ')) & HIGH_BITS;
+    let stops = (quotes | backslashes | below(word, b' ') | word) & HIGH_BITS;
     (stops != 0).then(|| stops.trailing_zeros() as usize / 8)
 }
 
@@ -376,7 +383,8 @@ mod tests {
                 for at in 0..length {
                     let mut bytes = vec![b'x'; length];
                     bytes[at] = byte;
-                    let expected = (byte < 0x20 || byte == b'"' || byte == b'\\').then(|| &bytes[at..]);
+                    let expected =
+                        (byte < 0x20 || byte >= 0x80 || byte == b'"' || byte == b'\\').then(|| &bytes[at..]);
                     assert_eq!(skip_to_stop(&bytes), expected, "{byte} at {at} of {length}");
                 }
             }
@@ -455,7 +463,17 @@ mod tests {
             assert!(parse::<Value>(text.as_bytes()).is_none(), "{text}");
             assert!(parse::<IgnoredAny>(text.as_bytes()).is_none(), "{text}");
         }
-        assert!(parse::<Value>(b"\"\xff\"").is_none());
+        for bytes in [
+            &b"\"\xff\""[..],
+            b"\"\xc3\"",
+            b"\"abcdefgh\xe9\xa9x\"",
+            b"\"\xed\xa0\x80\"",
+        ] {
+            assert!(
+                parse::<Value>(bytes).is_none() && parse::<IgnoredAny>(bytes).is_none(),
+                "{bytes:?}"
+            );
+        }
         // Half of a surrogate pair is a text for nobody, and only its digits are checked if nobody reads it.
         assert!(parse::<Value>(br#""\ud800""#).is_none());
         assert!(parse::<IgnoredAny>(br#""\ud800""#).is_some());
