@@ -293,7 +293,7 @@ impl Reading<'_> {
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<Option<usize>, SnapshotError> {
-        match plain(window.bytes(), self.hint(source, head)) {
+        match plain(window.bytes(), false, self.hint(source, head)) {
             Some((object, text)) if !is_list_kind(&object) => {
                 self.object(&object, text, source, item, head)?;
                 Ok(Some(text.len()))
@@ -723,7 +723,7 @@ pub(crate) fn strict<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
-    match plain(text.as_bytes(), hint) {
+    match plain(text.as_bytes(), true, hint) {
         Some((item, read)) if text[read.len()..].trim_matches(SPACE).is_empty() => (item, Ok(())),
         _ => exact(text, hint),
     }
@@ -731,13 +731,11 @@ pub(crate) fn strict<'t>(
 
 /// Reads an object as `serde_json` does.
 fn exact<'t>(text: &'t str, hint: Option<(&str, &str)>) -> (Item<'t>, Result<(), serde_json::Error>) {
-    let mut item = Item {
-        mentions: Mentions::of(text.as_bytes()),
-        ..Item::default()
-    };
+    let mut item = Item::default();
     let mut parser = serde_json::Deserializer::from_str(text);
     let seed = ItemSeed {
         item: &mut item,
+        text: Some(text.as_bytes()),
         hint,
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
@@ -748,8 +746,9 @@ fn exact<'t>(text: &'t str, hint: Option<(&str, &str)>) -> (Item<'t>, Result<(),
     (item, parsed)
 }
 
-/// Reads the object at the beginning of some bytes, as [`exact`] reads its text. `None` if only that can.
-fn plain<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t [u8])> {
+/// Reads the object at the beginning of some bytes, as [`exact`] reads its text; `None` if only that can.
+/// `is_text`: whether the bytes end with it.
+fn plain<'t>(bytes: &'t [u8], is_text: bool, hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t [u8])> {
     let parse = |mentions| {
         let mut item = Item {
             mentions,
@@ -758,19 +757,21 @@ fn plain<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &
         let mut parser = json::Parser::new(bytes);
         let seed = ItemSeed {
             item: &mut item,
+            text: is_text.then_some(bytes),
             hint,
         };
         seed.deserialize(&mut parser).ok()?;
         let length = bytes.len() - parser.rest().len();
         Some((item, &bytes[..length]))
     };
-    // The text cannot be searched before its end is known. Most pods mention none of the names.
+    // A text cannot be searched before its end is known. Most pods mention none of the names.
     let (mut item, text) = parse(Mentions::NONE)?;
     if item.depends_on_hint && !item.kind_str().is_empty() {
-        return plain(bytes, None);
+        return plain(bytes, is_text, None);
     }
+    let assumed = item.mentions;
     item.search_mentions(text);
-    if item.depends_on_mentions && item.mentions != Mentions::NONE {
+    if item.depends_on_mentions && item.mentions != assumed {
         return parse(item.mentions);
     }
     Some((item, text))
@@ -899,9 +900,11 @@ mod tests {
         for object in OBJECTS {
             let followed = format!("{object},");
             for hint in HINTS {
-                let (item, text) = plain(followed.as_bytes(), hint).expect(object);
+                let (item, text) = plain(followed.as_bytes(), false, hint).expect(object);
+                let (whole, _) = plain(object.as_bytes(), true, hint).expect(object);
                 let (expected, parsed) = exact(object, hint);
                 parsed.expect(object);
+                assert_eq!(format!("{whole:?}"), format!("{expected:?}"));
                 assert_eq!(
                     (format!("{item:?}"), text),
                     (format!("{expected:?}"), object.as_bytes())
@@ -909,7 +912,7 @@ mod tests {
             }
             for end in 0..object.len() {
                 assert!(
-                    plain(&object.as_bytes()[..end], None).is_none(),
+                    plain(&object.as_bytes()[..end], false, None).is_none(),
                     "{object} cut at {end}"
                 );
             }
@@ -927,7 +930,7 @@ mod tests {
             let at = at.index(bytes.len());
             let end = (at + dropped).min(bytes.len());
             bytes.splice(at..end, with.iter().copied());
-            if let Some((item, text)) = plain(&bytes, hint) {
+            if let Some((item, text)) = plain(&bytes, false, hint) {
                 let text = str::from_utf8(text).expect("the parser checks it");
                 let (expected, parsed) = exact(text, hint);
                 prop_assert!(parsed.is_ok(), "{}: {:?}", text, parsed);

@@ -81,6 +81,17 @@ impl Item<'_> {
         }
     }
 
+    /// The names that the text may mention, searched for if the text is known.
+    fn mentions_in(&mut self, text: Option<&[u8]>) -> Mentions {
+        if let Some(text) = text
+            && !self.depends_on_mentions
+        {
+            self.mentions = Mentions::of(text);
+        }
+        self.depends_on_mentions = true;
+        self.mentions
+    }
+
     /// Records the names that the text of the object mentions, if that may matter.
     pub(crate) fn search_mentions(&mut self, text: &[u8]) {
         let may_be_pod = match self.kind_str() {
@@ -160,6 +171,8 @@ impl Field {
 /// error can name the object.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
+    /// The text, if its end is known.
+    pub(crate) text: Option<&'s [u8]>,
     /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }
@@ -172,7 +185,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { item, hint } = self;
+        let Self { item, text, hint } = self;
         let mut seen = 0_u32;
         while let Some(field) = map.next_key::<Field>()? {
             let bit = 1 << field as u32;
@@ -187,8 +200,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (Field::Kind, _) => item.kind = map.next_value()?,
                 (Field::Metadata, _) => item.meta = map.next_value()?,
                 (_, Some(Part::Spec)) if item.is_pod(hint) => {
-                    item.depends_on_mentions = true;
-                    let spec: Soft<PodSpec<'_>> = if item.mentions.secrets {
+                    let spec: Soft<PodSpec<'_>> = if item.mentions_in(text).secrets {
                         map.next_value()?
                     } else {
                         map.next_value::<Soft<PlainPodSpec<'_>>>()?.map(PodSpec::from)
@@ -196,8 +208,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                     item.body.spec = spec.map(AnySpec::Pod);
                 }
                 (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
-                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions.is_plain_status() => {
-                    item.depends_on_mentions = true;
+                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions_in(text).is_plain_status() => {
                     let status: Soft<PlainPodStatus<'_>> = map.next_value()?;
                     item.body.status = status.map(Status::from);
                 }
@@ -232,6 +243,7 @@ impl<'de> Deserialize<'de> for Item<'de> {
         let mut item = Self::default();
         let seed = ItemSeed {
             item: &mut item,
+            text: None,
             hint: None,
         };
         seed.deserialize(deserializer)?;

@@ -99,6 +99,7 @@ impl JsonDocuments {
         let mut item = Item::default();
         let seed = ItemSeed {
             item: &mut item,
+            text: None,
             hint: Some(("", resource.kind())),
         };
         match seed.deserialize(fields) {

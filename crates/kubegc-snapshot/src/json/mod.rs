@@ -298,7 +298,7 @@ pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitEr
     scan(window, 0)
 }
 
-/// The end of the value that begins at `at`.
+/// The end of a value of a member, which begins at `at`.
 fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let bytes = window.bytes();
     // Of a valid value there is one end, and this way to it is faster. An invalid number ends elsewhere.
@@ -310,6 +310,7 @@ fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitE
     scan(window, at)
 }
 
+/// The end of the value that begins at `at`, valid or not.
 fn scan<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let mut scan = Scan::new(at);
     loop {

@@ -1,8 +1,9 @@
 //! Parses one value of JSON whose end is not known yet.
 //!
-//! Most of a dump is fields that nobody reads. This parser checks and skips them in the same pass in which it
-//! reads the others. It refuses a value that does not end within the bytes, that is not valid, has a key
-//! twice, or is deep. `serde_json` then reads the value, so that only `serde_json` decides what is wrong.
+//! Most bytes of a dump belong to fields that are not read. This parser checks and skips them in the same pass
+//! in which it reads the others. It refuses a value that does not end within the bytes, that is deep, or that
+//! is not valid, also one with a key twice. `serde_json` then reads the value, so that only `serde_json`
+//! decides what is wrong.
 
 use std::{borrow::Cow, fmt, str};
 
@@ -288,13 +289,19 @@ fn skip_space(bytes: &[u8]) -> &[u8] {
 #[inline(never)]
 fn skip_indentation(mut bytes: &[u8]) -> &[u8] {
     loop {
-        // kubectl indents by four spaces.
-        bytes = match (bytes.split_first_chunk(), bytes) {
-            (Some((b"    ", rest)), _) => rest,
-            (_, [b' ' | b'\n' | b'\r' | b'\t', rest @ ..]) => rest,
-            _ => return bytes,
+        let spaces = bytes.first_chunk().map_or(0, |word| leading_spaces(*word));
+        bytes = match &bytes[spaces..] {
+            [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] => rest,
+            rest => return rest,
         };
     }
+}
+
+/// The number of spaces that eight bytes begin with, which are compared at once.
+#[inline]
+fn leading_spaces(word: [u8; 8]) -> usize {
+    let others = u64::from_le_bytes(word) ^ u64::from_le_bytes([b' '; 8]);
+    others.trailing_zeros() as usize / 8
 }
 
 /// Skips a string after its opening quote.
@@ -383,9 +390,21 @@ mod tests {
                 for at in 0..length {
                     let mut bytes = vec![b'x'; length];
                     bytes[at] = byte;
-                    let expected =
-                        (byte < 0x20 || byte >= 0x80 || byte == b'"' || byte == b'\\').then(|| &bytes[at..]);
+                    let is_stop = !(0x20..0x80).contains(&byte) || byte == b'"' || byte == b'\\';
+                    let expected = is_stop.then(|| &bytes[at..]);
                     assert_eq!(skip_to_stop(&bytes), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn white_space_of_any_length_is_skipped() {
+        for length in 0..20 {
+            for space in [" ", "\n", "\t", "\r"] {
+                for rest in ["", "x", "\x0b", "\x0c", "}        "] {
+                    let text = format!("{}{space}{}{rest}", " ".repeat(length / 2), " ".repeat(length));
+                    assert_eq!(skip_space(text.as_bytes()), rest.as_bytes(), "{text:?}");
                 }
             }
         }

@@ -92,9 +92,10 @@ proptest! {
         }
     }
 
+    // A NUL is left out: it makes an input binary if the first read shows it.
     #[test]
     fn the_sizes_of_reads_change_nothing(name in prop::sample::select(vec!["list.json", "stream.json", "pods-raw.json"]),
-            at in any::<prop::sample::Index>(), with in any::<u8>(), drop in 0_usize..3, step in 1_usize..2_000) {
+            at in any::<prop::sample::Index>(), with in 1..=u8::MAX, drop in 0_usize..3, step in 1_usize..2_000) {
         let mut text = bytes(name);
         let at = at.index(text.len());
         let end = (at + drop).min(text.len());
