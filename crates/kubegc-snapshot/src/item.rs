@@ -125,6 +125,11 @@ impl Item<'_> {
         wrong
     }
 
+    /// Whether the object has the kind of a list.
+    pub(crate) fn is_list_kind(&self) -> bool {
+        self.has_items && self.kind_str().ends_with("List")
+    }
+
     /// Whether the object has an apiVersion and a kind.
     pub(crate) fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()

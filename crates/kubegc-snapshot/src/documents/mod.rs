@@ -21,9 +21,9 @@ use serde_json::{Map, Value};
 use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
-    document,
     item::{Item, ItemSeed},
     store::Store,
+    strict::strict,
     tree,
 };
 
@@ -155,7 +155,7 @@ fn with_item<R>(
         Some(wrong) => Err(DocumentError::new(wrong.to_string())),
         None => use_it(item),
     };
-    if let (item, Ok(())) = document::strict(text, None) {
+    if let (item, Ok(())) = strict(text, None) {
         return use_it(&item);
     }
     let value = parsed(document)?;

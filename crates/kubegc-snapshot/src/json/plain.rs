@@ -1,8 +1,8 @@
 //! Parses one value of JSON whose end is not known yet.
 //!
-//! Most bytes of a dump belong to fields that are not read. This parser checks and skips them in the same pass
-//! in which it reads the others. It refuses a value that does not end within the bytes, that is deep, or that
-//! is not valid, also one with a key twice. `serde_json` then reads the value, so that only `serde_json`
+//! Most bytes of a dump belong to fields that are not read. This parser checks and skips them in the same
+//! pass in which it reads the others. It refuses a value that does not end within the bytes, that is deep, or
+//! that is not valid, also one with a key twice. `serde_json` then reads the value, so that only `serde_json`
 //! decides what is wrong.
 
 use std::{borrow::Cow, fmt, str};
@@ -193,8 +193,8 @@ impl<'t> SeqAccess<'t> for Entries<'_, 't> {
     }
 }
 
-// These functions skip what is at the beginning of some bytes, and return the rest. They return `None` if it is
-// not valid, or not all of it is there.
+// These functions skip what is at the beginning of some bytes, and return the rest. They return `None` if it
+// is not valid, or not all of it is there.
 
 /// Skips a value.
 #[inline(always)]
@@ -281,7 +281,7 @@ fn skip_byte(byte: u8, bytes: &[u8]) -> Option<&[u8]> {
 #[inline]
 fn skip_space(bytes: &[u8]) -> &[u8] {
     match bytes {
-        [..=b' ', ..] => skip_indentation(bytes),
+        [first, ..] if *first <= b' ' => skip_indentation(bytes),
         _ => bytes,
     }
 }
@@ -324,7 +324,7 @@ fn skip_unusual(mut bytes: &[u8]) -> Option<&[u8]> {
                 rest @ ..,
             ] => rest,
             [b'"', rest @ ..] => return Some(rest),
-            [0x80..=0xff, ..] => {
+            [first, ..] if !first.is_ascii() => {
                 let length = bytes.iter().position(u8::is_ascii)?;
                 let (characters, rest) = bytes.split_at(length);
                 str::from_utf8(characters).ok().map(|_| rest)?
@@ -493,7 +493,7 @@ mod tests {
                 "{bytes:?}"
             );
         }
-        // Half of a surrogate pair is a text for nobody, and only its digits are checked if nobody reads it.
+        // Half of a surrogate pair is no text, and only its digits are checked if it is not read.
         assert!(parse::<Value>(br#""\ud800""#).is_none());
         assert!(parse::<IgnoredAny>(br#""\ud800""#).is_some());
         let deepest = format!("{}{}", "[".repeat(100), "]".repeat(100));
