@@ -202,6 +202,7 @@ impl Reading<'_> {
         shape.is_array = window.bytes().first() == Some(&b'[');
         shape.is_whole = true;
         self.in_array = shape.is_array;
+        let mut last_length = 0;
         loop {
             let piece = splitter.next(window).map_err(|error| {
                 let item = splitter.is_list().then_some(shape.items);
@@ -217,9 +218,12 @@ impl Reading<'_> {
                     }
                     let head = shape.head.as_ref();
                     let item = Some(shape.items);
+                    // An item that is not all there is read twice: likely if the last one was much longer.
                     let plain = match shape.internal {
-                        None => self.plain_object(window, source, item, head)?,
-                        Some(_) => None,
+                        None if window.bytes().len() >= last_length / 2 => {
+                            self.plain_object(window, source, item, head)?
+                        }
+                        _ => None,
                     };
                     let length = match plain {
                         Some(length) => length,
@@ -234,6 +238,7 @@ impl Reading<'_> {
                         self.json_object(window, length, source, item, head, depth)?;
                     }
                     window.consume(length);
+                    last_length = length;
                     shape.items += 1;
                 }
                 Some(json::Piece::Whole { length }) => {
@@ -461,17 +466,17 @@ impl Reading<'_> {
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         if self.in_array
-            && is_without_identity(object)
+            && object.is_without_identity()
             && let Some(wrapped) = foreign::wrapped(text)
         {
             return self.value(&wrapped, text, source, item);
         }
-        self.objects += u64::from(!is_without_identity(object));
-        let is_hinted = source.hint.is_some() && !(source.is_member && is_without_identity(object));
+        self.objects += u64::from(!object.is_without_identity());
+        let is_hinted = source.hint.is_some() && !(source.is_member && object.is_without_identity());
         if item.is_none() && !object.is_of_the_api() && !is_hinted {
             return self.no_object(object, text, source);
         }
-        if self.in_array && source.is_member && source.hint.is_none() && is_without_identity(object) {
+        if self.in_array && source.is_member && source.hint.is_none() && object.is_without_identity() {
             self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
             return Ok(());
         }
@@ -503,7 +508,7 @@ impl Reading<'_> {
             _ => Some("it has no kind".to_owned()),
         };
         let missing = missing.unwrap_or_else(|| foreign::NO_TYPE_META.to_owned());
-        if (self.settings.lenient || source.is_member) && is_without_identity(object) {
+        if (self.settings.lenient || source.is_member) && object.is_without_identity() {
             self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
@@ -716,11 +721,6 @@ fn head_of(text: &[u8]) -> Option<TypeName> {
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
-}
-
-/// Whether a map has neither apiVersion, kind nor metadata.
-pub(crate) fn is_without_identity(object: &Item<'_>) -> bool {
-    object.meta.is_absent() && object.kind.is_absent() && object.api_version.is_absent()
 }
 
 fn said(words: &str) -> Cause {

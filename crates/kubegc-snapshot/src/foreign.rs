@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{document, tree, yaml};
+use crate::{tree, yaml};
 
 /// The fields that a map lacks to be an object.
 pub(crate) const NO_TYPE_META: &str = "it has neither apiVersion nor kind";
@@ -55,6 +55,6 @@ pub(crate) fn wrapped(text: &[u8]) -> Option<Value> {
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
     // An object without content is not unwrapped, so nothing is unwrapped twice.
-    let is_object = tree::item(&object).is_some_and(|object| !document::is_without_identity(&object));
+    let is_object = tree::item(&object).is_some_and(|object| !object.is_without_identity());
     is_object.then_some(object)
 }

@@ -125,6 +125,11 @@ impl Item<'_> {
         wrong
     }
 
+    /// Whether the object has neither apiVersion, kind nor metadata.
+    pub(crate) fn is_without_identity(&self) -> bool {
+        self.meta.is_absent() && self.kind.is_absent() && self.api_version.is_absent()
+    }
+
     /// Whether the object has the kind of a list.
     pub(crate) fn is_list_kind(&self) -> bool {
         self.has_items && self.kind_str().ends_with("List")

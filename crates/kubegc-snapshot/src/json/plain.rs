@@ -289,19 +289,13 @@ fn skip_space(bytes: &[u8]) -> &[u8] {
 #[inline(never)]
 fn skip_indentation(mut bytes: &[u8]) -> &[u8] {
     loop {
-        let spaces = bytes.first_chunk().map_or(0, |word| leading_spaces(*word));
-        bytes = match &bytes[spaces..] {
-            [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] => rest,
-            rest => return rest,
+        // kubectl indents by four spaces.
+        bytes = match (bytes.split_first_chunk(), bytes) {
+            (Some((b"    ", rest)), _) => rest,
+            (_, [b' ' | b'\n' | b'\r' | b'\t', rest @ ..]) => rest,
+            _ => return bytes,
         };
     }
-}
-
-/// The number of spaces that eight bytes begin with, which are compared at once.
-#[inline]
-fn leading_spaces(word: [u8; 8]) -> usize {
-    let others = u64::from_le_bytes(word) ^ u64::from_le_bytes([b' '; 8]);
-    others.trailing_zeros() as usize / 8
 }
 
 /// Skips a string after its opening quote.
