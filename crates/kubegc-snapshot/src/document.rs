@@ -3,7 +3,7 @@
 use std::{io::Read, str};
 
 use kubegc_core::json::DUPLICATE;
-use serde::{Deserialize, de::DeserializeSeed};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -14,11 +14,12 @@ use crate::{
     foreign,
     ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
     internal,
-    item::{Item, ItemSeed, ListHead, OnlyItem},
+    item::{Item, ListHead, OnlyItem},
     json,
     notices::{self, Notice},
     sniff,
     store::TypeId,
+    strict::{plain, strict},
     tree, version,
     window::{Window, WindowError},
     yaml,
@@ -201,30 +202,43 @@ impl Reading<'_> {
         shape.is_array = window.bytes().first() == Some(&b'[');
         shape.is_whole = true;
         self.in_array = shape.is_array;
+        let mut last_length = 0;
         loop {
             let piece = splitter.next(window).map_err(|error| {
                 let item = splitter.is_list().then_some(shape.items);
                 self.split_error(error, window, source, item)
             })?;
             match piece {
-                Some(json::Piece::Item { length }) => {
+                Some(json::Piece::Item) => {
                     if shape.items == 0 && !shape.is_array {
                         shape.head = head_of(splitter.rest());
                         if splitter.is_internal() {
                             shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
                         }
                     }
+                    let head = shape.head.as_ref();
+                    let item = Some(shape.items);
+                    // An item that is not all there is read twice: likely if the last one was much longer.
+                    let plain = match shape.internal {
+                        None if window.bytes().len() >= last_length / 2 => {
+                            self.plain_object(window, source, item, head)?
+                        }
+                        _ => None,
+                    };
+                    let length = match plain {
+                        Some(length) => length,
+                        None => json::item_end(window)
+                            .map_err(|error| self.split_error(error, window, source, item))?,
+                    };
                     if let Some((api_version, kind)) = shape.internal {
                         let type_id = self.ingest.store.type_id(api_version, kind);
-                        let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
+                        let text = as_text(&window.bytes()[..length], window, source, item)?;
                         internal::object(self.ingest, text, type_id, source, shape.items)?;
-                        window.consume(length);
-                        shape.items += 1;
-                        continue;
+                    } else if plain.is_none() {
+                        self.json_object(window, length, source, item, head, depth)?;
                     }
-                    let head = shape.head.as_ref();
-                    self.json_object(window, length, source, Some(shape.items), head, depth)?;
                     window.consume(length);
+                    last_length = length;
                     shape.items += 1;
                 }
                 Some(json::Piece::Whole { length }) => {
@@ -268,6 +282,31 @@ impl Reading<'_> {
         }
     }
 
+    /// The kind that an object without one has: that of the source, or that of the list.
+    fn hint<'h>(&'h self, source: &Source, head: Option<&'h TypeName>) -> Option<(&'h str, &'h str)> {
+        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
+        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
+        taken.map(|(api_version, kind)| (&**api_version, &**kind))
+    }
+
+    /// One object of a list, at the beginning of the window: most are read without a search for their end.
+    /// Returns its length; `None` if nothing was read.
+    fn plain_object<R: Read>(
+        &mut self,
+        window: &Window<R>,
+        source: &Source,
+        item: Option<u32>,
+        head: Option<&TypeName>,
+    ) -> Result<Option<usize>, SnapshotError> {
+        match plain(window.bytes(), false, self.hint(source, head)) {
+            Some((object, text)) if !object.is_list_kind() => {
+                self.object(&object, text, source, item, head)?;
+                Ok(Some(text.len()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// One object of a JSON text, alone or in a list.
     fn json_object<R: Read>(
         &mut self,
@@ -279,15 +318,9 @@ impl Reading<'_> {
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
-        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
-        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
-        let hint = taken.map(|(api_version, kind)| (&**api_version, &**kind));
-        let (mut object, mut parsed) = strict(text, hint);
-        if object.depends_on_hint && !object.kind_str().is_empty() {
-            (object, parsed) = strict(text, None);
-        }
-        if parsed.is_ok() && !is_list_kind(&object) {
-            return self.object(&object, text, source, item, head);
+        let (object, parsed) = strict(text, self.hint(source, head));
+        if parsed.is_ok() && !object.is_list_kind() {
+            return self.object(&object, text.as_bytes(), source, item, head);
         }
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -311,7 +344,7 @@ impl Reading<'_> {
         if parsed.is_err_and(|error| error.to_string().starts_with(DUPLICATE)) {
             self.duplicates(text, tree::item(&value).as_ref(), source, item);
         }
-        if item.is_some() && is_list_kind(&object) && depth == 0 {
+        if item.is_some() && object.is_list_kind() && depth == 0 {
             // A list in a list is streamed like a document of its own.
             let aside = self.ingest.suspend();
             let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
@@ -321,7 +354,7 @@ impl Reading<'_> {
             self.ingest.resume(aside);
             return read;
         }
-        self.value(&value, text, source, item)
+        self.value(&value, text.as_bytes(), source, item)
     }
 
     fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
@@ -344,10 +377,10 @@ impl Reading<'_> {
                     self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
                     match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
-                        Ok(OnlyItem(mut item)) if !is_list_kind(&item) => {
+                        Ok(OnlyItem(mut item)) if !item.is_list_kind() => {
                             maps += 1;
-                            item.search_mentions(text);
-                            self.object(&item, text, source, Some(shape.items), None)?;
+                            item.search_mentions(text.as_bytes());
+                            self.object(&item, text.as_bytes(), source, Some(shape.items), None)?;
                         }
                         _ => {
                             let value: Vec<Value> = yaml::parse(text).map_err(|error| {
@@ -355,7 +388,7 @@ impl Reading<'_> {
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
                             maps += u32::from(only.is_object());
-                            self.value(only, text, source, Some(shape.items))?;
+                            self.value(only, text.as_bytes(), source, Some(shape.items))?;
                         }
                     }
                     item_is_cut = window.bytes()[..length].last() != Some(&b'\n');
@@ -365,9 +398,9 @@ impl Reading<'_> {
                 Some(yaml::Piece::Whole { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
                     match parse_object::<Item<'_>>(text, &mut json_text) {
-                        Ok(mut item) if !is_list_kind(&item) => {
-                            item.search_mentions(text);
-                            self.object(&item, text, source, None, None)?;
+                        Ok(mut item) if !item.is_list_kind() => {
+                            item.search_mentions(text.as_bytes());
+                            self.object(&item, text.as_bytes(), source, None, None)?;
                         }
                         _ => {
                             let value: Value = yaml::parse(text).or_else(|error| {
@@ -377,7 +410,7 @@ impl Reading<'_> {
                                 Err(yaml_error(error, text, source, None, window.line()))
                             })?;
                             sniff::refuse_text(text, &source.place)?;
-                            self.value(&value, text, source, None)?;
+                            self.value(&value, text.as_bytes(), source, None)?;
                         }
                     }
                     // Go writes an empty list as null.
@@ -427,23 +460,23 @@ impl Reading<'_> {
     fn object(
         &mut self,
         object: &Item<'_>,
-        text: &str,
+        text: &[u8],
         source: &Source,
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         if self.in_array
-            && is_without_identity(object)
+            && object.is_without_identity()
             && let Some(wrapped) = foreign::wrapped(text)
         {
             return self.value(&wrapped, text, source, item);
         }
-        self.objects += u64::from(!is_without_identity(object));
-        let is_hinted = source.hint.is_some() && !(source.is_member && is_without_identity(object));
+        self.objects += u64::from(!object.is_without_identity());
+        let is_hinted = source.hint.is_some() && !(source.is_member && object.is_without_identity());
         if item.is_none() && !object.is_of_the_api() && !is_hinted {
             return self.no_object(object, text, source);
         }
-        if self.in_array && source.is_member && source.hint.is_none() && is_without_identity(object) {
+        if self.in_array && source.is_member && source.hint.is_none() && object.is_without_identity() {
             self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
             return Ok(());
         }
@@ -458,7 +491,7 @@ impl Reading<'_> {
     }
 
     /// A document without apiVersion and kind.
-    fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
+    fn no_object(&mut self, object: &Item<'_>, text: &[u8], source: &Source) -> Result<(), SnapshotError> {
         let value = match object.meta.is_absent() {
             false => None,
             true => foreign::parse(text),
@@ -475,7 +508,7 @@ impl Reading<'_> {
             _ => Some("it has no kind".to_owned()),
         };
         let missing = missing.unwrap_or_else(|| foreign::NO_TYPE_META.to_owned());
-        if (self.settings.lenient || source.is_member) && is_without_identity(object) {
+        if (self.settings.lenient || source.is_member) && object.is_without_identity() {
             self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
@@ -490,21 +523,21 @@ impl Reading<'_> {
 
     /// Whether a document without metadata contains the version of the API server, or shows that a list is
     /// empty.
-    fn says_something(&mut self, value: &Value, text: &str, source: &Source) -> bool {
+    fn says_something(&mut self, value: &Value, text: &[u8], source: &Source) -> bool {
         if let Some(version) = version::of_document(value) {
             return self
                 .ingest
                 .detect_version(version, VersionSource::ApiServer, &source.place);
         }
         value.get("Items").is_some_and(Value::is_null)
-            && internal::kind_of(text.as_bytes(), &source.place.file).is_some()
+            && internal::kind_of(text, &source.place.file).is_some()
     }
 
     /// One object or list that was read into a tree, of this text.
     fn value(
         &mut self,
         value: &Value,
-        text: &str,
+        text: &[u8],
         source: &Source,
         item: Option<u32>,
     ) -> Result<(), SnapshotError> {
@@ -522,7 +555,7 @@ impl Reading<'_> {
             }
             return Err(source.not_an_object(format!("it is {found}")));
         };
-        if !is_list_kind(&object) {
+        if !object.is_list_kind() {
             object.search_mentions(text);
             return self.object(&object, text, source, item, None);
         }
@@ -548,7 +581,7 @@ impl Reading<'_> {
         let mut shape = self.shape();
         for value in items {
             match tree::item(value) {
-                Some(object) if is_list_kind(&object) => {
+                Some(object) if object.is_list_kind() => {
                     return Err(SnapshotError::NotAnObject {
                         place: source.place.item(shape.items),
                         problem: "a list in a list in a list".to_owned(),
@@ -688,33 +721,6 @@ fn head_of(text: &[u8]) -> Option<TypeName> {
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
-}
-
-/// Reads an object strictly; the error contains the part that was read.
-pub(crate) fn strict<'t>(
-    text: &'t str,
-    hint: Option<(&str, &str)>,
-) -> (Item<'t>, Result<(), serde_json::Error>) {
-    let mut item = Item::default();
-    let mut parser = serde_json::Deserializer::from_str(text);
-    let seed = ItemSeed {
-        item: &mut item,
-        text: Some(text),
-        hint,
-    };
-    let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
-    item.search_mentions(text);
-    (item, parsed)
-}
-
-/// Whether a map has neither apiVersion, kind nor metadata.
-pub(crate) fn is_without_identity(object: &Item<'_>) -> bool {
-    object.meta.is_absent() && object.kind.is_absent() && object.api_version.is_absent()
-}
-
-/// Whether an object has the kind of a list.
-fn is_list_kind(item: &Item<'_>) -> bool {
-    item.has_items && item.kind_str().ends_with("List")
 }
 
 fn said(words: &str) -> Cause {

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::{document, tree, yaml};
+use crate::{tree, yaml};
 
 /// The fields that a map lacks to be an object.
 pub(crate) const NO_TYPE_META: &str = "it has neither apiVersion nor kind";
 
 /// Parses JSON or YAML.
-pub(crate) fn parse(text: &str) -> Option<Value> {
+pub(crate) fn parse(text: &[u8]) -> Option<Value> {
+    let text = str::from_utf8(text).ok()?;
     serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()
 }
 
@@ -45,7 +46,7 @@ fn is_like_an_object(value: &Value) -> bool {
 /// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
 /// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
 /// a field of Go.
-pub(crate) fn wrapped(text: &str) -> Option<Value> {
+pub(crate) fn wrapped(text: &[u8]) -> Option<Value> {
     let mut entry = parse(text)?;
     if let Value::Array(entries) = &mut entry {
         // In YAML an entry has its dash.
@@ -54,6 +55,6 @@ pub(crate) fn wrapped(text: &str) -> Option<Value> {
     let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
     let object = fields.remove("object")?;
     // An object without content is not unwrapped, so nothing is unwrapped twice.
-    let is_object = tree::item(&object).is_some_and(|object| !document::is_without_identity(&object));
+    let is_object = tree::item(&object).is_some_and(|object| !object.is_without_identity());
     is_object.then_some(object)
 }

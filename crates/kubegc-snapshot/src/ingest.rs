@@ -366,11 +366,10 @@ impl Ingest {
         &mut self,
         kind: Option<Kind>,
         body: &Body<'_>,
-        mentions: Option<Mentions>,
+        mentions: Mentions,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Kept {
-        let mentions = mentions.unwrap_or(Mentions::ANY);
         let found =
             kind.and_then(|kind| details::read(kind, body, mentions, origin, &mut self.store.texts, flaws));
         let Some(mut details) = found else {
@@ -407,7 +406,7 @@ impl Ingest {
             None => Contents::Unread {
                 // Texts and numbers can always be written.
                 body: serde_json::to_string(&item.body).unwrap_or_default().into(),
-                mentions: item.mentions.unwrap_or(Mentions::ANY),
+                mentions: item.mentions,
             },
         }
     }
@@ -436,7 +435,7 @@ impl Ingest {
                 let kind = Kind::of(api_version, kind);
                 // This function reads what it wrote above.
                 let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
-                self.details(kind, &body, Some(mentions), origin, flaws)
+                self.details(kind, &body, mentions, origin, flaws)
             }
         }
     }

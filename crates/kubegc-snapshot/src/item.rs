@@ -28,8 +28,10 @@ pub(crate) struct Item<'a> {
     pub(crate) kind: Soft<Text<'a>>,
     pub(crate) meta: Soft<Meta<'a>>,
     pub(crate) body: Body<'a>,
-    /// The names that the text mentions, if it was searched.
-    pub(crate) mentions: Option<Mentions>,
+    /// The names that the text may mention. Parts of a pod that only other names make relevant are skipped.
+    pub(crate) mentions: Mentions,
+    /// Whether a part of the body was read or skipped because of the mentions.
+    pub(crate) depends_on_mentions: bool,
     /// Whether a part of the body was read or skipped because of the assumed kind.
     pub(crate) depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
@@ -79,23 +81,28 @@ impl Item<'_> {
         }
     }
 
-    fn mentions_in(&mut self, text: Option<&str>) -> Mentions {
-        match (self.mentions, text) {
-            (Some(mentions), _) => mentions,
-            (None, Some(text)) => *self.mentions.insert(Mentions::of(text)),
-            (None, None) => Mentions::ANY,
+    /// The names that the text may mention, searched for if the text is known.
+    fn mentions_in(&mut self, text: Option<&[u8]>) -> Mentions {
+        if let Some(text) = text
+            && !self.depends_on_mentions
+        {
+            self.mentions = Mentions::of(text);
         }
+        self.depends_on_mentions = true;
+        self.mentions
     }
 
     /// Records the names that the text of the object mentions, if that may matter.
-    pub(crate) fn search_mentions(&mut self, text: &str) {
+    pub(crate) fn search_mentions(&mut self, text: &[u8]) {
         let may_be_pod = match self.kind_str() {
-            "" => !self.depends_on_hint,
+            "" => !self.depends_on_hint || self.depends_on_mentions,
             kind => kind == "Pod",
         };
-        if self.mentions.is_none() && may_be_pod {
-            self.mentions = Some(Mentions::of(text));
-        }
+        self.mentions = if may_be_pod {
+            Mentions::of(text)
+        } else {
+            Mentions::ANY
+        };
     }
 
     /// Makes the annotations a part of the body.
@@ -116,6 +123,16 @@ impl Item<'_> {
         wrong.extend(WrongType::of(&self.kind, "kind"));
         wrong.extend(WrongType::of(&self.meta, "metadata"));
         wrong
+    }
+
+    /// Whether the object has neither apiVersion, kind nor metadata.
+    pub(crate) fn is_without_identity(&self) -> bool {
+        self.meta.is_absent() && self.kind.is_absent() && self.api_version.is_absent()
+    }
+
+    /// Whether the object has the kind of a list.
+    pub(crate) fn is_list_kind(&self) -> bool {
+        self.has_items && self.kind_str().ends_with("List")
     }
 
     /// Whether the object has an apiVersion and a kind.
@@ -164,8 +181,8 @@ impl Field {
 /// error can name the object.
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
-    /// The text, if available: fields that it does not mention are skipped.
-    pub(crate) text: Option<&'s str>,
+    /// The text, if its end is known.
+    pub(crate) text: Option<&'s [u8]>,
     /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }
@@ -193,8 +210,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (Field::Kind, _) => item.kind = map.next_value()?,
                 (Field::Metadata, _) => item.meta = map.next_value()?,
                 (_, Some(Part::Spec)) if item.is_pod(hint) => {
-                    let mentions = item.mentions_in(text);
-                    let spec: Soft<PodSpec<'_>> = if mentions.secrets {
+                    let spec: Soft<PodSpec<'_>> = if item.mentions_in(text).secrets {
                         map.next_value()?
                     } else {
                         map.next_value::<Soft<PlainPodSpec<'_>>>()?.map(PodSpec::from)

@@ -77,6 +77,7 @@ mod settle;
 mod snapshot;
 mod sniff;
 mod store;
+mod strict;
 mod template;
 mod texts;
 mod threads;

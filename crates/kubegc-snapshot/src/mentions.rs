@@ -30,6 +30,14 @@ impl Mentions {
         restarts: true,
     };
 
+    /// None of them.
+    pub(crate) const NONE: Self = Self {
+        secrets: false,
+        disruption: false,
+        deletion: false,
+        restarts: false,
+    };
+
     /// Whether phase and reason of a pod are all that matters of its status.
     pub(crate) const fn is_plain_status(self) -> bool {
         !self.disruption && !self.deletion && !self.restarts
@@ -39,8 +47,7 @@ impl Mentions {
     ///
     /// # Complexity
     /// Linear in the text.
-    pub(crate) fn of(text: &str) -> Self {
-        let bytes = text.as_bytes();
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         // Only `secretKeyRef` and `secretRef` lead to secrets from a container.
         let is_reference = |at: usize| matches!(bytes.get(at + SECRET.needle().len()), Some(b'K' | b'R'));
         let found = Self {
@@ -54,6 +61,13 @@ impl Mentions {
             return Self::ANY;
         }
         found
+    }
+}
+
+/// Of a text that is not searched.
+impl Default for Mentions {
+    fn default() -> Self {
+        Self::ANY
     }
 }
 
@@ -111,9 +125,9 @@ mod tests {
             ("a\\", of(false, false)),
             ("secret", of(false, false)),
         ] {
-            assert_eq!(Mentions::of(text), expected, "{text}");
+            assert_eq!(Mentions::of(text.as_bytes()), expected, "{text}");
         }
-        assert!(Mentions::of(r#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
+        assert!(Mentions::of(br#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
         for (text, restarts) in [
             (r#"{"restartCount":0,"a":1}"#, false),
             (r#"{"restartCount": 0}"#, false),
@@ -125,7 +139,7 @@ mod tests {
             (r#""restartCount""#, true),
             ("restartCount:\n  7", true),
         ] {
-            assert_eq!(Mentions::of(text).restarts, restarts, "{text}");
+            assert_eq!(Mentions::of(text.as_bytes()).restarts, restarts, "{text}");
         }
     }
 }

@@ -21,10 +21,9 @@ use serde_json::{Map, Value};
 use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
-    document,
     item::{Item, ItemSeed},
-    mentions::Mentions,
     store::Store,
+    strict::strict,
     tree,
 };
 
@@ -156,7 +155,7 @@ fn with_item<R>(
         Some(wrong) => Err(DocumentError::new(wrong.to_string())),
         None => use_it(item),
     };
-    if let (item, Ok(())) = document::strict(text, None) {
+    if let (item, Ok(())) = strict(text, None) {
         return use_it(&item);
     }
     let value = parsed(document)?;
@@ -224,11 +223,10 @@ fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Arc<Body> 
     let Some(kind) = kind.filter(|_| item.kind_str() != PARTIAL.1) else {
         return Arc::default();
     };
-    let mentions = item.mentions.unwrap_or(Mentions::ANY);
     let details = details::read(
         kind,
         &item.body,
-        mentions,
+        item.mentions,
         Origin::Whole,
         &mut store.texts,
         &mut Vec::new(),

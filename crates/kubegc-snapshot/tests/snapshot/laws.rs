@@ -1,5 +1,7 @@
 //! Laws: order changes nothing, no bytes panic, every truncation is detected.
 
+use std::io::{self, Read};
+
 use proptest::prelude::*;
 
 use kubegc_snapshot::Snapshot;
@@ -18,6 +20,16 @@ fn contents(snapshot: &Snapshot) -> (String, String) {
         render(snapshot),
         format!("{:?} {complete:?}", snapshot.finding_counts),
     )
+}
+
+/// An input that gives at most this many bytes at a time.
+struct Steps<'t>(&'t [u8], usize);
+
+impl Read for Steps<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let step = buffer.len().min(self.1);
+        self.0.read(&mut buffer[..step])
+    }
 }
 
 fn documents() -> Vec<String> {
@@ -77,6 +89,27 @@ proptest! {
             let mut reader = reader().lenient(lenient);
             let read = reader.read("f", text.as_slice());
             prop_assert_eq!(reader.finish().is_ok(), read.is_ok());
+        }
+    }
+
+    // A NUL is left out: it makes an input binary if the first read shows it.
+    #[test]
+    fn the_sizes_of_reads_change_nothing(name in prop::sample::select(vec!["list.json", "stream.json", "pods-raw.json"]),
+            at in any::<prop::sample::Index>(), with in 1..=u8::MAX, drop in 0_usize..3, step in 1_usize..2_000) {
+        let mut text = bytes(name);
+        let at = at.index(text.len());
+        let end = (at + drop).min(text.len());
+        text.splice(at..end, [with]);
+        for lenient in [false, true] {
+            let read = |input: &mut dyn Read| {
+                let mut reader = reader().lenient(lenient);
+                let read = reader.read("f", input).map(|()| reader.finish());
+                match read.and_then(|snapshot| snapshot) {
+                    Ok(snapshot) => format!("{:?} {:?}", contents(&snapshot), snapshot.findings),
+                    Err(error) => error.full_text(),
+                }
+            };
+            prop_assert_eq!(read(&mut Steps(&text, step)), read(&mut text.as_slice()));
         }
     }
 
