@@ -19,7 +19,7 @@ use crate::{
     notices::{self, Notice},
     sniff,
     store::TypeId,
-    strict::{plain, strict},
+    strict::{first, strict},
     tree, version,
     window::{Window, WindowError},
     yaml,
@@ -219,13 +219,13 @@ impl Reading<'_> {
                     let head = shape.head.as_ref();
                     let item = Some(shape.items);
                     // An item that is not all there is read twice: likely if the last one was much longer.
-                    let plain = match shape.internal {
+                    let read = match shape.internal {
                         None if window.bytes().len() >= last_length / 2 => {
-                            self.plain_object(window, source, item, head)?
+                            self.first_object(window, source, item, head)?
                         }
                         _ => None,
                     };
-                    let length = match plain {
+                    let length = match read {
                         Some(length) => length,
                         None => json::item_end(window)
                             .map_err(|error| self.split_error(error, window, source, item))?,
@@ -234,7 +234,7 @@ impl Reading<'_> {
                         let type_id = self.ingest.store.type_id(api_version, kind);
                         let text = as_text(&window.bytes()[..length], window, source, item)?;
                         internal::object(self.ingest, text, type_id, source, shape.items)?;
-                    } else if plain.is_none() {
+                    } else if read.is_none() {
                         self.json_object(window, length, source, item, head, depth)?;
                     }
                     window.consume(length);
@@ -291,14 +291,14 @@ impl Reading<'_> {
 
     /// One object of a list, at the beginning of the window: most are read without a search for their end.
     /// Returns its length; `None` if nothing was read.
-    fn plain_object<R: Read>(
+    fn first_object<R: Read>(
         &mut self,
         window: &Window<R>,
         source: &Source,
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<Option<usize>, SnapshotError> {
-        match plain(window.bytes(), false, self.hint(source, head)) {
+        match first(window.bytes(), self.hint(source, head)) {
             Some((object, text)) if !object.is_list_kind() => {
                 self.object(&object, text, source, item, head)?;
                 Ok(Some(text.len()))
@@ -320,7 +320,7 @@ impl Reading<'_> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
         let (object, parsed) = strict(text, self.hint(source, head));
         if parsed.is_ok() && !object.is_list_kind() {
-            return self.object(&object, text.as_bytes(), source, item, head);
+            return self.object(&object, text, source, item, head);
         }
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -354,7 +354,7 @@ impl Reading<'_> {
             self.ingest.resume(aside);
             return read;
         }
-        self.value(&value, text.as_bytes(), source, item)
+        self.value(&value, text, source, item)
     }
 
     fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
@@ -379,8 +379,8 @@ impl Reading<'_> {
                     match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
                         Ok(OnlyItem(mut item)) if !item.is_list_kind() => {
                             maps += 1;
-                            item.search_mentions(text.as_bytes());
-                            self.object(&item, text.as_bytes(), source, Some(shape.items), None)?;
+                            item.search_mentions(text);
+                            self.object(&item, text, source, Some(shape.items), None)?;
                         }
                         _ => {
                             let value: Vec<Value> = yaml::parse(text).map_err(|error| {
@@ -388,7 +388,7 @@ impl Reading<'_> {
                             })?;
                             let only = value.first().unwrap_or(&Value::Null);
                             maps += u32::from(only.is_object());
-                            self.value(only, text.as_bytes(), source, Some(shape.items))?;
+                            self.value(only, text, source, Some(shape.items))?;
                         }
                     }
                     item_is_cut = window.bytes()[..length].last() != Some(&b'\n');
@@ -399,8 +399,8 @@ impl Reading<'_> {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
                     match parse_object::<Item<'_>>(text, &mut json_text) {
                         Ok(mut item) if !item.is_list_kind() => {
-                            item.search_mentions(text.as_bytes());
-                            self.object(&item, text.as_bytes(), source, None, None)?;
+                            item.search_mentions(text);
+                            self.object(&item, text, source, None, None)?;
                         }
                         _ => {
                             let value: Value = yaml::parse(text).or_else(|error| {
@@ -410,7 +410,7 @@ impl Reading<'_> {
                                 Err(yaml_error(error, text, source, None, window.line()))
                             })?;
                             sniff::refuse_text(text, &source.place)?;
-                            self.value(&value, text.as_bytes(), source, None)?;
+                            self.value(&value, text, source, None)?;
                         }
                     }
                     // Go writes an empty list as null.
@@ -460,7 +460,7 @@ impl Reading<'_> {
     fn object(
         &mut self,
         object: &Item<'_>,
-        text: &[u8],
+        text: &str,
         source: &Source,
         item: Option<u32>,
         head: Option<&TypeName>,
@@ -491,7 +491,7 @@ impl Reading<'_> {
     }
 
     /// A document without apiVersion and kind.
-    fn no_object(&mut self, object: &Item<'_>, text: &[u8], source: &Source) -> Result<(), SnapshotError> {
+    fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
         let value = match object.meta.is_absent() {
             false => None,
             true => foreign::parse(text),
@@ -523,21 +523,21 @@ impl Reading<'_> {
 
     /// Whether a document without metadata contains the version of the API server, or shows that a list is
     /// empty.
-    fn says_something(&mut self, value: &Value, text: &[u8], source: &Source) -> bool {
+    fn says_something(&mut self, value: &Value, text: &str, source: &Source) -> bool {
         if let Some(version) = version::of_document(value) {
             return self
                 .ingest
                 .detect_version(version, VersionSource::ApiServer, &source.place);
         }
         value.get("Items").is_some_and(Value::is_null)
-            && internal::kind_of(text, &source.place.file).is_some()
+            && internal::kind_of(text.as_bytes(), &source.place.file).is_some()
     }
 
     /// One object or list that was read into a tree, of this text.
     fn value(
         &mut self,
         value: &Value,
-        text: &[u8],
+        text: &str,
         source: &Source,
         item: Option<u32>,
     ) -> Result<(), SnapshotError> {

@@ -8,8 +8,7 @@ use crate::{tree, yaml};
 pub(crate) const NO_TYPE_META: &str = "it has neither apiVersion nor kind";
 
 /// Parses JSON or YAML.
-pub(crate) fn parse(text: &[u8]) -> Option<Value> {
-    let text = str::from_utf8(text).ok()?;
+pub(crate) fn parse(text: &str) -> Option<Value> {
     serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()
 }
 
@@ -46,7 +45,7 @@ fn is_like_an_object(value: &Value) -> bool {
 /// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
 /// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
 /// a field of Go.
-pub(crate) fn wrapped(text: &[u8]) -> Option<Value> {
+pub(crate) fn wrapped(text: &str) -> Option<Value> {
     let mut entry = parse(text)?;
     if let Value::Array(entries) = &mut entry {
         // In YAML an entry has its dash.

@@ -82,7 +82,7 @@ impl Item<'_> {
     }
 
     /// The names that the text may mention, searched for if the text is known.
-    fn mentions_in(&mut self, text: Option<&[u8]>) -> Mentions {
+    fn mentions_in(&mut self, text: Option<&str>) -> Mentions {
         if let Some(text) = text
             && !self.depends_on_mentions
         {
@@ -93,7 +93,7 @@ impl Item<'_> {
     }
 
     /// Records the names that the text of the object mentions, if that may matter.
-    pub(crate) fn search_mentions(&mut self, text: &[u8]) {
+    pub(crate) fn search_mentions(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
             "" => !self.depends_on_hint || self.depends_on_mentions,
             kind => kind == "Pod",
@@ -182,7 +182,7 @@ impl Field {
 pub(crate) struct ItemSeed<'s, 'a> {
     pub(crate) item: &'s mut Item<'a>,
     /// The text, if its end is known.
-    pub(crate) text: Option<&'s [u8]>,
+    pub(crate) text: Option<&'s str>,
     /// The assumed apiVersion and kind of an object that has none.
     pub(crate) hint: Option<(&'s str, &'s str)>,
 }

@@ -47,7 +47,8 @@ impl Mentions {
     ///
     /// # Complexity
     /// Linear in the text.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
         // Only `secretKeyRef` and `secretRef` lead to secrets from a container.
         let is_reference = |at: usize| matches!(bytes.get(at + SECRET.needle().len()), Some(b'K' | b'R'));
         let found = Self {
@@ -125,9 +126,9 @@ mod tests {
             ("a\\", of(false, false)),
             ("secret", of(false, false)),
         ] {
-            assert_eq!(Mentions::of(text.as_bytes()), expected, "{text}");
+            assert_eq!(Mentions::of(text), expected, "{text}");
         }
-        assert!(Mentions::of(br#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
+        assert!(Mentions::of(r#"{"metadata":{"deletionTimestamp":null}}"#).deletion);
         for (text, restarts) in [
             (r#"{"restartCount":0,"a":1}"#, false),
             (r#"{"restartCount": 0}"#, false),
@@ -139,7 +140,7 @@ mod tests {
             (r#""restartCount""#, true),
             ("restartCount:\n  7", true),
         ] {
-            assert_eq!(Mentions::of(text.as_bytes()).restarts, restarts, "{text}");
+            assert_eq!(Mentions::of(text).restarts, restarts, "{text}");
         }
     }
 }

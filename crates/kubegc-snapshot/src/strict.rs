@@ -1,67 +1,58 @@
-//! Reads one object of JSON, with the fast parser if it accepts the text.
+//! Reads one object of JSON strictly.
 
-use serde::de::DeserializeSeed;
+use std::str;
+
+use serde::de::{DeserializeSeed, IgnoredAny};
 
 use crate::{
     item::{Item, ItemSeed},
-    json,
     mentions::Mentions,
 };
 
-/// Reads an object strictly; the error contains the part that was read.
+/// Reads the object that is the whole text; the error contains the part that was read.
 pub(crate) fn strict<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
-    match plain(text.as_bytes(), true, hint) {
-        Some((item, read)) if text[read.len()..].trim_matches(SPACE).is_empty() => (item, Ok(())),
-        _ => exact(text, hint),
-    }
-}
-
-/// Reads an object as `serde_json` does.
-fn exact<'t>(text: &'t str, hint: Option<(&str, &str)>) -> (Item<'t>, Result<(), serde_json::Error>) {
     let mut item = Item::default();
     let mut parser = serde_json::Deserializer::from_str(text);
     let seed = ItemSeed {
         item: &mut item,
-        text: Some(text.as_bytes()),
+        text: Some(text),
         hint,
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
     if item.depends_on_hint && !item.kind_str().is_empty() {
-        return exact(text, None);
+        return strict(text, None);
     }
-    item.search_mentions(text.as_bytes());
+    item.search_mentions(text);
     (item, parsed)
 }
 
-/// Reads the object at the beginning of some bytes, as [`exact`] reads its text; `None` if only that can.
-/// `is_text`: whether the bytes end with it.
-pub(crate) fn plain<'t>(
-    bytes: &'t [u8],
-    is_text: bool,
-    hint: Option<(&str, &str)>,
-) -> Option<(Item<'t>, &'t [u8])> {
+/// Reads the object at the beginning of some bytes, as [`strict`] reads its text. Returns it with its text;
+/// `None` if it is not valid, or not all of it is there.
+pub(crate) fn first<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
     let parse = |mentions| {
         let mut item = Item {
             mentions,
             ..Item::default()
         };
-        let mut parser = json::Parser::new(bytes);
+        let mut parser = serde_json::Deserializer::from_slice(bytes);
         let seed = ItemSeed {
             item: &mut item,
-            text: is_text.then_some(bytes),
+            text: None,
             hint,
         };
         seed.deserialize(&mut parser).ok()?;
-        let length = bytes.len() - parser.rest().len();
-        Some((item, &bytes[..length]))
+        let length = parser.into_iter::<IgnoredAny>().byte_offset();
+        // The parser does not check strings that are not read.
+        let text = str::from_utf8(&bytes[..length]).ok()?;
+        Some((item, text))
     };
     // A text cannot be searched before its end is known. Most pods mention none of the names.
     let (mut item, text) = parse(Mentions::NONE)?;
     if item.depends_on_hint && !item.kind_str().is_empty() {
-        return plain(bytes, is_text, None);
+        return first(bytes, None);
     }
     let assumed = item.mentions;
     item.search_mentions(text);
@@ -70,9 +61,6 @@ pub(crate) fn plain<'t>(
     }
     Some((item, text))
 }
-
-/// White space between the tokens of JSON.
-const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 #[cfg(test)]
 mod tests {
@@ -106,23 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_plain_and_read_as_serde_json_reads_them() {
+    fn an_object_reads_alike_alone_and_before_other_bytes() {
         for object in OBJECTS {
             let followed = format!("{object},");
             for hint in HINTS {
-                let (item, text) = plain(followed.as_bytes(), false, hint).expect(object);
-                let (whole, _) = plain(object.as_bytes(), true, hint).expect(object);
-                let (expected, parsed) = exact(object, hint);
+                let (item, text) = first(followed.as_bytes(), hint).expect(object);
+                let (expected, parsed) = strict(object, hint);
                 parsed.expect(object);
-                assert_eq!(format!("{whole:?}"), format!("{expected:?}"));
-                assert_eq!(
-                    (format!("{item:?}"), text),
-                    (format!("{expected:?}"), object.as_bytes())
-                );
+                assert_eq!((format!("{item:?}"), text), (format!("{expected:?}"), object));
             }
             for end in 0..object.len() {
                 assert!(
-                    plain(&object.as_bytes()[..end], false, None).is_none(),
+                    first(&object.as_bytes()[..end], None).is_none(),
                     "{object} cut at {end}"
                 );
             }
@@ -133,16 +116,15 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
         #[test]
-        fn a_damaged_object_is_read_as_serde_json_reads_it_or_left_to_it(object in prop::sample::select(&OBJECTS[..]),
+        fn a_damaged_object_is_read_as_its_text_or_not_at_all(object in prop::sample::select(&OBJECTS[..]),
                 hint in prop::sample::select(&HINTS[..]), at in any::<Index>(), dropped in 0_usize..3,
                 with in prop::sample::select(damage())) {
             let mut bytes = object.as_bytes().to_vec();
             let at = at.index(bytes.len());
             let end = (at + dropped).min(bytes.len());
             bytes.splice(at..end, with.iter().copied());
-            if let Some((item, text)) = plain(&bytes, false, hint) {
-                let text = str::from_utf8(text).expect("the parser checks it");
-                let (expected, parsed) = exact(text, hint);
+            if let Some((item, text)) = first(&bytes, hint) {
+                let (expected, parsed) = strict(text, hint);
                 prop_assert!(parsed.is_ok(), "{}: {:?}", text, parsed);
                 prop_assert_eq!(format!("{item:?}"), format!("{expected:?}"));
             }

@@ -1,20 +1,15 @@
 //! Finds the objects in a stream of JSON, so that no document needs to fit in memory.
 //!
 //! A document is one object, a list with `items`, or a bare array of objects. Where an item of a list begins
-//! follows from the item before it. A [`Parser`] reads most items from there, and so finds their end. Of the
-//! others, the end is found by their braces and quotes alone; whether they are valid JSON is decided by
-//! `serde_json`, which then gets exactly those bytes.
+//! follows from the item before it. `serde_json` reads most items from there, and so finds their end. Of the
+//! others, the end is found by their braces and quotes alone; `serde_json` then gets exactly those bytes and
+//! says what is wrong with them.
 
-mod plain;
 mod scan;
 
 use std::io::Read;
 
-pub(crate) use self::plain::Parser;
-use self::{
-    plain::{DEPTH_MAX, skip_value},
-    scan::Scan,
-};
+use self::scan::Scan;
 use crate::window::{Window, WindowError};
 
 /// A reason why a document could not be split.
@@ -295,23 +290,11 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
 
 /// The end of the item at the beginning of the window.
 pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitError> {
-    scan(window, 0)
-}
-
-/// The end of a value of a member, which begins at `at`.
-fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
-    let bytes = window.bytes();
-    // Of a valid value there is one end, and this way to it is faster. An invalid number ends elsewhere.
-    if let Some(value @ [b'{' | b'[' | b'"', ..]) = bytes.get(at..)
-        && let Some(rest) = skip_value(value, DEPTH_MAX)
-    {
-        return Ok(bytes.len() - rest.len());
-    }
-    scan(window, at)
+    value_end(window, 0)
 }
 
 /// The end of the value that begins at `at`, valid or not.
-fn scan<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
+fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let mut scan = Scan::new(at);
     loop {
         if let Some(end) = scan.run(window.bytes()) {
