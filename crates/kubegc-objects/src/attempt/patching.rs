@@ -43,7 +43,6 @@ enum Sent {
     Merge,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is matched at once")]
 pub(crate) enum Patched {
     Request(Request),
     Done(Response),

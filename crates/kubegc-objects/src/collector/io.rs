@@ -80,7 +80,6 @@ pub enum Input {
 /// The example of [`Collector`](crate::Collector) handles each output.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle each output")]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "most outputs are calls")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Run discovery and pass in [`Input::Catalog`].
