@@ -8,6 +8,7 @@
 //! - [`collecting_on_a_node`]: the kubelet's garbage collection.
 //! - [`clusters`]: simulated clusters in tests, and live clusters.
 //! - [`migrating`]: from other ways to test an operator.
+//! - [`performance`]: costs, measurements, and what bounds them.
 //! - [`versions`]: behaviour by Kubernetes version.
 //! - [`support`]: supported versions of Rust, Kubernetes, kube and CRI.
 //! - [`security`]: treatment of untrusted input, and reports of vulnerabilities.
@@ -37,6 +38,9 @@ pub mod clusters {}
 
 #[doc = include_str!("../guide/migrating.md")]
 pub mod migrating {}
+
+#[doc = include_str!("../guide/performance.md")]
+pub mod performance {}
 
 #[doc = include_str!("../guide/versions.md")]
 pub mod versions {}
