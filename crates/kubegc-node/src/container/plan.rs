@@ -181,6 +181,7 @@ impl Selection<'_> {
         let Units { dead, units, .. } = &mut self.units;
         let dead = &mut dead[units[at].range()];
         if keep == 0 && self.policy.order == Order::Listing {
+            // Upstream sorts a unit only if it keeps a part of it.
             dead.sort_unstable_by_key(|dead| dead.at);
         }
         remove(
