@@ -19,7 +19,6 @@ use crate::{
     notices::{self, Notice},
     sniff,
     store::TypeId,
-    strict::{first, strict},
     tree, version,
     window::{Window, WindowError},
     yaml,
@@ -247,7 +246,7 @@ impl Reading<'_> {
                 }
                 Some(json::Piece::ListEnd) => {
                     let rest = if shape.is_array { b"{}" } else { splitter.rest() };
-                    let text = as_text(rest, window, source, None)?;
+                    let text = str::from_utf8(rest).map_err(|_| source.not_utf8(None, window.line()))?;
                     let value: Value = serde_json::from_str(text).map_err(|error| SnapshotError::Syntax {
                         place: source.place.clone(),
                         object: None,
@@ -298,7 +297,7 @@ impl Reading<'_> {
         item: Option<u32>,
         head: Option<&TypeName>,
     ) -> Result<Option<usize>, SnapshotError> {
-        match first(window.bytes(), self.hint(source, head)) {
+        match json::first_object(window.bytes(), self.hint(source, head)) {
             Some((object, text)) if !object.is_list_kind() => {
                 self.object(&object, text, source, item, head)?;
                 Ok(Some(text.len()))
@@ -318,7 +317,7 @@ impl Reading<'_> {
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
-        let (object, parsed) = strict(text, self.hint(source, head));
+        let (object, parsed) = json::whole_object(text, self.hint(source, head));
         if parsed.is_ok() && !object.is_list_kind() {
             return self.object(&object, text, source, item, head);
         }
@@ -426,7 +425,8 @@ impl Reading<'_> {
                         self.ingest.discard_since(shape.mark);
                         return Err(source.not_an_object("it is a list".to_owned()));
                     }
-                    let text = as_text(splitter.rest(), window, source, None)?;
+                    let text = str::from_utf8(splitter.rest())
+                        .map_err(|_| source.not_utf8(None, splitter.rest_line()))?;
                     let value: Value = yaml::parse(text)
                         .map_err(|error| yaml_error(error, text, source, None, splitter.rest_line()))?;
                     self.list_end(&value, &shape, source)?;
@@ -790,9 +790,5 @@ fn as_text<'a, R: Read>(
     source: &Source,
     item: Option<u32>,
 ) -> Result<&'a str, SnapshotError> {
-    str::from_utf8(bytes).map_err(|error| SnapshotError::NotText {
-        place: source.at(item),
-        line: window.position(error.valid_up_to()).0,
-        problem: "not UTF-8",
-    })
+    str::from_utf8(bytes).map_err(|error| source.not_utf8(item, window.position(error.valid_up_to()).0))
 }

@@ -35,6 +35,15 @@ impl Source {
         item.map_or_else(|| self.place.clone(), |item| self.place.item(item))
     }
 
+    /// The error for bytes that are not UTF-8 in this line.
+    pub(crate) fn not_utf8(&self, item: Option<u32>, line: u64) -> SnapshotError {
+        SnapshotError::NotText {
+            place: self.at(item),
+            line,
+            problem: "not UTF-8",
+        }
+    }
+
     pub(crate) fn not_an_object(&self, problem: impl Into<String>) -> SnapshotError {
         SnapshotError::NotAnObject {
             place: self.place.clone(),

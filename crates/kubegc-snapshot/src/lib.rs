@@ -77,7 +77,6 @@ mod settle;
 mod snapshot;
 mod sniff;
 mod store;
-mod strict;
 mod template;
 mod texts;
 mod threads;

@@ -22,8 +22,8 @@ use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
     item::{Item, ItemSeed},
+    json,
     store::Store,
-    strict::strict,
     tree,
 };
 
@@ -155,7 +155,7 @@ fn with_item<R>(
         Some(wrong) => Err(DocumentError::new(wrong.to_string())),
         None => use_it(item),
     };
-    if let (item, Ok(())) = strict(text, None) {
+    if let (item, Ok(())) = json::whole_object(text, None) {
         return use_it(&item);
     }
     let value = parsed(document)?;

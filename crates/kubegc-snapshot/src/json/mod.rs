@@ -1,14 +1,16 @@
-//! Finds the objects in a stream of JSON, so that no document needs to fit in memory.
+//! Finds and reads the objects in a stream of JSON, so that no document needs to fit in memory.
 //!
 //! A document is one object, a list with `items`, or a bare array of objects. Where an item of a list begins
 //! follows from the item before it. `serde_json` reads most items from there, and so finds their end. Of the
 //! others, the end is found by their braces and quotes alone; `serde_json` then gets exactly those bytes and
 //! says what is wrong with them.
 
+mod object;
 mod scan;
 
 use std::io::Read;
 
+pub(crate) use self::object::{first_object, whole_object};
 use self::scan::Scan;
 use crate::window::{Window, WindowError};
 

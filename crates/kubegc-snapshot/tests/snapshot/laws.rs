@@ -168,6 +168,15 @@ fn a_truncated_dump_is_an_error_or_a_finding() {
     }
 }
 
+#[test]
+fn what_is_not_text_outside_of_items_is_in_the_line_of_the_end_of_a_list() {
+    let text = b"{\"items\": [],\n\"kind\": \"\x80\"\n}\n\n";
+    for step in [1, text.len()] {
+        let error = reader().read("f", Steps(text, step)).expect_err("not UTF-8");
+        assert_eq!(error.full_text(), "f, document 1: line 3: not text: not UTF-8");
+    }
+}
+
 /// The same objects in each container.
 fn packed() -> Vec<(&'static str, Vec<u8>)> {
     let (list, stream) = (bytes("list.json"), bytes("stream.yaml"));

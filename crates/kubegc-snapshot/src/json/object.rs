@@ -1,4 +1,4 @@
-//! Reads one object of JSON strictly.
+//! Reads one object of JSON, with `serde_json`.
 
 use std::str;
 
@@ -9,8 +9,8 @@ use crate::{
     mentions::Mentions,
 };
 
-/// Reads the object that is the whole text; the error contains the part that was read.
-pub(crate) fn strict<'t>(
+/// Reads an object that is the whole text. After an error the item has the fields that were read before it.
+pub(crate) fn whole_object<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
@@ -23,15 +23,17 @@ pub(crate) fn strict<'t>(
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
     if item.depends_on_hint && !item.kind_str().is_empty() {
-        return strict(text, None);
+        return whole_object(text, None);
     }
-    item.search_mentions(text);
+    if !item.depends_on_mentions {
+        item.search_mentions(text);
+    }
     (item, parsed)
 }
 
-/// Reads the object at the beginning of some bytes, as [`strict`] reads its text. Returns it with its text;
+/// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its text;
 /// `None` if it is not valid, or not all of it is there.
-pub(crate) fn first<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
+pub(crate) fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
     let parse = |mentions| {
         let mut item = Item {
             mentions,
@@ -52,7 +54,7 @@ pub(crate) fn first<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(
     // A text cannot be searched before its end is known. Most pods mention none of the names.
     let (mut item, text) = parse(Mentions::NONE)?;
     if item.depends_on_hint && !item.kind_str().is_empty() {
-        return first(bytes, None);
+        return first_object(bytes, None);
     }
     let assumed = item.mentions;
     item.search_mentions(text);
@@ -86,7 +88,7 @@ mod tests {
     ];
     const HINTS: [Option<(&str, &str)>; 3] = [None, Some(("v1", "Pod")), Some(("apps/v1", "Deployment"))];
 
-    /// What is put into an object, separated by spaces.
+    /// Pieces to put into an object, separated by spaces.
     const DAMAGE: &[u8] = b"} ] { [ , : \" \\ \\u00 0 - e \t \n \x01 \xc3 \xff \xc3\xa9 null 1e999 {}, secretRef \"spec\":1, \"kind\":\"Pod\", ";
 
     fn damage() -> Vec<&'static [u8]> {
@@ -98,14 +100,14 @@ mod tests {
         for object in OBJECTS {
             let followed = format!("{object},");
             for hint in HINTS {
-                let (item, text) = first(followed.as_bytes(), hint).expect(object);
-                let (expected, parsed) = strict(object, hint);
+                let (item, text) = first_object(followed.as_bytes(), hint).expect(object);
+                let (expected, parsed) = whole_object(object, hint);
                 parsed.expect(object);
                 assert_eq!((format!("{item:?}"), text), (format!("{expected:?}"), object));
             }
             for end in 0..object.len() {
                 assert!(
-                    first(&object.as_bytes()[..end], None).is_none(),
+                    first_object(&object.as_bytes()[..end], None).is_none(),
                     "{object} cut at {end}"
                 );
             }
@@ -123,8 +125,8 @@ mod tests {
             let at = at.index(bytes.len());
             let end = (at + dropped).min(bytes.len());
             bytes.splice(at..end, with.iter().copied());
-            if let Some((item, text)) = first(&bytes, hint) {
-                let (expected, parsed) = strict(text, hint);
+            if let Some((item, text)) = first_object(&bytes, hint) {
+                let (expected, parsed) = whole_object(text, hint);
                 prop_assert!(parsed.is_ok(), "{}: {:?}", text, parsed);
                 prop_assert_eq!(format!("{item:?}"), format!("{expected:?}"));
             }
