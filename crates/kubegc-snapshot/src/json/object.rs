@@ -31,8 +31,8 @@ pub(crate) fn whole_object<'t>(
     (item, parsed)
 }
 
-/// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its text;
-/// `None` if it is not valid, or not all of it is there.
+/// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its
+/// text; `None` if it is not valid, or not all of it is there.
 pub(crate) fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
     let parse = |mentions| {
         let mut item = Item {
