@@ -54,6 +54,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("kubegc-cri", &["kubegc-core", "kubegc-node", "kubegc-tokio"]),
     ("kubegc-tokio", &["kubegc-core"]),
+    ("kubegc-fixtures", &[]),
     (
         "kubegc-testkit",
         &[
