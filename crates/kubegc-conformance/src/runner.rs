@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io::{self, BufRead, BufReader},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -10,6 +10,7 @@ use std::{
     thread,
 };
 
+use lzma_rust2::XzReader;
 use serde_json::Value;
 
 use crate::{
@@ -72,11 +73,7 @@ pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
             let mut entries = Vec::new();
             for entry in path.read_dir()? {
                 let entry = entry?;
-                let is_recording = entry
-                    .path()
-                    .extension()
-                    .is_some_and(|extension| extension == "jsonl");
-                if is_recording || entry.file_type()?.is_dir() {
+                if stem(&entry.path()).is_some() || entry.file_type()?.is_dir() {
                     entries.push(entry.path());
                 }
             }
@@ -87,13 +84,34 @@ pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Replays one file.
+/// The name of a recording without `.jsonl` or `.jsonl.xz`; `None` for other files.
+fn stem(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let name = name.strip_suffix(".xz").unwrap_or(&name);
+    name.strip_suffix(".jsonl").map(ToOwned::to_owned)
+}
+
+/// Opens a file, which is compressed where its name ends in `.xz`.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+    let file = BufReader::new(File::open(path)?);
+    let is_compressed = path.extension().is_some_and(|extension| extension == "xz");
+    Ok(if is_compressed {
+        Box::new(BufReader::new(XzReader::new(file, true)))
+    } else {
+        Box::new(file)
+    })
+}
+
+/// Replays one file, which may be compressed (`.jsonl.xz`).
 ///
 /// # Errors
 /// The file cannot be read. Its content is never an error: a line that is not a case is a failed case.
 pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     let source = Source::new(path);
-    let lines = Mutex::new(BufReader::new(File::open(path)?).split(b'\n').enumerate());
+    let lines = Mutex::new(open(path)?.split(b'\n').enumerate());
     let next = || -> io::Result<Option<(usize, Vec<u8>)>> {
         // No thread panics while it holds the lock.
         let mut lines = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -185,11 +203,11 @@ impl Source {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let stem = name.split('.').next().unwrap_or_default();
+        let stem = stem(path);
         Self {
-            is_recording: path.extension().is_some_and(|extension| extension == "jsonl"),
-            kind: Kind::of_name(stem),
-            semantics: semantics_of_name(stem),
+            is_recording: stem.is_some(),
+            kind: stem.as_deref().and_then(Kind::of_name),
+            semantics: semantics_of_name(stem.as_deref().unwrap_or_default()),
             inputs_path: path.with_file_name(name.replacen(COMPACT, "", 1)),
             inputs: OnceLock::new(),
         }
@@ -198,16 +216,17 @@ impl Source {
     /// The line with the inputs of a case in compact form.
     fn inputs(&self, name: &str) -> Result<&str, Failure> {
         let lines = self.inputs.get_or_init(|| {
-            let text = fs::read_to_string(&self.inputs_path).map_err(|problem| {
+            #[derive(serde::Deserialize)]
+            struct Named {
+                name: String,
+            }
+            let lines = open(&self.inputs_path).and_then(|file| file.lines().collect::<io::Result<Vec<_>>>());
+            let lines = lines.map_err(|problem| {
                 Failure::unreadable(format!("{}: {problem}", self.inputs_path.display()))
             })?;
-            let named = text.lines().filter_map(|line| {
-                #[derive(serde::Deserialize)]
-                struct Named {
-                    name: String,
-                }
-                Some((serde_json::from_str::<Named>(line).ok()?.name, line.to_owned()))
-            });
+            let named = lines
+                .into_iter()
+                .filter_map(|line| Some((serde_json::from_str::<Named>(&line).ok()?.name, line)));
             Ok(named.collect())
         });
         let line = lines.as_ref().map_err(Clone::clone)?.get(name);

@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 #[derive(Deserialize)]
 pub(super) struct Scenario {
+    /// The release; without it 1.20.2.
+    #[serde(default)]
+    pub(super) kubernetes: Option<String>,
     /// `stopped` where no collector ran.
     #[serde(default)]
     pub(super) gc: String,

@@ -27,6 +27,8 @@ use crate::{Failure, failure::equal};
 pub(super) const STEPS_MAX: usize = 1_000_000;
 /// Number of tries of a segment after which the one before it is tried again.
 const TRIES_MAX: usize = 8;
+/// Number of tries that all end with the same difference, after which no other end is expected.
+const EQUAL_FAILURES_MAX: usize = 10_000;
 /// Maximum time from one write to the next.
 const SEGMENT_TIME_MAX: Duration = Duration::from_secs(120);
 
@@ -42,7 +44,9 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
     // The failure of the try that reached the most writes.
     let mut furthest: Option<((usize, usize), Failure)> = None;
     let (mut failures, mut retreats) = (0, 0_u32);
-    while steps < STEPS_MAX {
+    let mut last: Option<Failure> = None;
+    let mut equal_failures = 0;
+    while steps < STEPS_MAX && equal_failures < EQUAL_FAILURES_MAX {
         let height = stack.len();
         let Some(segment) = stack.last_mut() else { break };
         if segment.tries >= TRIES_MAX && height > 1 {
@@ -72,12 +76,17 @@ pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usiz
             }),
             Err(failure) => {
                 failures += 1;
+                if last.as_ref() == Some(&failure) {
+                    equal_failures += 1;
+                } else {
+                    equal_failures = 0;
+                    last = Some(failure.clone());
+                }
                 let reached = (run.level, run.world.writes.len());
                 if furthest.as_ref().is_none_or(|(known, _)| reached > *known) {
                     let (level, write) = reached;
-                    let place = format!(
-                        "no run found in {STEPS_MAX} steps; the furthest ended at checkpoint {level}, write {write}"
-                    );
+                    let place =
+                        format!("no run found; the furthest ended at checkpoint {level}, write {write}");
                     let mut failure = failure.within(place);
                     failure.got = format!("{}\n{}", failure.got, run.world.describe());
                     furthest = Some((reached, failure));

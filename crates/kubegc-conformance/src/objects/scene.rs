@@ -1,6 +1,9 @@
 //! A scenario made ready to be played: where each alias lives, and a world before the first step.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
 use kubegc_objects::{
@@ -16,6 +19,7 @@ use crate::Failure;
 /// One scenario, and where its objects live.
 pub(super) struct Scene<'a> {
     pub(super) scenario: &'a Scenario,
+    pub(super) base: Arc<Base>,
     pub(super) objects: Vec<Placed<'a>>,
     /// The kinds of the objects, in the version that is monitored.
     pub(super) kinds: Vec<KindId>,
@@ -30,7 +34,8 @@ pub(super) struct Placed<'a> {
 
 impl<'a> Scene<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Self, Failure> {
-        let catalog = &base()?.catalog;
+        let base = base(scenario.kubernetes.as_deref().unwrap_or(VERSION))?;
+        let catalog = &base.catalog;
         let mut objects = Vec::new();
         let mut kinds = Vec::new();
         for object in &scenario.objects {
@@ -60,6 +65,7 @@ impl<'a> Scene<'a> {
         }
         let scene = Self {
             scenario,
+            base,
             objects,
             kinds,
         };
@@ -122,17 +128,23 @@ pub(super) struct Base {
     pub(super) version: KubernetesVersion,
 }
 
-/// The release that the scenarios were recorded with.
+/// The release of scenarios that name none.
 const VERSION: &str = "1.20.2";
 
-/// Built once: it is the same for every run.
-pub(super) fn base() -> Result<&'static Base, Failure> {
-    static BASE: OnceLock<Result<Base, Failure>> = OnceLock::new();
-    BASE.get_or_init(build_base).as_ref().map_err(Clone::clone)
+/// Built once for each release: it is the same for every run.
+fn base(version: &str) -> Result<Arc<Base>, Failure> {
+    static BASES: Mutex<BTreeMap<KubernetesVersion, Arc<Base>>> = Mutex::new(BTreeMap::new());
+    let version: KubernetesVersion = version.parse().map_err(Failure::unreadable)?;
+    let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(base) = bases.get(&version) {
+        return Ok(Arc::clone(base));
+    }
+    let base = Arc::new(build_base(version)?);
+    bases.insert(version, Arc::clone(&base));
+    Ok(base)
 }
 
-fn build_base() -> Result<Base, Failure> {
-    let version: KubernetesVersion = VERSION.parse().map_err(Failure::unreadable)?;
+fn build_base(version: KubernetesVersion) -> Result<Base, Failure> {
     let mut catalog = Catalog::builtin(version);
     for (name, resource, scope) in [
         ("Parent", "parents", Scope::Namespaced),

@@ -18,7 +18,7 @@ use super::{
     client::{Client, Wants},
     compare::body_without_version,
     namespace_controller::NamespaceController,
-    scene::{Scene, base, start_collector},
+    scene::{Scene, start_collector},
 };
 use crate::Failure;
 
@@ -86,7 +86,7 @@ pub(super) struct Committed {
 impl<'a> World<'a> {
     /// The world before the first step, with this many workers of each kind.
     pub(super) fn new(scene: &'a Scene<'a>, workers: u32) -> Result<Self, Failure> {
-        let base = base()?;
+        let base = &scene.base;
         let server = base.server.clone();
         let now = server.now();
         let mut world = Self {
@@ -118,7 +118,8 @@ impl<'a> World<'a> {
 
     /// Starts a collector; its lists are not delivered yet.
     pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
-        let (collector, monitored) = start_collector(base()?, self.workers, &self.scene.kinds, self.now)?;
+        let (collector, monitored) =
+            start_collector(&self.scene.base, self.workers, &self.scene.kinds, self.now)?;
         let queue = |(monitor, kind)| MonitorQueue {
             kind,
             monitor,
@@ -502,7 +503,8 @@ fn body_of(request: &Request) -> String {
         }
         Operation::Delete { wire, propagation } => {
             let uid = wire.uid.as_ref().map(ToString::to_string);
-            let version = wire.resource_version.as_ref().map(ToString::to_string);
+            // Recordings replace the version.
+            let version = wire.resource_version.as_ref().map(|_| "<rv>");
             format!("{propagation} uid={uid:?} resourceVersion={version:?}")
         }
         Operation::Get | Operation::Put { .. } => String::new(),

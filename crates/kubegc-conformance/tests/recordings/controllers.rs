@@ -1,41 +1,19 @@
-//! The repository's choice of recordings of the other controllers matches, and a recording that was changed
-//! does not.
+//! A changed recording of a controller does not match.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-use kubegc_conformance::runner::recordings;
 use serde_json::{Value, json};
 
-use crate::{assert_matches, failures, replay_file};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/controllers")
-}
-
-#[test]
-fn every_recording_matches() {
-    let files = recordings(&[folder()]).expect("the vectors are in the repository");
-    assert_eq!(files.len(), 22);
-    for path in files {
-        assert_matches(&path, 7);
-    }
-}
+use crate::{failures, line_with, replay_lines};
 
 /// Replays the case of this name with another value at one place, which may be new. Returns the failures.
 fn changed(case: &str, pointer: &str, value: &Value) -> Vec<String> {
     let (file, _) = case
         .rsplit_once('-')
         .expect("a name has the file's name and a number");
-    let text = fs::read_to_string(folder().join(format!("{file}.jsonl"))).expect("in the repository");
-    let name = format!(r#""case":"{case}""#);
-    let line = text
-        .lines()
-        .find(|line| line.contains(&name))
-        .expect("the case is in the repository");
-    let mut case: Value = serde_json::from_str(line).expect("a recording is JSON");
+    let line = line_with(
+        &format!("controllers/{file}.jsonl"),
+        &format!(r#""case":"{case}""#),
+    );
+    let mut case: Value = serde_json::from_str(&line).expect("a recording is JSON");
     let before = case.clone();
     let (parent, key) = pointer.rsplit_once('/').expect("a place in a case");
     let place = match case.pointer_mut(parent).expect("the parent is in the case") {
@@ -45,9 +23,7 @@ fn changed(case: &str, pointer: &str, value: &Value) -> Vec<String> {
     };
     place.clone_from(value);
     assert_ne!(case, before, "{pointer} changes");
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("changed-controllers.jsonl");
-    fs::write(&path, case.to_string()).expect("writable");
-    failures(&replay_file(&path))
+    failures(&replay_lines("changed.jsonl", &case.to_string()))
 }
 
 #[test]

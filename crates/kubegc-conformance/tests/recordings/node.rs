@@ -1,27 +1,8 @@
-//! The repository's choice of node recordings matches, and a changed recording does not.
+//! A changed recording of a kubelet does not match, and the failure names the place.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
-};
-
-use kubegc_conformance::runner::{FileReport, recordings};
 use serde_json::{Value, json};
 
-use crate::{assert_matches, replay_file};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/node")
-}
-
-/// The line of one case.
-fn case(file: &str, id: &str) -> String {
-    let text = fs::read_to_string(folder().join(file)).expect("in the repository");
-    let id = format!(r#""id":"{id}""#);
-    let mut lines = text.lines().filter(|line| line.contains(&id));
-    lines.next().expect("the case is in the repository").to_owned()
-}
+use crate::{line_with, lines, replay_lines};
 
 /// The same line with another value at one place, which may be new.
 fn changed(line: &str, pointer: &str, value: Value) -> String {
@@ -45,7 +26,7 @@ fn changed(line: &str, pointer: &str, value: Value) -> String {
 /// Replays a case as recorded, and with each change: that fails, and the failure names the place.
 fn assert_changes_are_detected(file: &str, id: &str, changes: &[(&str, Value, &str)]) {
     let name = format!("{id}.jsonl");
-    let line = case(file, id);
+    let line = line_with(&format!("node/{file}"), &format!(r#""id":"{id}""#));
     // The name of the file does not show the kind of its cases.
     assert_eq!(replay_lines(&name, &line).passed, 1, "{id} as recorded");
     for (pointer, value, place) in changes {
@@ -64,67 +45,19 @@ fn assert_changes_are_detected(file: &str, id: &str, changes: &[(&str, Value, &s
     }
 }
 
-/// Replays lines as a file of this name, which may show the kind of its cases. Tests run concurrently: each
-/// call has a folder of its own.
-fn replay_lines(name: &str, lines: &str) -> FileReport {
-    static CALLS: AtomicUsize = AtomicUsize::new(0);
-    let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{call}"));
-    fs::create_dir_all(&folder).expect("a folder can be made");
-    let path = folder.join(name);
-    fs::write(&path, lines).expect("writable");
-    let report = replay_file(&path);
-    fs::remove_dir_all(&folder).expect("a folder can be removed");
-    report
-}
-
-#[test]
-fn every_node_recording_matches() {
-    let files = recordings(&[folder()]).expect("the vectors are in the repository");
-    let counts: Vec<_> = files
-        .iter()
-        .map(|path| {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            (name, assert_matches(path, 1).passed)
-        })
-        .collect();
-    let expected = [
-        ("container_gc.jsonl", 120),
-        ("container_gc_upstream.jsonl", 24),
-        ("image_gc.jsonl", 119),
-        ("image_gc_128.jsonl", 40),
-        ("image_gc_policy.jsonl", 71),
-        ("image_gc_upstream.jsonl", 24),
-        ("signal_reclaim.jsonl", 54),
-    ];
-    let expected = expected.map(|(name, count)| (name.to_owned(), count));
-    assert_eq!(counts, expected);
-}
-
 #[test]
 fn the_kind_of_a_case_follows_from_its_content() {
-    for (at, file) in [
+    for file in [
         "container_gc",
         "image_gc",
         "image_gc_128",
         "image_gc_policy",
         "signal_reclaim",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let text = fs::read_to_string(folder().join(format!("{file}.jsonl"))).expect("in the repository");
-        let report = replay_lines(&format!("unnamed-node-{at}.jsonl"), &text);
+    ] {
+        let lines = lines(&format!("node/{file}.jsonl"));
+        let report = replay_lines("unnamed.jsonl", &lines.join("\n"));
         assert_eq!(report.kind, "by content");
-        assert_eq!(
-            (report.passed, report.failed.len()),
-            (text.lines().count(), 0),
-            "{file}"
-        );
+        assert_eq!((report.passed, report.failed.len()), (lines.len(), 0), "{file}");
     }
 }
 
