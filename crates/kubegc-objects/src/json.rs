@@ -62,24 +62,3 @@ pub(crate) fn push_array<T>(
     }
     out.push(b']');
 }
-
-#[cfg(test)]
-mod tests {
-    use super::push_string;
-
-    #[test]
-    fn strings_are_escaped_as_go_does() {
-        for (text, expected) in [
-            ("plain", r#""plain""#),
-            ("<&>", r#""\u003c\u0026\u003e""#),
-            ("a\u{2028}b\u{2029}\u{202a}", "\"a\\u2028b\\u2029\u{202a}\""),
-            ("\u{1}\t\n\r\u{7f}", "\"\\u0001\\t\\n\\r\u{7f}\""),
-            ("q\"b\\", r#""q\"b\\""#),
-            ("\u{fffd}é", "\"\u{fffd}é\""),
-        ] {
-            let mut out = Vec::new();
-            push_string(&mut out, text);
-            assert_eq!(String::from_utf8_lossy(&out), expected);
-        }
-    }
-}
