@@ -62,3 +62,16 @@ pub(crate) fn push_array<T>(
     }
     out.push(b']');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::push_string;
+
+    /// Characters that no recorded patch has.
+    #[test]
+    fn strings_are_escaped_as_go_does() {
+        let mut out = Vec::new();
+        push_string(&mut out, "a\r\u{202a}");
+        assert_eq!(String::from_utf8_lossy(&out), "\"a\\r\u{202a}\"");
+    }
+}

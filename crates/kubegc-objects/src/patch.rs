@@ -247,9 +247,19 @@ mod tests {
         };
         let reference =
             r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"o","blockOwnerDeletion":false}]"#;
-        let patch = |owners| text(unblock(&semantics("1.36"), &"".into(), owners));
-        assert_eq!(patch(&[]), r#"{"metadata":{}}"#);
-        let expected = format!(r#"{{"metadata":{{"ownerReferences":{reference}}}}}"#);
-        assert_eq!(patch(std::slice::from_ref(&owner)), expected);
+        let owners = std::slice::from_ref(&owner);
+        for (release, owners, fields) in [
+            ("1.36", &[][..], String::new()),
+            ("1.36", owners, format!(r#""ownerReferences":{reference}"#)),
+            ("1.20.2", &[], r#""creationTimestamp":null"#.to_owned()),
+            (
+                "1.20.2",
+                owners,
+                format!(r#""creationTimestamp":null,"ownerReferences":{reference}"#),
+            ),
+        ] {
+            let patch = text(unblock(&semantics(release), &"".into(), owners));
+            assert_eq!(patch, format!(r#"{{"metadata":{{{fields}}}}}"#), "{release}");
+        }
     }
 }

@@ -297,8 +297,8 @@ metadata.uid: expected a string, found a number
 metadata.resourceVersion: expected a string, found a number
 metadata.creationTimestamp: expected a string, found a number
 metadata.deletionTimestamp: expected a string, found a list
-metadata.deletionGracePeriodSeconds: expected a whole number, found a string
 metadata.generation: expected a whole number, found a number
+metadata.deletionGracePeriodSeconds: expected a whole number, found a string
 metadata.finalizers[1]: expected a string, found a number
 metadata.finalizers[2]: expected a string, found null
 metadata.ownerReferences[0].apiVersion: expected a string, found a number
