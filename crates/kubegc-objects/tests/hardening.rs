@@ -1,4 +1,4 @@
-//! Where strict mode differs from upstream, and informers that miss deletions.
+//! Strict mode against upstream's behavior, and informers that miss deletions.
 
 use std::sync::Arc;
 
