@@ -378,17 +378,4 @@ mod tests {
             assert!(uid == *text);
         }
     }
-
-    #[test]
-    fn uids_are_ordered_as_text() {
-        let mut uids: Vec<Uid> = ["u1", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "", "fff", "0b5f"]
-            .map(Uid::from)
-            .into();
-        uids.sort();
-        let texts: Vec<String> = uids.iter().map(Uid::to_string).collect();
-        assert_eq!(
-            texts,
-            ["", "0b5f", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "fff", "u1"]
-        );
-    }
 }

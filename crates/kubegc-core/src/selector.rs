@@ -123,78 +123,55 @@ impl fmt::Display for LabelSelector {
 mod tests {
     use super::*;
 
-    #[test]
-    fn selectors_match_labels_and_print_like_kubectl() {
-        let requirement = |key: &str, operator: &str, values: &[&str]| {
-            let values = values.iter().map(|value| Arc::from(*value)).collect();
-            LabelRequirement::new(key.into(), operator, values).expect("an operator")
-        };
-        let selector =
-            |label: Option<(&str, &str)>, match_expressions: Vec<LabelRequirement>| LabelSelector {
-                match_labels: label
-                    .map(|(key, value)| (key.into(), value.into()))
-                    .into_iter()
-                    .collect(),
-                match_expressions,
-            };
-        let labels = |key: &str| match key {
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelRequirement {
+        let values = values.iter().map(|value| Arc::from(*value)).collect();
+        LabelRequirement::new(key.into(), operator, values).expect("an operator")
+    }
+
+    fn labels(key: &str) -> Option<&'static str> {
+        match key {
             "app" => Some("web"),
             "tier" => Some("db"),
             _ => None,
-        };
-        for (selector, matches, text) in [
-            (selector(None, vec![]), true, ""),
-            (selector(Some(("app", "web")), vec![]), true, "app=web"),
-            (selector(Some(("app", "api")), vec![]), false, "app=api"),
-            (selector(Some(("none", "")), vec![]), false, "none="),
-            (
-                selector(None, vec![requirement("tier", "In", &["web", "db"])]),
-                true,
-                "tier in (db,web)",
-            ),
-            (
-                selector(None, vec![requirement("none", "In", &["db"])]),
-                false,
-                "none in (db)",
-            ),
-            (
-                selector(None, vec![requirement("tier", "NotIn", &["db"])]),
-                false,
-                "tier notin (db)",
-            ),
-            (
-                selector(None, vec![requirement("none", "NotIn", &["db"])]),
-                true,
-                "none notin (db)",
-            ),
-            (
-                selector(
-                    Some(("tier", "db")),
-                    vec![
-                        requirement("none", "DoesNotExist", &[]),
-                        requirement("app", "Exists", &[]),
-                    ],
-                ),
-                true,
-                "app,!none,tier=db",
-            ),
-            (
-                selector(None, vec![requirement("none", "Exists", &[])]),
-                false,
-                "none",
-            ),
-            (
-                selector(None, vec![requirement("app", "DoesNotExist", &["x"])]),
-                false,
-                "!app",
-            ),
+        }
+    }
+
+    #[test]
+    fn selectors_match_labels_and_print_like_kubectl() {
+        for (key, operator, values, matches, text) in [
+            ("tier", "In", &["web", "db"][..], true, "tier in (db,web)"),
+            ("none", "In", &["db"], false, "none in (db)"),
+            ("tier", "NotIn", &["db"], false, "tier notin (db)"),
+            ("none", "NotIn", &["db"], true, "none notin (db)"),
+            ("app", "Exists", &[], true, "app"),
+            ("none", "Exists", &[], false, "none"),
+            ("none", "DoesNotExist", &[], true, "!none"),
+            ("app", "DoesNotExist", &["x"], false, "!app"),
         ] {
+            let selector = LabelSelector {
+                match_expressions: vec![requirement(key, operator, values)],
+                ..LabelSelector::default()
+            };
             assert_eq!(selector.matches_labels(labels), matches, "{text}");
             assert_eq!(selector.to_string(), text);
+            assert_eq!(selector.match_expressions[0].operator(), operator);
         }
-        for operator in ["In", "NotIn", "Exists", "DoesNotExist"] {
-            assert_eq!(requirement("a", operator, &[]).operator(), operator);
+        for (key, value, matches) in [("app", "web", true), ("app", "api", false), ("none", "", false)] {
+            let selector = LabelSelector {
+                match_labels: [(key.into(), value.into())].into(),
+                ..LabelSelector::default()
+            };
+            assert_eq!(selector.matches_labels(labels), matches, "{key}={value}");
         }
+        let selector = LabelSelector {
+            match_labels: [("tier".into(), "db".into())].into(),
+            match_expressions: vec![
+                requirement("none", "DoesNotExist", &[]),
+                requirement("app", "Exists", &[]),
+            ],
+        };
+        assert!(selector.matches_labels(labels));
+        assert_eq!(selector.to_string(), "app,!none,tier=db");
         assert_eq!(LabelRequirement::new("a".into(), "Gt", vec![]), None);
     }
 
@@ -206,9 +183,7 @@ mod tests {
             ..LabelSelector::default()
         };
         let by_expression = LabelSelector {
-            match_expressions: LabelRequirement::new(key.clone(), "Exists", vec![])
-                .into_iter()
-                .collect(),
+            match_expressions: vec![requirement(&key, "Exists", &[])],
             ..LabelSelector::default()
         };
         let mut meta = ObjectMeta::new("shop", "web", "u1");

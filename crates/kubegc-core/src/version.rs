@@ -239,15 +239,4 @@ mod tests {
             )
         );
     }
-
-    #[test]
-    fn a_behavior_begins_with_its_release() {
-        let has = |text: &str, behavior| {
-            text.parse::<KubernetesVersion>()
-                .is_ok_and(|version| version.has(behavior))
-        };
-        assert!(!has("1.20.2", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
-        assert!(has("1.20.3", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
-        assert!(has("1.21.0", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT));
-    }
 }

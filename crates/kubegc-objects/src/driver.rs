@@ -640,51 +640,35 @@ mod tests {
             };
             (0..count).map(one).collect()
         };
-        let end = "up to Kubernetes 1.31 nothing is collected until every resource is listed";
-        for (count, paused, starts_at, text) in [
-            (
-                0,
-                false,
-                None,
-                "has not started: API discovery has not succeeded yet".to_owned(),
-            ),
-            (
-                0,
-                true,
-                Some(Timestamp::EPOCH),
-                "is paused: API discovery has not succeeded yet".to_owned(),
-            ),
-            (
-                1,
-                true,
-                None,
-                format!("is paused: waiting for the initial list of r0.x.dev; {end}"),
-            ),
-            (
-                5,
-                false,
-                Some(Timestamp::EPOCH),
-                "has not started: waiting for the initial list of r0.x.dev, r1.x.dev (not found), r2.x.dev, \
-                 r3.x.dev, r4.x.dev; it starts at 1970-01-01T00:00:00Z in any case"
-                    .to_owned(),
-            ),
-            (
-                7,
-                false,
-                None,
-                format!(
-                    "has not started: waiting for the initial list of r0.x.dev, r1.x.dev (not found), r2.x.dev, \
-                     r3.x.dev, r4.x.dev and 2 more; {end}"
-                ),
-            ),
-        ] {
+        let since = Timestamp::EPOCH;
+        let lines = [
+            (0, false, None),
+            (0, true, Some(since)),
+            (1, true, None),
+            (5, false, Some(since)),
+            (7, false, None),
+        ]
+        .map(|(count, paused, starts_at)| {
             let waiting = WaitingForSync {
-                since: Timestamp::EPOCH,
+                since,
                 paused,
                 starts_at,
                 unsynced: unsynced(count),
             };
-            assert_eq!(waiting.to_string(), format!("garbage collection {text}"));
-        }
+            format!("{waiting}\n")
+        });
+        let expected = "\
+garbage collection has not started: API discovery has not succeeded yet
+garbage collection is paused: API discovery has not succeeded yet
+garbage collection is paused: waiting for the initial list of r0.x.dev; NOTHING
+garbage collection has not started: waiting for the initial list of FIVE; it starts at 1970-01-01T00:00:00Z in any case
+garbage collection has not started: waiting for the initial list of FIVE and 2 more; NOTHING
+"
+        .replace("FIVE", "r0.x.dev, r1.x.dev (not found), r2.x.dev, r3.x.dev, r4.x.dev")
+        .replace(
+            "NOTHING",
+            "up to Kubernetes 1.31 nothing is collected until every resource is listed",
+        );
+        assert_eq!(lines.concat(), expected);
     }
 }

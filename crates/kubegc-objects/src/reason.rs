@@ -153,120 +153,52 @@ mod tests {
             .map(resolved)
             .into();
         let owner = ObjectRef::new("apps/v1", "Deployment", "shop", "web", "o");
-        for (reason, name, text, owners) in [
-            (
-                Reason::VerifyItem,
-                "VerifyItem",
-                "its owners are to be verified",
-                0,
-            ),
-            (
-                Reason::LookUpOwner,
-                "LookUpOwner",
-                "a dependent names it as an owner",
-                0,
-            ),
-            (
-                Reason::SomeOwnersAbsent(gone.clone()),
-                "SomeOwnersAbsent",
-                "some of its owners exist, so only the references to the others are removed",
-                1,
-            ),
-            (
-                Reason::BreakCycle(waits.clone()),
-                "BreakCycle",
-                "it and an owner wait for each other, so it no longer blocks the owner",
-                2,
-            ),
-            (
-                Reason::NoOwnerLeft(gone.clone()),
-                "NoOwnerLeft",
-                "no owner of it is left",
-                1,
-            ),
-            (
-                Reason::NoOwnerLeft(waits.clone()),
-                "NoOwnerLeft",
-                "its only remaining owner is being deleted in the foreground and waits for it",
-                2,
-            ),
-            (
-                Reason::OwnerWaits(waits),
-                "OwnerWaits",
-                "an owner is being deleted in the foreground and waits for it, and it has dependents of its own",
-                2,
-            ),
-            (
-                Reason::ReadBeforePatch,
-                "ReadBeforePatch",
-                "a merge patch needs the latest state",
-                0,
-            ),
-            (
-                Reason::RecheckAfterConflict,
-                "RecheckAfterConflict",
-                "it changed between read and delete",
-                0,
-            ),
-            (
-                Reason::OwnerOrphans(Arc::new(owner)),
-                "OwnerOrphans",
-                "its owner deployment/web -n shop is deleted without its dependents",
-                0,
-            ),
-            (
-                Reason::ReadBeforeFinalizer,
-                "ReadBeforeFinalizer",
-                "a finalizer is to be removed",
-                0,
-            ),
-            (
-                Reason::NothingBlocks {
-                    dependents: 0,
-                    unset: 0,
-                },
-                "NothingBlocks",
-                "no dependent blocks its deletion any longer",
-                0,
-            ),
-            (
-                Reason::DependentsReleased,
-                "DependentsReleased",
-                "all its dependents are released",
-                0,
-            ),
-        ] {
-            assert_eq!((reason.name(), reason.to_string().as_str()), (name, text));
-            assert_eq!(reason.owners().len(), owners, "{name}");
-        }
+        let lines = [
+            Reason::VerifyItem,
+            Reason::LookUpOwner,
+            Reason::SomeOwnersAbsent(gone.clone()),
+            Reason::BreakCycle(waits.clone()),
+            Reason::NoOwnerLeft(gone),
+            Reason::NoOwnerLeft(waits.clone()),
+            Reason::OwnerWaits(waits),
+            Reason::ReadBeforePatch,
+            Reason::RecheckAfterConflict,
+            Reason::OwnerOrphans(Arc::new(owner)),
+            Reason::ReadBeforeFinalizer,
+            Reason::DependentsReleased,
+        ]
+        .map(|reason| format!("{} ({}): {reason}\n", reason.name(), reason.owners().len()));
+        let expected = "\
+VerifyItem (0): its owners are to be verified
+LookUpOwner (0): a dependent names it as an owner
+SomeOwnersAbsent (1): some of its owners exist, so only the references to the others are removed
+BreakCycle (2): it and an owner wait for each other, so it no longer blocks the owner
+NoOwnerLeft (1): no owner of it is left
+NoOwnerLeft (2): its only remaining owner is being deleted in the foreground and waits for it
+OwnerWaits (2): an owner is being deleted in the foreground and waits for it, and it has dependents of its own
+ReadBeforePatch (0): a merge patch needs the latest state
+RecheckAfterConflict (0): it changed between read and delete
+OwnerOrphans (0): its owner deployment/web -n shop is deleted without its dependents
+ReadBeforeFinalizer (0): a finalizer is to be removed
+DependentsReleased (0): all its dependents are released
+";
+        assert_eq!(lines.concat(), expected);
     }
 
     #[test]
     fn a_foreground_deletion_without_blocking_dependents_states_the_reason() {
-        for (dependents, unset, expected) in [
-            (0, 0, "no dependent blocks its deletion any longer"),
-            (
-                1,
-                1,
-                "its only dependent does not block its deletion: blockOwnerDeletion is not set in the owner reference",
-            ),
-            (
-                3,
-                3,
-                "none of its 3 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references",
-            ),
-            (
-                1,
-                0,
-                "its only dependent does not block its deletion: blockOwnerDeletion is not true in the owner reference",
-            ),
-            (
-                3,
-                1,
-                "none of its 3 dependents blocks its deletion: blockOwnerDeletion is not true in their owner references",
-            ),
-        ] {
-            assert_eq!(Reason::NothingBlocks { dependents, unset }.to_string(), expected);
-        }
+        let lines = [(0, 0), (1, 1), (3, 3), (1, 0), (3, 1)].map(|(dependents, unset)| {
+            let reason = Reason::NothingBlocks { dependents, unset };
+            assert_eq!((reason.name(), reason.owners().len()), ("NothingBlocks", 0));
+            format!("{reason}\n")
+        });
+        let expected = "\
+no dependent blocks its deletion any longer
+its only dependent does not block its deletion: blockOwnerDeletion is not set in the owner reference
+none of its 3 dependents blocks its deletion: blockOwnerDeletion is not set in their owner references
+its only dependent does not block its deletion: blockOwnerDeletion is not true in the owner reference
+none of its 3 dependents blocks its deletion: blockOwnerDeletion is not true in their owner references
+";
+        assert_eq!(lines.concat(), expected);
     }
 }

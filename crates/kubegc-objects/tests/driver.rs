@@ -2,21 +2,19 @@
 //! restart, and one resource that fails does not stop the others.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use async_trait::async_trait;
-use futures_util::future::{join, pending, ready};
+use futures_util::future::{join, ready};
 use kubegc_core::{
-    ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType,
+    Clock, DeleteOptions, ObjectStore, Preconditions,
     PropagationPolicy::{Background, Foreground},
-    ResourceVersion, StoreError, Timestamp, WatchStream,
+    StoreError, Timestamp,
+    deletion::Propagation,
     metadata::FINALIZER_FOREGROUND,
-    store::{Address, Deleted, Discovered, MetaList, WatchItem},
+    store::WatchItem,
 };
 use kubegc_objects::{
     Collector, Settings,
@@ -31,17 +29,18 @@ use kubegc_sim::{
 use crate::common::{
     cluster::{CONFIG_MAP, KINDS, Object, SECRET, WIDGET, delete, server, version},
     executor::block_on,
+    store::{Store, Watches, down},
 };
 
-pub(crate) struct Bench {
+struct Bench {
     clock: SimClock,
-    pub(crate) shared: SharedApiServer,
+    shared: SharedApiServer,
     settings: Settings,
     start: Timestamp,
 }
 
 impl Bench {
-    pub(crate) fn new(release: &str, objects: &[&Object]) -> Self {
+    fn new(release: &str, objects: &[&Object]) -> Self {
         let mut server = server(version(release), &KINDS);
         objects.iter().for_each(|object| object.insert(&mut server));
         let start = server.now();
@@ -60,7 +59,7 @@ impl Bench {
     }
 
     /// Runs over a store until a given time, with one action of a client at another time.
-    pub(crate) fn run(
+    fn run(
         &self,
         store: &impl ObjectStore,
         stop_millis: u64,
@@ -82,30 +81,27 @@ impl Bench {
         (collector.expect("the clock never goes backwards"), reports)
     }
 
+    fn store(&self, watches: Watches) -> Store {
+        Store::new(&self.shared, &self.clock, watches)
+    }
+
     fn there(&self, object: &Object) -> bool {
         self.shared.with(|server| object.live(server).is_some())
     }
 }
 
-fn broken(call: Call, resource: &str, times: u32, error: StoreError) -> FaultPlan {
-    let fault = Fault::Refuse(error);
+fn failing(call: Call, resource: Option<&str>, times: u32, error: StoreError) -> FaultPlan {
     let rule = Rule {
         call: Some(call),
-        resource: Some(resource.into()),
+        resource: resource.map(Into::into),
         name: None,
         skip: 0,
         times,
-        fault,
+        fault: Fault::Refuse(error),
     };
     FaultPlan {
         rules: vec![rule],
         ..FaultPlan::default()
-    }
-}
-
-fn down() -> StoreError {
-    StoreError::Unknown {
-        message: "the conversion webhook is down".to_owned(),
     }
 }
 
@@ -166,7 +162,7 @@ fn a_watch_at_an_expired_version_relists() {
     let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
     let store = Faulty::new(
         bench.shared.clone(),
-        broken(Call::Watch, "configmaps", 2, StoreError::Expired),
+        failing(Call::Watch, Some("configmaps"), 2, StoreError::Expired),
     );
     let (_, reports) = bench.run(&store, 30_000, 5_000, |shared| {
         shared.with(|server| delete(server, &family[0], Some(Background)));
@@ -183,7 +179,10 @@ fn a_watch_at_an_expired_version_relists() {
 fn a_list_that_fails_is_retried_with_delays_that_double_up_to_half_a_minute() {
     let family = family();
     let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
-    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "secrets", 8, down()));
+    let store = Faulty::new(
+        bench.shared.clone(),
+        failing(Call::List, Some("secrets"), 8, down()),
+    );
     let (_, reports) = bench.run(&store, 140_000, 5_000, |shared| {
         shared.with(|server| delete(server, &family[0], Some(Foreground)));
     });
@@ -199,7 +198,7 @@ fn one_kind_that_cannot_be_listed_stops_the_others_up_to_1_31_only() {
         let bench = Bench::new(release, &[&family[0], &family[1], &family[2]]);
         let store = Faulty::new(
             bench.shared.clone(),
-            broken(Call::List, "tenants", u32::MAX, down()),
+            failing(Call::List, Some("tenants"), u32::MAX, down()),
         );
         let (_, reports) = bench.run(&store, 60_000, 1_000, |shared| {
             shared.with(|server| delete(server, &family[0], Some(Background)));
@@ -232,7 +231,10 @@ fn sync_reports(reports: &[(u64, Report)]) -> Vec<(u64, String)> {
 fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure() {
     let tenants = "tenants.example.com (unknown outcome: the conversion webhook is down)";
     let bench = Bench::new("1.20.2", &[]);
-    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "tenants", 8, down()));
+    let store = Faulty::new(
+        bench.shared.clone(),
+        failing(Call::List, Some("tenants"), 8, down()),
+    );
     let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
     let waiting = format!(
         "garbage collection has not started: waiting for the initial list of {tenants}; \
@@ -249,7 +251,10 @@ fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure()
     );
 
     let bench = Bench::new("1.36", &[]);
-    let store = Faulty::new(bench.shared.clone(), broken(Call::List, "tenants", 8, down()));
+    let store = Faulty::new(
+        bench.shared.clone(),
+        failing(Call::List, Some("tenants"), 8, down()),
+    );
     let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
     let waiting = format!(
         "garbage collection has not started: waiting for the initial list of {tenants}; \
@@ -269,19 +274,7 @@ fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure()
 #[test]
 fn a_start_that_waits_for_discovery_is_reported() {
     let bench = Bench::new("1.36", &[]);
-    let rule = Rule {
-        call: Some(Call::Discover),
-        resource: None,
-        name: None,
-        skip: 0,
-        times: 4,
-        fault: Fault::Refuse(down()),
-    };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
-    let store = Faulty::new(bench.shared.clone(), plan);
+    let store = Faulty::new(bench.shared.clone(), failing(Call::Discover, None, 4, down()));
     let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
     let expected = [
         (
@@ -299,10 +292,9 @@ fn a_start_that_waits_for_discovery_is_reported() {
 #[test]
 fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
     let bench = Bench::new("1.20.2", &[]);
-    let mut store = Ending::new(&bench, 0);
-    // Config maps are served again after a while, and cannot be listed for some time after that.
-    store.served_from = Some(20);
-    store.listed_from = Some(75);
+    let mut store = bench.store(Watches::Ending(0));
+    // Config maps are served after a while, and cannot be listed for some time after that.
+    (store.served, store.listed_from) = (20..u64::MAX, 75);
     let (_, reports) = bench.run(&store, 120_000, 0, |_| {});
     let paused = "garbage collection is paused: waiting for the initial list of configmaps (unknown outcome: the \
          conversion webhook is down); up to Kubernetes 1.31 nothing is collected until every resource is listed";
@@ -321,22 +313,7 @@ fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
 fn a_discovery_that_fails_is_retried() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     let bench = Bench::new("1.36", &[&item]);
-    let fault = Fault::Refuse(down());
-    let rule = Rule {
-        call: Some(Call::Discover),
-        resource: None,
-        name: None,
-        skip: 0,
-        times: 2,
-        fault,
-    };
-    let store = Faulty::new(
-        bench.shared.clone(),
-        FaultPlan {
-            rules: vec![rule],
-            ..FaultPlan::default()
-        },
-    );
+    let store = Faulty::new(bench.shared.clone(), failing(Call::Discover, None, 2, down()));
     let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
     let failed = reports
         .iter()
@@ -379,10 +356,8 @@ fn a_stop_waits_for_the_calls_in_flight() {
     // Each call takes a second: reads of the owner until 1 s, of the items until 2 s, deletes until 3 s.
     for stop_millis in [500, 1_500, 2_500] {
         let bench = Bench::new("1.36", &items.iter().collect::<Vec<_>>());
-        let slow = Slow {
-            store: bench.shared.clone(),
-            clock: bench.clock.clone(),
-        };
+        let mut slow = bench.store(Watches::given([]));
+        slow.latency = Duration::from_secs(1);
         let (collector, reports) = bench.run(&slow, stop_millis, 0, |_| {});
         assert_eq!(collector.calls_in_flight(), 0);
         let performed = reports
@@ -402,220 +377,6 @@ fn a_stop_waits_for_the_calls_in_flight() {
     }
 }
 
-/// A store whose calls on objects take one second.
-struct Slow {
-    store: SharedApiServer,
-    clock: SimClock,
-}
-
-impl Slow {
-    async fn pause(&self) {
-        self.clock
-            .sleep_until(self.clock.now().saturating_add(Duration::from_secs(1)))
-            .await;
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Slow {
-    async fn discover(&self) -> Result<Discovered, StoreError> {
-        self.store.discover().await
-    }
-
-    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
-        self.pause().await;
-        self.store.get(address).await
-    }
-
-    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-        self.store.list(resource, namespace).await
-    }
-
-    async fn watch(
-        &self,
-        resource: &ApiResource,
-        since: &ResourceVersion,
-    ) -> Result<Box<dyn WatchStream>, StoreError> {
-        self.store.watch(resource, since).await
-    }
-
-    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-        self.pause().await;
-        self.store.delete(address, options).await
-    }
-
-    async fn patch(
-        &self,
-        address: Address<'_>,
-        format: PatchType,
-        body: &[u8],
-    ) -> Result<ObjectMeta, StoreError> {
-        self.pause().await;
-        self.store.patch(address, format, body).await
-    }
-}
-
-/// A store whose watches of config maps end on request, and which records each list and watch of them.
-struct Ending {
-    store: SharedApiServer,
-    clock: SimClock,
-    start: Timestamp,
-    /// Number of changes that a watch delivers before it ends. With none available it ends at once.
-    items: usize,
-    /// Whether watches cannot be opened.
-    broken: bool,
-    /// Seconds after which config maps are no longer served.
-    gone_after: Option<u64>,
-    /// Seconds after which config maps are served; from the start if `None`.
-    served_from: Option<u64>,
-    /// Seconds after which config maps can be listed; from the start if `None`.
-    listed_from: Option<u64>,
-    /// Watches that were dropped.
-    dropped: Arc<AtomicUsize>,
-    /// The minimum version that each list requested.
-    at_least: Mutex<Vec<String>>,
-    notes: Mutex<Vec<(u64, String)>>,
-}
-
-impl Ending {
-    fn new(bench: &Bench, items: usize) -> Self {
-        Self {
-            store: bench.shared.clone(),
-            clock: bench.clock.clone(),
-            start: bench.start,
-            items,
-            broken: false,
-            gone_after: None,
-            served_from: None,
-            listed_from: None,
-            dropped: Arc::default(),
-            at_least: Mutex::default(),
-            notes: Mutex::default(),
-        }
-    }
-
-    fn millis(&self) -> u64 {
-        u64::try_from(self.clock.now().since(self.start).as_millis()).expect("minutes")
-    }
-
-    fn note(&self, resource: &ApiResource, text: String) {
-        if &*resource.resource == "configmaps" {
-            self.notes.lock().expect("one thread").push((self.millis(), text));
-        }
-    }
-
-    fn notes(&self) -> Vec<(u64, String)> {
-        self.notes.lock().expect("one thread").clone()
-    }
-}
-
-struct EndingWatch {
-    inner: Option<Box<dyn WatchStream>>,
-    left: usize,
-    dropped: Arc<AtomicUsize>,
-}
-
-impl Drop for EndingWatch {
-    fn drop(&mut self) {
-        self.dropped.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl WatchStream for EndingWatch {
-    async fn next(&mut self) -> Option<Result<WatchItem, StoreError>> {
-        let Some(inner) = &mut self.inner else {
-            return pending().await;
-        };
-        self.left = self.left.checked_sub(1)?;
-        inner.next().await
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Ending {
-    async fn discover(&self) -> Result<Discovered, StoreError> {
-        let mut discovered = self.store.discover().await?;
-        let not_served = self
-            .gone_after
-            .is_some_and(|seconds| self.millis() >= seconds * 1_000);
-        let not_yet = self
-            .served_from
-            .is_some_and(|seconds| self.millis() < seconds * 1_000);
-        if (not_served || not_yet)
-            && let Some(kind) = discovered.catalog.mapping("v1", "ConfigMap")
-        {
-            discovered.catalog.remove(kind);
-        }
-        Ok(discovered)
-    }
-
-    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
-        self.store.get(address).await
-    }
-
-    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-        let not_yet = self
-            .listed_from
-            .is_some_and(|seconds| self.millis() < seconds * 1_000);
-        if not_yet && &*resource.resource == "configmaps" {
-            return Err(down());
-        }
-        let list = self.store.list(resource, namespace).await?;
-        self.note(resource, format!("list {}", list.resource_version));
-        Ok(list)
-    }
-
-    async fn list_for_watch(
-        &self,
-        resource: &ApiResource,
-        at_least: &ResourceVersion,
-    ) -> Result<MetaList, StoreError> {
-        if &*resource.resource == "configmaps" {
-            let at_least = at_least.as_str().to_owned();
-            self.at_least.lock().expect("one thread").push(at_least);
-        }
-        self.list(resource, None).await
-    }
-
-    async fn watch(
-        &self,
-        resource: &ApiResource,
-        since: &ResourceVersion,
-    ) -> Result<Box<dyn WatchStream>, StoreError> {
-        self.note(resource, format!("watch {since}"));
-        if &*resource.resource != "configmaps" {
-            return self.store.watch(resource, since).await;
-        }
-        if self.broken {
-            return Err(down());
-        }
-        // The collector watches a resource until it is no longer served.
-        let inner = match self.gone_after {
-            None => Some(self.store.watch(resource, since).await?),
-            Some(_) => None,
-        };
-        Ok(Box::new(EndingWatch {
-            inner,
-            left: self.items,
-            dropped: Arc::clone(&self.dropped),
-        }))
-    }
-
-    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-        self.store.delete(address, options).await
-    }
-
-    async fn patch(
-        &self,
-        address: Address<'_>,
-        format: PatchType,
-        body: &[u8],
-    ) -> Result<ObjectMeta, StoreError> {
-        self.store.patch(address, format, body).await
-    }
-}
-
 #[test]
 fn a_watch_that_ended_resumes_at_the_last_version_without_a_relist() {
     let gone = Object::new(SECRET, "red", "gone");
@@ -623,7 +384,7 @@ fn a_watch_that_ended_resumes_at_the_last_version_without_a_relist() {
         .map(|at| Object::new(CONFIG_MAP, "red", &format!("item-{at}")).owned_by(&gone))
         .collect();
     let bench = Bench::new("1.36", &items.iter().collect::<Vec<_>>());
-    let store = Ending::new(&bench, 2);
+    let store = bench.store(Watches::Ending(2));
     bench.run(&store, 20_000, 5_000, |_| {});
     let notes = store.notes();
     let lists = notes.iter().filter(|(_, text)| text.starts_with("list")).count();
@@ -644,9 +405,9 @@ fn the_first_list_may_be_old_and_a_relist_is_not_older_than_the_last_version() {
     let item = Object::new(CONFIG_MAP, "red", "item").owned_by(&gone);
     let bench = Bench::new("1.36", &[&item]);
     // The first watch delivers the deletion and ends. The second one is too old.
-    let mut rule = broken(Call::Watch, "configmaps", 1, StoreError::Expired);
+    let mut rule = failing(Call::Watch, Some("configmaps"), 1, StoreError::Expired);
     rule.rules[0].skip = 1;
-    let store = Faulty::new(Ending::new(&bench, 1), rule);
+    let store = Faulty::new(bench.store(Watches::Ending(1)), rule);
     let (_, reports) = bench.run(&store, 20_000, 5_000, |_| {});
     assert!(watch_failures(&reports).is_empty());
     let versions: Vec<String> = store
@@ -667,7 +428,7 @@ fn the_first_list_may_be_old_and_a_relist_is_not_older_than_the_last_version() {
 #[test]
 fn a_watch_that_delivers_nothing_is_opened_again_once_a_second() {
     let bench = Bench::new("1.36", &[]);
-    let store = Ending::new(&bench, 0);
+    let store = bench.store(Watches::Ending(0));
     bench.run(&store, 3_500, 0, |_| {});
     let notes = store.notes();
     let expected: Vec<(u64, String)> = [
@@ -687,8 +448,7 @@ fn a_watch_that_delivers_nothing_is_opened_again_once_a_second() {
 #[test]
 fn a_watch_that_cannot_be_opened_is_retried_at_its_version_with_delays_that_double() {
     let bench = Bench::new("1.36", &[]);
-    let mut store = Ending::new(&bench, 0);
-    store.broken = true;
+    let store = bench.store(Watches::Broken);
     let (_, reports) = bench.run(&store, 80_000, 0, |_| {});
     let seconds = [0, 1, 3, 7, 15, 31, 61];
     assert_eq!(watch_failures(&reports), seconds.map(|at| at * 1_000));
@@ -705,7 +465,7 @@ fn a_watch_that_expires_again_at_once_relists_with_a_delay() {
     let bench = Bench::new("1.36", &[]);
     let store = Faulty::new(
         bench.shared.clone(),
-        broken(Call::Watch, "configmaps", u32::MAX, StoreError::Expired),
+        failing(Call::Watch, Some("configmaps"), u32::MAX, StoreError::Expired),
     );
     bench.run(&store, 80_000, 0, |_| {});
     // At 0 s twice, then after 2, 4, 8, 16 and 30 s.
@@ -715,40 +475,21 @@ fn a_watch_that_expires_again_at_once_relists_with_a_delay() {
 #[test]
 fn a_resource_that_is_no_longer_served_is_no_longer_watched() {
     let bench = Bench::new("1.36", &[]);
-    let mut store = Ending::new(&bench, 0);
-    store.gone_after = Some(20);
-    bench.run(&store, 29_000, 0, |_| {});
-    assert_eq!(store.dropped.load(Ordering::SeqCst), 1, "when the run ends");
-    let bench = Bench::new("1.36", &[]);
-    let mut store = Ending::new(&bench, 0);
-    store.gone_after = Some(20);
-    let dropped = Arc::clone(&store.dropped);
-    let seen = Mutex::new(None);
-    let watching = async {
-        bench
-            .clock
-            .sleep_until(bench.clock.now().saturating_add(Duration::from_secs(31)))
-            .await;
-        *seen.lock().expect("one thread") = Some(dropped.load(Ordering::SeqCst));
-        bench
-            .clock
-            .sleep_until(bench.clock.now().saturating_add(Duration::from_secs(1)))
-            .await;
-    };
-    let driver = run(&store, &bench.clock, bench.settings.clone(), watching, |_| {});
-    block_on(&bench.clock, driver).expect("the clock never goes backwards");
-    assert_eq!(
-        *seen.lock().expect("one thread"),
-        Some(1),
-        "a second after discovery reported it"
-    );
+    let mut store = bench.store(Watches::given([]));
+    store.served = 0..20;
+    let mut dropped = None;
+    // A second after discovery reported it.
+    bench.run(&store, 32_000, 31_000, |_| {
+        dropped = Some(store.dropped.load(Ordering::SeqCst));
+    });
+    assert_eq!(dropped, Some(1));
 }
 
 #[test]
 fn a_run_that_is_already_stopped_starts_nothing() {
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
     let bench = Bench::new("1.36", &[&item]);
-    let store = Ending::new(&bench, 0);
+    let store = bench.store(Watches::Ending(0));
     let driver = run(&store, &bench.clock, bench.settings.clone(), ready(()), |_| {});
     let collector = block_on(&bench.clock, driver).expect("the clock never goes backwards");
     assert_eq!((collector.calls_made(), store.notes()), (0, Vec::new()));
@@ -773,4 +514,70 @@ fn attempts_and_waits_are_reported() {
         .collect();
     assert_eq!(waits.first(), Some(&WaitReason::Sync));
     assert_eq!(waits.last(), Some(&WaitReason::Events));
+}
+
+#[test]
+fn a_delete_has_its_propagation_and_its_preconditions() {
+    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let bench = Bench::new("1.36", &[&item]);
+    let store = bench.store(Watches::given([]));
+    let read_at = bench
+        .shared
+        .with(|server| item.live(server).expect("it exists").resource_version);
+    bench.run(&store, 5_000, 0, |_| {});
+    let options = DeleteOptions {
+        propagation: Some(Propagation::Policy(Background)),
+        preconditions: Preconditions {
+            uid: Some("u-item".into()),
+            resource_version: Some(read_at),
+        },
+        ..DeleteOptions::default()
+    };
+    let deletes = store.deletes.into_inner().expect("one thread");
+    assert_eq!(deletes, [("item".to_owned(), options)]);
+}
+
+#[test]
+fn a_watch_continues_at_bookmarks_and_lists_again_when_its_resource_was_not_found() {
+    let bench = Bench::new("1.36", &[]);
+    let watches = [
+        vec![Ok(WatchItem::Bookmark("500".into()))],
+        vec![Ok(WatchItem::Bookmark("".into())), Err(StoreError::NotFound)],
+        vec![Err(down())],
+    ];
+    let mut store = bench.store(Watches::given(watches));
+    store.list_version = Some("7".into());
+    let (_, reports) = bench.run(&store, 9_000, 0, |_| {});
+    let notes: Vec<String> = store.notes().into_iter().map(|(_, text)| text).collect();
+    let expected = ["list 7", "watch 7", "watch 500", "list 7", "watch 7", "watch 7"];
+    assert_eq!(notes, expected);
+    let failures: Vec<_> = reports
+        .into_iter()
+        .filter_map(|(at, report)| match report {
+            Report::WatchFailed { error, failures, .. } => Some((at, error, failures)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failures, [(0, StoreError::NotFound, 1), (1_000, down(), 2)]);
+}
+
+/// So many that the driver looks for inputs in between.
+#[test]
+fn g27_each_warning_is_reported_at_once() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let mut objects: Vec<Object> = (0..600)
+        .map(|at| Object::new(SECRET, "blue", &format!("item{at}")).owned_by(&owner))
+        .collect();
+    objects.push(owner);
+    let bench = Bench::new("1.36", &objects.iter().collect::<Vec<_>>());
+    let (_, reports) = bench.run(&bench.shared, 9_000, 0, |_| {});
+    let mut warned = BTreeSet::new();
+    for (at, report) in &reports {
+        if let Report::Warning(warning) = report {
+            assert_eq!(*at, 0);
+            assert_eq!(&*warning.reference.name, "owner");
+            warned.insert(warning.dependent.name.clone());
+        }
+    }
+    assert_eq!(warned.len(), 600);
 }

@@ -2,34 +2,24 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kubegc_core::PropagationPolicy::Orphan;
-use kubegc_objects::{Output, Response, Settings, collector::Lens};
+use kubegc_core::{
+    ObjectRef,
+    PropagationPolicy::{Foreground, Orphan},
+};
+use kubegc_objects::{Output, Response, collector::Lens};
 
 use crate::common::{
-    cluster::{CONFIG_MAP, KINDS, Object, SECRET, delete, id, server, version},
+    cluster::{CONFIG_MAP, Object, SECRET, delete},
     world::World,
 };
 
-fn world_with(objects: &[&Object], change: impl FnOnce(&mut Settings)) -> World {
-    let mut server = server(version("1.36"), &KINDS);
-    objects.iter().for_each(|object| object.insert(&mut server));
-    let mut settings = Settings::new(version("1.36")).as_upstream();
-    settings.discovery_period = None;
-    change(&mut settings);
-    World::with(settings, server)
-}
-
-/// The fingerprint without the versions of objects.
-fn without_versions(world: &World) -> u128 {
+/// The fingerprint without the versions of objects, of the attempts that matter.
+fn fingerprint(world: &World, matters: &dyn Fn(&ObjectRef) -> bool) -> u128 {
     world.collector.fingerprint_with(Lens {
         seen: &|_, _, _| {},
         may_exist: &|_| true,
-        matters: &|_| true,
+        matters,
     })
-}
-
-fn pull(world: &mut World) {
-    while !matches!(world.poll(), Output::Wait(_)) {}
 }
 
 #[test]
@@ -47,7 +37,7 @@ fn each_step_of_attempts_has_its_own_fingerprint() {
         bare[1].clone().blocking(&bare[0]),
         bare[2].clone().blocking(&bare[1]),
     ];
-    let mut world = world_with(&objects.iter().collect::<Vec<_>>(), |settings| {
+    let mut world = World::of_with("1.36", &objects.iter().collect::<Vec<_>>(), |settings| {
         settings.attempt_to_delete_workers = 1;
     });
     let mut seen = BTreeSet::new();
@@ -79,11 +69,7 @@ fn each_step_of_attempts_has_its_own_fingerprint() {
     };
     run(&mut world);
     // A cycle in the foreground, and an owner that orphans.
-    delete(
-        &mut world.server,
-        &objects[3],
-        Some(kubegc_core::PropagationPolicy::Foreground),
-    );
+    delete(&mut world.server, &objects[3], Some(Foreground));
     run(&mut world);
     delete(&mut world.server, &owner, Some(Orphan));
     run(&mut world);
@@ -104,9 +90,13 @@ fn the_order_of_absent_owners_counts_while_their_cache_is_full() {
                 let owner = Object::new(CONFIG_MAP, "red", name);
                 Object::new(SECRET, "red", &format!("of-{name}")).owned_by(&owner)
             });
-            let mut world = world_with(&[&owners[0], &owners[1], &items[0], &items[1]], |settings| {
-                settings.absent_owners_max = capacity;
-            });
+            let mut world = World::of_with(
+                "1.36",
+                &[&owners[0], &owners[1], &items[0], &items[1]],
+                |settings| {
+                    settings.absent_owners_max = capacity;
+                },
+            );
             world.settle();
             for name in order {
                 delete(&mut world.server, &Object::new(CONFIG_MAP, "red", name), None);
@@ -124,16 +114,14 @@ fn the_queue_that_is_next_counts_while_both_have_items() {
     let other = Object::new(CONFIG_MAP, "red", "other");
     let item = Object::new(SECRET, "red", "item").blocking(&owner);
     let unblock = |world: &mut World, is_blocking| {
-        let mut meta = item.live(&world.server).expect("it exists");
-        meta.owner_references[0].block_owner_deletion = Some(is_blocking);
-        let kind = id(&world.server, SECRET);
-        let response = world.server.update(kind, "red", "item", meta.into());
-        assert!(response.is_success());
+        world.edit(&item, |meta| {
+            meta.owner_references[0].block_owner_deletion = Some(is_blocking)
+        });
         world.deliver_all();
     };
     // The owner is verified whenever it is unblocked: the queue of the next worker changes each time.
     let after = |verifications| {
-        let mut world = world_with(&[&owner, &other, &item], |_| {});
+        let mut world = World::of("1.36", &[&owner, &other, &item]);
         world.settle();
         for _ in 0..verifications {
             unblock(&mut world, false);
@@ -153,37 +141,29 @@ fn the_queue_that_is_next_counts_while_both_have_items() {
                 delete(&mut world.server, &other, Some(Orphan));
                 world.deliver_all();
             }
-            without_versions(&world)
+            fingerprint(&world, &|_| true)
         });
         assert_eq!(one == two, !(deletes && orphans), "{deletes} {orphans}");
     }
-}
-
-fn create(world: &mut World, object: &Object) {
-    let (kind, meta) = (id(&world.server, object.kind), &object.meta);
-    let response = world
-        .server
-        .create_with_uid(kind, &meta.namespace, meta.clone().into(), meta.uid.clone());
-    assert!(response.is_success(), "{response:?}");
 }
 
 /// Two retries at one time: that of an item, and that of an owner that orphans.
 fn two_retries(in_order: bool) -> World {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let dependent = Object::new(SECRET, "red", "dependent").owned_by(&owner);
-    let mut world = world_with(&[&owner, &dependent], |_| {});
+    let mut world = World::of("1.36", &[&owner, &dependent]);
     world.settle();
     let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
-    create(&mut world, &item);
+    world.create(&item);
     delete(&mut world.server, &owner, Some(Orphan));
     world.deliver_all();
-    pull(&mut world);
+    world.pull();
     assert_eq!(world.open_calls.len(), 2);
     for _ in 0..2 {
         let at = if in_order { 0 } else { world.open_calls.len() - 1 };
         let call = world.open_calls.remove(at);
         world.pass_response(call.id, Response::Unknown);
-        pull(&mut world);
+        world.pull();
     }
     world
 }
@@ -201,29 +181,19 @@ fn a_lens_removes_attempts_that_do_not_matter() {
     let mut world = two_retries(true);
     let mut later = world.clone();
     later.tick(later.now.saturating_add(Duration::from_millis(1)));
-    let fingerprint = |world: &World, matters: &dyn Fn(&kubegc_core::ObjectRef) -> bool| {
-        let lens = Lens {
-            seen: &|_, _, _| {},
-            may_exist: &|_| true,
-            matters,
-        };
-        assert_eq!(format!("{lens:?}"), "Lens { .. }");
-        world.collector.fingerprint_with(lens)
-    };
     // Without the retry of the owner that orphans, which always counts.
-    let owner_only = |object: &kubegc_core::ObjectRef| &*object.name == "owner";
+    let owner_only = |object: &ObjectRef| &*object.name == "owner";
     assert_ne!(fingerprint(&world, &|_| true), fingerprint(&later, &|_| true));
     assert_ne!(fingerprint(&world, &owner_only), fingerprint(&later, &owner_only));
     let gone = Object::new(CONFIG_MAP, "red", "gone");
     let item = Object::new(SECRET, "red", "item").owned_by(&gone);
-    let mut base = world_with(&[], |_| {});
+    let mut base = World::of("1.36", &[]);
     base.settle_now();
     // A single retry that does not matter, at two times.
-    create(&mut base, &item);
+    base.create(&item);
     base.deliver_all();
-    pull(&mut base);
-    let call = base.open_calls.remove(0);
-    base.pass_response(call.id, Response::Unknown);
+    base.pull();
+    base.respond_with(Response::Unknown);
     let mut later = base.clone();
     later.tick(later.now.saturating_add(Duration::from_millis(1)));
     assert_eq!(fingerprint(&base, &|_| false), fingerprint(&later, &|_| false));
@@ -233,7 +203,7 @@ fn a_lens_removes_attempts_that_do_not_matter() {
     queued.tick(queued.now.saturating_add(Duration::from_millis(5)));
     let mut empty = queued.clone();
     assert_ne!(fingerprint(&queued, &|_| true), fingerprint(&queued, &|_| false));
-    pull(&mut empty);
+    empty.pull();
     assert_ne!(fingerprint(&queued, &|_| true), fingerprint(&empty, &|_| true));
     // Whether an absent owner may exist.
     world.settle();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::common::{
     VERSIONS,
-    cluster::{Cluster, ill_formed, version},
+    cluster::{CONFIG_MAP, Cluster, KINDS, Object, SECRET, ill_formed, server, version},
     config,
     schedule::{FAULTS_AND_FALSE_404, Schedule},
     world::World,
@@ -85,30 +85,9 @@ proptest! {
     }
 }
 
-#[test]
-fn a_spurious_tick_does_not_keep_a_retry_from_coming() {
-    use crate::common::cluster::{CONFIG_MAP, NODE, Object, SECRET, server};
-    let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let mut reference = owner.reference();
-    reference.api_version = "example.com/v9".into();
-    let item = Object::new(SECRET, "red", "item").with(reference);
-    let mut server = server(version("1.36"), &[CONFIG_MAP, SECRET, NODE]);
-    item.insert(&mut server);
-    let mut world = World::new(version("1.36"), server);
-    let wait = world.settle_now();
-    let until = wait.until.expect("an owner of an unknown kind is retried");
-    assert_eq!(until.since(world.now), Duration::from_millis(5));
-    world.tick(Timestamp::from_nanos(until.as_nanos() - 1));
-    assert_eq!(world.settle_now(), wait);
-    world.tick(until);
-    let next = world.settle_now().until.expect("it failed again");
-    assert_eq!(next.since(until), Duration::from_millis(10));
-}
-
 /// Equal states at different times have equal fingerprints: times count relative to now.
 #[test]
 fn law_1_a_fingerprint_does_not_depend_on_the_date() {
-    use crate::common::cluster::{CONFIG_MAP, KINDS, Object, SECRET, server};
     let mut reference = Object::new(CONFIG_MAP, "red", "owner").reference();
     reference.api_version = "example.com/v9".into();
     let item = Object::new(SECRET, "red", "item").with(reference);

@@ -7,8 +7,7 @@ use proptest::{prelude::*, strategy::ValueTree};
 use crate::common::{
     VERSIONS, checkers,
     cluster::{
-        CONFIG_MAP, Features, KINDS, Object, SECRET, TENANT, catalog, id, ill_formed, server, version,
-        well_formed,
+        CONFIG_MAP, Features, Object, SECRET, TENANT, catalog, ill_formed, server, version, well_formed,
     },
     config,
     schedule::{FAULTS_AND_FALSE_404, Schedule},
@@ -84,51 +83,6 @@ fn generated_runs_contain_deletes_conflicts_and_orphaned_dependents() {
     );
 }
 
-/// G-16 and G-20: a kind that never lists blocks everything up to 1.31, and for thirty seconds from 1.32.
-#[test]
-fn law_2_a_kind_that_never_syncs_prevents_the_start_up_to_1_31() {
-    for (release, starts) in [
-        ("1.13", false),
-        ("1.28", false),
-        ("1.31", false),
-        ("1.32", true),
-        ("1.36", true),
-    ] {
-        let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
-        let mut server = server(version(release), &KINDS);
-        item.insert(&mut server);
-        let broken = id(&server, TENANT);
-        let mut world = World::new(version(release), server);
-        while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) {}
-        let working: Vec<_> = world
-            .watches
-            .iter()
-            .filter(|(_, watch)| watch.kind != broken)
-            .map(|(&id, _)| id)
-            .collect();
-        for monitor in working {
-            world.list(monitor);
-        }
-        let wait = match world.poll() {
-            kubegc_objects::Output::Wait(wait) => wait,
-            other => panic!("{release}: {other:?} before all kinds are listed"),
-        };
-        assert_eq!(
-            wait.until.map(|until| until.since(world.now).as_secs()),
-            starts.then_some(30),
-            "{release}"
-        );
-        world.tick(world.now.saturating_add(std::time::Duration::from_secs(30)));
-        // Not `settle`, which would list the broken kind.
-        while let kubegc_objects::Output::Call(_) = world.poll() {
-            world.commit(0);
-            world.respond(0);
-        }
-        assert_eq!(item.live(&world.server).is_none(), starts, "{release}");
-        checkers::starts_in_time(&world);
-    }
-}
-
 /// G-20: up to 1.31 a new kind pauses the workers until it is listed; running attempts continue (G-23).
 #[test]
 fn law_2_workers_pause_while_a_new_kind_syncs() {
@@ -145,10 +99,9 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
             world.run_to(|request| &*request.target.name == "a" || &*request.target.name == "b"),
             "{release}"
         );
-        world
-            .server
-            .register(catalog(&[TENANT])[id_of_only(&catalog(&[TENANT]))].clone())
-            .expect("a new kind");
+        let tenants = catalog(&[TENANT]);
+        let (_, tenant) = tenants.iter().next().expect("one kind");
+        world.server.register(tenant.clone()).expect("a new kind");
         world.discover();
         let since = world.trace.len();
         while !matches!(world.poll(), kubegc_objects::Output::Wait(_)) || !world.open_calls.is_empty() {
@@ -181,8 +134,4 @@ fn law_2_workers_pause_while_a_new_kind_syncs() {
         );
         checkers::starts_in_time(&world);
     }
-}
-
-fn id_of_only(catalog: &kubegc_core::Catalog) -> kubegc_core::KindId {
-    catalog.iter().next().expect("one kind").0
 }

@@ -214,141 +214,98 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::{table::NEWEST, *};
-    use crate::{Catalog, Scope};
+    use crate::Catalog;
 
     fn release(minor: u16) -> KubernetesVersion {
         KubernetesVersion::new(minor, 0).expect("the tests name releases in range")
     }
 
-    fn every_release() -> impl Iterator<Item = KubernetesVersion> {
-        (KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX).map(release)
-    }
-
-    /// `None`: not served; otherwise whether it is the preferred version.
-    fn served(minor: u16, api_version: &str, kind: &str) -> Option<bool> {
+    fn find(minor: u16, api_version: &str, kind: &str) -> Option<ApiResource> {
         resources(release(minor))
             .into_iter()
             .find(|resource| resource.api_version() == api_version && *resource.kind == *kind)
-            .map(|resource| resource.preferred)
     }
+
+    /// Whether a minor release serves a kind, and in the preferred version of its resource.
+    const RANGES: &str = "\
+13 apps/v1 Deployment preferred
+13 extensions/v1beta1 Deployment preferred
+15 apps/v1beta2 ReplicaSet other
+16 apps/v1beta2 ReplicaSet none
+16 extensions/v1beta1 DaemonSet none
+21 extensions/v1beta1 Ingress preferred
+22 extensions/v1beta1 Ingress none
+18 networking.k8s.io/v1beta1 Ingress preferred
+19 networking.k8s.io/v1beta1 Ingress other
+19 networking.k8s.io/v1 Ingress preferred
+15 apiextensions.k8s.io/v1beta1 CustomResourceDefinition preferred
+16 apiextensions.k8s.io/v1beta1 CustomResourceDefinition other
+22 apiextensions.k8s.io/v1beta1 CustomResourceDefinition none
+20 batch/v1beta1 CronJob preferred
+20 batch/v1 CronJob none
+21 batch/v1beta1 CronJob other
+25 batch/v1beta1 CronJob none
+22 autoscaling/v1 HorizontalPodAutoscaler preferred
+23 autoscaling/v1 HorizontalPodAutoscaler other
+23 autoscaling/v2 HorizontalPodAutoscaler preferred
+25 autoscaling/v2beta1 HorizontalPodAutoscaler none
+25 autoscaling/v2beta2 HorizontalPodAutoscaler other
+18 events.k8s.io/v1beta1 Event preferred
+19 events.k8s.io/v1 Event preferred
+36 v1 Event preferred
+16 discovery.k8s.io/v1beta1 EndpointSlice none
+17 discovery.k8s.io/v1beta1 EndpointSlice preferred
+24 policy/v1beta1 PodSecurityPolicy preferred
+25 policy/v1beta1 PodSecurityPolicy none
+19 flowcontrol.apiserver.k8s.io/v1beta1 FlowSchema none
+23 flowcontrol.apiserver.k8s.io/v1beta1 FlowSchema other
+28 flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema preferred
+29 flowcontrol.apiserver.k8s.io/v1beta2 FlowSchema none
+31 flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema other
+32 flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema none
+23 storage.k8s.io/v1beta1 CSIStorageCapacity preferred
+26 storage.k8s.io/v1beta1 CSIStorageCapacity other
+33 storage.k8s.io/v1beta1 VolumeAttributesClass none
+34 storage.k8s.io/v1 VolumeAttributesClass preferred
+29 admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy none
+36 admissionregistration.k8s.io/v1 MutatingAdmissionPolicy preferred
+33 resource.k8s.io/v1beta1 ResourceClaim none
+34 resource.k8s.io/v1 ResourceClaim preferred
+13 coordination.k8s.io/v1 Lease none
+36 certificates.k8s.io/v1 ClusterTrustBundle none
+37 certificates.k8s.io/v1 ClusterTrustBundle preferred
+20 batch/v2alpha1 CronJob none
+";
 
     #[test]
     fn ranges_and_preferences_are_those_of_the_releases() {
-        let (preferred, other) = (Some(true), Some(false));
-        let cases = [
-            (13, "apps/v1", "Deployment", preferred),
-            (13, "extensions/v1beta1", "Deployment", preferred),
-            (15, "apps/v1beta2", "ReplicaSet", other),
-            (16, "apps/v1beta2", "ReplicaSet", None),
-            (16, "extensions/v1beta1", "DaemonSet", None),
-            (21, "extensions/v1beta1", "Ingress", preferred),
-            (22, "extensions/v1beta1", "Ingress", None),
-            (18, "networking.k8s.io/v1beta1", "Ingress", preferred),
-            (19, "networking.k8s.io/v1beta1", "Ingress", other),
-            (19, "networking.k8s.io/v1", "Ingress", preferred),
-            (
-                15,
-                "apiextensions.k8s.io/v1beta1",
-                "CustomResourceDefinition",
-                preferred,
-            ),
-            (
-                16,
-                "apiextensions.k8s.io/v1beta1",
-                "CustomResourceDefinition",
-                other,
-            ),
-            (
-                22,
-                "apiextensions.k8s.io/v1beta1",
-                "CustomResourceDefinition",
-                None,
-            ),
-            (20, "batch/v1beta1", "CronJob", preferred),
-            (20, "batch/v1", "CronJob", None),
-            (21, "batch/v1beta1", "CronJob", other),
-            (25, "batch/v1beta1", "CronJob", None),
-            (22, "autoscaling/v1", "HorizontalPodAutoscaler", preferred),
-            (23, "autoscaling/v1", "HorizontalPodAutoscaler", other),
-            (23, "autoscaling/v2", "HorizontalPodAutoscaler", preferred),
-            (25, "autoscaling/v2beta1", "HorizontalPodAutoscaler", None),
-            (25, "autoscaling/v2beta2", "HorizontalPodAutoscaler", other),
-            (18, "events.k8s.io/v1beta1", "Event", preferred),
-            (19, "events.k8s.io/v1", "Event", preferred),
-            (36, "v1", "Event", preferred),
-            (16, "discovery.k8s.io/v1beta1", "EndpointSlice", None),
-            (17, "discovery.k8s.io/v1beta1", "EndpointSlice", preferred),
-            (24, "policy/v1beta1", "PodSecurityPolicy", preferred),
-            (25, "policy/v1beta1", "PodSecurityPolicy", None),
-            (19, "flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema", None),
-            (23, "flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema", other),
-            (
-                28,
-                "flowcontrol.apiserver.k8s.io/v1beta3",
-                "FlowSchema",
-                preferred,
-            ),
-            (29, "flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema", None),
-            (31, "flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", other),
-            (32, "flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", None),
-            (23, "storage.k8s.io/v1beta1", "CSIStorageCapacity", preferred),
-            (26, "storage.k8s.io/v1beta1", "CSIStorageCapacity", other),
-            (33, "storage.k8s.io/v1beta1", "VolumeAttributesClass", None),
-            (34, "storage.k8s.io/v1", "VolumeAttributesClass", preferred),
-            (
-                29,
-                "admissionregistration.k8s.io/v1beta1",
-                "ValidatingAdmissionPolicy",
-                None,
-            ),
-            (
-                36,
-                "admissionregistration.k8s.io/v1",
-                "MutatingAdmissionPolicy",
-                preferred,
-            ),
-            (33, "resource.k8s.io/v1beta1", "ResourceClaim", None),
-            (34, "resource.k8s.io/v1", "ResourceClaim", preferred),
-            (13, "coordination.k8s.io/v1", "Lease", None),
-            (36, "certificates.k8s.io/v1", "ClusterTrustBundle", None),
-            (37, "certificates.k8s.io/v1", "ClusterTrustBundle", preferred),
-            (20, "batch/v2alpha1", "CronJob", None),
-        ];
-        for (minor, api_version, kind, expected) in cases {
-            assert_eq!(
-                served(minor, api_version, kind),
-                expected,
-                "1.{minor} {api_version} {kind}"
-            );
+        for line in RANGES.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let minor = words[0].parse().expect("a minor version");
+            let found = match find(minor, words[1], words[2]) {
+                None => "none",
+                Some(resource) if resource.preferred => "preferred",
+                Some(_) => "other",
+            };
+            assert_eq!(found, words[3], "{line}");
         }
     }
 
     #[test]
-    fn each_release_builds_without_duplicates_and_prefers_one_version_of_each_resource() {
-        for version in every_release() {
-            let all = resources(version);
-            assert_eq!(
-                Catalog::builtin(version).len(),
-                all.len(),
-                "a duplicate in {version}"
-            );
+    fn each_release_has_every_kind_once_and_prefers_one_version_of_each_resource() {
+        for minor in KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX {
+            let all = resources(release(minor));
+            let catalog = Catalog::builtin(release(minor));
+            assert_eq!(catalog.len(), all.len(), "a duplicate in 1.{minor}");
             let mut preferred = BTreeMap::<_, usize>::new();
             for resource in &all {
-                let count = preferred
-                    .entry((resource.group.clone(), resource.resource.clone()))
-                    .or_default();
-                *count += usize::from(resource.preferred);
+                let name = (resource.group.clone(), resource.resource.clone());
+                *preferred.entry(name).or_default() += usize::from(resource.preferred);
             }
-            for (name, count) in preferred {
-                assert_eq!(count, 1, "preferred versions of {name:?} in {version}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_kind_of_every_release_is_found_under_its_own_names_only() {
-        for version in every_release() {
-            let catalog = Catalog::builtin(version);
+            assert!(
+                preferred.values().all(|count| *count == 1),
+                "1.{minor}: {preferred:?}"
+            );
             for (id, resource) in catalog.iter() {
                 let (group, api_version) = (&resource.group, resource.api_version());
                 let (kind, plural) = (&resource.kind, &resource.resource);
@@ -366,106 +323,80 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn versions_of_a_group_are_adjacent() {
-        let mut done = BTreeSet::new();
-        let mut current = None;
-        for (api_version, _) in SERVED {
-            let group = split_api_version(api_version).0;
-            if current != Some(group) {
-                assert!(done.insert(group), "the versions of {group} are not adjacent");
-                current = Some(group);
-            }
-        }
-    }
-
-    #[test]
-    fn a_release_after_the_newest_known_one_serves_the_same_kinds() {
+        let newest = resources(release(KubernetesVersion::MINOR_MAX));
         assert_eq!(
             resources(release(40)),
-            resources(release(KubernetesVersion::MINOR_MAX))
+            newest,
+            "a release after the newest known one"
         );
     }
 
     #[test]
-    fn rows_name_a_range_of_known_releases() {
+    fn the_rows_of_the_table_are_well_formed() {
+        let (mut groups, mut current) = (BTreeSet::new(), None);
+        let mut facts = BTreeMap::new();
         for (api_version, kinds) in SERVED {
+            let group = split_api_version(api_version).0;
+            if current != Some(group) {
+                assert!(groups.insert(group), "the versions of {group} are not adjacent");
+                current = Some(group);
+            }
             for kind in *kinds {
-                assert!(
-                    kind.first >= KubernetesVersion::MINOR_MIN,
-                    "{api_version} {}",
-                    kind.kind
-                );
-                assert!(kind.first <= kind.last, "{api_version} {}", kind.kind);
-                assert!(
-                    kind.last == NEWEST || kind.last <= KubernetesVersion::MINOR_MAX,
-                    "{api_version} {}",
-                    kind.kind
-                );
+                let row = format!("{api_version} {}", kind.kind);
+                assert!(kind.first >= KubernetesVersion::MINOR_MIN, "{row}");
+                assert!(kind.first <= kind.last, "{row}");
+                let is_known = kind.last <= KubernetesVersion::MINOR_MAX;
+                assert!(kind.last == NEWEST || is_known, "{row}");
+                // Scope and resource are the same in every version.
+                let of_kind = (kind.scope, kind.resource);
+                assert_eq!(*facts.entry(kind.kind).or_insert(of_kind), of_kind, "{row}");
             }
         }
     }
 
-    #[test]
-    fn scope_and_resource_of_a_kind_are_the_same_in_every_version() {
-        let mut seen = BTreeMap::new();
-        for (_, kinds) in SERVED {
-            for kind in *kinds {
-                let facts = (kind.scope, kind.resource);
-                assert_eq!(*seen.entry(kind.kind).or_insert(facts), facts, "{}", kind.kind);
-            }
-        }
-        assert_eq!(seen["PersistentVolume"].0, Scope::Cluster);
-        assert_eq!(seen["CSIStorageCapacity"].0, Scope::Namespaced);
-    }
+    /// The effect of a DELETE without options in the requested version.
+    const DELETIONS: &str = "\
+v1 replicationcontrollers Orphan
+batch/v1 jobs Orphan
+batch/v1beta1 cronjobs Orphan
+batch/v2alpha1 cronjobs Orphan
+batch/v1 cronjobs Delete
+extensions/v1beta1 deployments Orphan
+apps/v1beta1 deployments Orphan
+apps/v1beta2 deployments Orphan
+apps/v1 deployments Delete
+apps/v1beta1 statefulsets Orphan
+apps/v1beta2 statefulsets Orphan
+apps/v1 statefulsets Delete
+extensions/v1beta1 daemonsets Orphan
+apps/v1beta2 daemonsets Orphan
+apps/v1 daemonsets Delete
+extensions/v1beta1 replicasets Orphan
+apps/v1beta2 replicasets Orphan
+apps/v1 replicasets Delete
+v1 events Unsupported
+events.k8s.io/v1beta1 events Unsupported
+events.k8s.io/v1 events Unsupported
+extensions/v1beta1 ingresses Delete
+extensions/v1beta1 replicationcontrollers Delete
+apps/v1beta1 controllerrevisions Delete
+v1 pods Delete
+";
 
     #[test]
     fn default_deletion_follows_the_requested_version() {
-        use DefaultDeletion::{Delete, Orphan, Unsupported};
-        let cases = [
-            ("v1", "replicationcontrollers", Orphan),
-            ("batch/v1", "jobs", Orphan),
-            ("batch/v1beta1", "cronjobs", Orphan),
-            ("batch/v2alpha1", "cronjobs", Orphan),
-            ("batch/v1", "cronjobs", Delete),
-            ("extensions/v1beta1", "deployments", Orphan),
-            ("apps/v1beta1", "deployments", Orphan),
-            ("apps/v1beta2", "deployments", Orphan),
-            ("apps/v1", "deployments", Delete),
-            ("apps/v1beta1", "statefulsets", Orphan),
-            ("apps/v1beta2", "statefulsets", Orphan),
-            ("apps/v1", "statefulsets", Delete),
-            ("extensions/v1beta1", "daemonsets", Orphan),
-            ("apps/v1beta2", "daemonsets", Orphan),
-            ("apps/v1", "daemonsets", Delete),
-            ("extensions/v1beta1", "replicasets", Orphan),
-            ("apps/v1beta2", "replicasets", Orphan),
-            ("apps/v1", "replicasets", Delete),
-            ("v1", "events", Unsupported),
-            ("events.k8s.io/v1beta1", "events", Unsupported),
-            ("events.k8s.io/v1", "events", Unsupported),
-            ("extensions/v1beta1", "ingresses", Delete),
-            ("extensions/v1beta1", "replicationcontrollers", Delete),
-            ("apps/v1beta1", "controllerrevisions", Delete),
-            ("v1", "pods", Delete),
-        ];
-        for (api_version, resource, expected) in cases {
-            assert_eq!(
-                default_deletion(api_version, resource),
-                expected,
-                "{api_version} {resource}"
-            );
+        for line in DELETIONS.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let found = default_deletion(words[0], words[1]);
+            assert_eq!(format!("{found:?}"), words[2], "{line}");
         }
-        let old = resources(release(13));
-        let orphaning = |api_version: &str, kind: &str| {
-            old.iter()
-                .find(|resource| resource.api_version() == api_version && *resource.kind == *kind)
-                .map(|resource| resource.default_deletion)
-        };
-        assert_eq!(orphaning("extensions/v1beta1", "Deployment"), Some(Orphan));
-        assert_eq!(orphaning("apps/v1", "Deployment"), Some(Delete));
+        for (api_version, expected) in [
+            ("extensions/v1beta1", DefaultDeletion::Orphan),
+            ("apps/v1", DefaultDeletion::Delete),
+        ] {
+            let found = find(13, api_version, "Deployment").map(|resource| resource.default_deletion);
+            assert_eq!(found, Some(expected), "{api_version}");
+        }
     }
 
     #[test]
@@ -496,24 +427,15 @@ mod tests {
 
     #[test]
     fn verbs_are_those_of_the_registries() {
-        let verbs = |minor: u16, kind: &str| {
-            resources(release(minor))
-                .into_iter()
-                .find(|resource| *resource.kind == *kind)
-                .map(|resource| resource.verbs)
-        };
-        let flags = |verbs: Option<Verbs>| verbs.map(|v| [v.delete, v.delete_collection, v.list, v.watch]);
-        for (minor, kind, expected) in [
-            (36, "Pod", [true, true, true, true]),
-            (36, "Namespace", [true, false, true, true]),
-            (22, "Service", [true, false, true, true]),
-            (23, "Service", [true, true, true, true]),
-            (36, "ComponentStatus", [false, false, true, false]),
-            (36, "Binding", [false, false, false, false]),
-            (36, "TokenReview", [false, false, false, false]),
-            (15, "ReplicationControllerDummy", [false, false, false, false]),
+        for (minor, api_version, kind, expected) in [
+            (22, "v1", "Service", [true, false, true, true]),
+            (23, "v1", "Service", [true, true, true, true]),
+            (36, "authentication.k8s.io/v1", "TokenReview", [false; 4]),
+            (15, "extensions/v1beta1", "ReplicationControllerDummy", [false; 4]),
         ] {
-            assert_eq!(flags(verbs(minor, kind)), Some(expected), "{kind} in 1.{minor}");
+            let verbs = find(minor, api_version, kind).expect(kind).verbs;
+            let flags = [verbs.delete, verbs.delete_collection, verbs.list, verbs.watch];
+            assert_eq!(flags, expected, "{kind} in 1.{minor}");
         }
     }
 }

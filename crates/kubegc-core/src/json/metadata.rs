@@ -244,39 +244,6 @@ impl WrongTypes {
 mod tests {
     use super::*;
 
-    fn wrong(text: &str) -> Vec<String> {
-        let fields: MetaFields<'_> = serde_json::from_str(text).expect("valid JSON without repeated keys");
-        fields.wrong().iter().map(WrongType::to_string).collect()
-    }
-
-    #[test]
-    fn each_value_of_a_wrong_type_is_named() {
-        assert_eq!(
-            wrong(
-                r#"{"name": 1, "uid": null, "deletionTimestamp": [], "finalizers": ["a", 2, null],
-                    "ownerReferences": [{"uid": true, "controller": "yes"}, "web", null],
-                    "labels": {"a": null, "b": {}}, "generation": 1.5}"#
-            ),
-            [
-                "metadata.name: expected a string, found a number",
-                "metadata.deletionTimestamp: expected a string, found a list",
-                "metadata.generation: expected a whole number, found a number",
-                "metadata.finalizers[1]: expected a string, found a number",
-                "metadata.finalizers[2]: expected a string, found null",
-                "metadata.ownerReferences[0].uid: expected a string, found a boolean",
-                "metadata.ownerReferences[0].controller: expected true or false, found a string",
-                "metadata.ownerReferences[1]: expected a map, found a string",
-                "metadata.ownerReferences[2]: expected a map, found null",
-                "metadata.labels[b]: expected a string, found a map",
-            ]
-        );
-        assert_eq!(
-            wrong(r#"{"finalizers": {}, "labels": [], "ownerReferences": "x"}"#).len(),
-            3
-        );
-        assert!(wrong(r#"{"name": "a", "finalizers": null, "labels": null, "managedFields": 7}"#).is_empty());
-    }
-
     #[test]
     fn repeated_keys_fail() {
         for text in [
@@ -288,33 +255,5 @@ mod tests {
             let error = read.expect_err("a key repeats").to_string();
             assert!(error.starts_with(super::super::DUPLICATE), "{error}");
         }
-        let many: Vec<String> = (0..40).map(|key| format!(r#""{key}": "v""#)).collect();
-        let labels = |last: &str| format!(r#"{{"labels": {{{}, "{last}": "v"}}}}"#, many.join(","));
-        assert!(serde_json::from_str::<MetaFields<'_>>(&labels("40")).is_ok());
-        assert!(serde_json::from_str::<MetaFields<'_>>(&labels("39")).is_err());
-    }
-
-    #[test]
-    fn metadata_keeps_fields_of_the_right_type() {
-        let text = r#"{"namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "7", "generation": 2,
-            "creationTimestamp": "2026-03-01T12:00:05Z", "deletionGracePeriodSeconds": 30,
-            "finalizers": ["orphan", 1], "labels": {"app": "web"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "o", "controller": false}]}"#;
-        let fields: MetaFields<'_> = serde_json::from_str(text).expect("valid");
-        let meta = fields.to_meta(|text| text.into()).expect("its dates are dates");
-        assert_eq!(
-            (&*meta.namespace, &*meta.name, meta.generation),
-            ("shop", "web", 2)
-        );
-        assert_eq!((meta.finalizers.len(), meta.has_finalizer("orphan")), (1, true));
-        assert_eq!(meta.owner_references[0].controller, Some(false));
-        assert_eq!(meta.owner_references[0].block_owner_deletion, None);
-        assert_eq!(meta.labels.get("app").map(|value| &**value), Some("web"));
-        let soon: MetaFields<'_> = serde_json::from_str(r#"{"deletionTimestamp": "soon"}"#).expect("valid");
-        let error = soon.to_meta(|text| text.into()).expect_err("no date").to_string();
-        assert_eq!(
-            error,
-            "metadata.deletionTimestamp: Invalid value: \"soon\": must be an RFC 3339 date"
-        );
     }
 }

@@ -38,9 +38,6 @@ fn a_kind_is_found_by_all_of_its_group_version_and_name() {
     ] {
         assert_eq!(catalog.mapping(api_version, kind), None, "{api_version} {kind}");
     }
-    assert_eq!(catalog.by_resource("", "v2", "secrets"), None);
-    assert_eq!(catalog.by_resource("metrics.k8s.io", "v1", "secrets"), None);
-    assert_eq!(catalog.by_resource("", "v1", "Pod"), None);
     // Enough names for some of them to be compared, although their hashes differ.
     for at in 0..2_000 {
         let (group, version, other) = (format!("g{at}"), format!("v{}", at + 3), format!("Other{at}"));
@@ -224,21 +221,15 @@ fn qualified_names_contain_the_group_unless_it_is_the_core_group() {
 
 #[test]
 fn a_collector_monitors_what_it_can_list_watch_and_delete() {
-    let all = Verbs::ALL;
-    for (verbs, collectable) in [
-        (all, true),
-        (
-            Verbs {
-                delete_collection: false,
-                ..all
-            },
-            true,
-        ),
-        (Verbs { delete: false, ..all }, false),
-        (Verbs { list: false, ..all }, false),
-        (Verbs { watch: false, ..all }, false),
-    ] {
-        assert_eq!(verbs.collectable(), collectable, "{verbs:?}");
+    for bits in 0..16_u8 {
+        let has = |bit: u8| bits & bit != 0;
+        let verbs = Verbs {
+            delete: has(1),
+            list: has(2),
+            watch: has(4),
+            delete_collection: has(8),
+        };
+        assert_eq!(verbs.collectable(), has(1) && has(2) && has(4), "{verbs:?}");
     }
 }
 
@@ -247,71 +238,23 @@ fn built_in_kinds_have_upstreams_short_names_and_categories() {
     let catalog = Catalog::builtin(KubernetesVersion::LATEST);
     for (short, resource) in [
         ("csr", "certificatesigningrequests"),
-        ("cs", "componentstatuses"),
-        ("cm", "configmaps"),
         ("cj", "cronjobs"),
-        ("crd", "customresourcedefinitions"),
-        ("crds", "customresourcedefinitions"),
-        ("ds", "daemonsets"),
-        ("deploy", "deployments"),
-        ("ep", "endpoints"),
-        ("ev", "events"),
         ("hpa", "horizontalpodautoscalers"),
-        ("ing", "ingresses"),
         ("ip", "ipaddresses"),
-        ("limits", "limitranges"),
-        ("ns", "namespaces"),
-        ("netpol", "networkpolicies"),
-        ("no", "nodes"),
-        ("pvc", "persistentvolumeclaims"),
-        ("pv", "persistentvolumes"),
         ("pdb", "poddisruptionbudgets"),
-        ("po", "pods"),
         ("pc", "priorityclasses"),
-        ("rs", "replicasets"),
-        ("rc", "replicationcontrollers"),
-        ("quota", "resourcequotas"),
-        ("sa", "serviceaccounts"),
-        ("svc", "services"),
-        ("sts", "statefulsets"),
-        ("sc", "storageclasses"),
         ("vac", "volumeattributesclasses"),
     ] {
         let ids = catalog.named(short);
         assert!(!ids.is_empty(), "{short}");
-        assert!(
-            ids.iter().all(|&id| *catalog[id].resource == *resource),
-            "{short}"
-        );
+        for id in ids {
+            assert_eq!(&*catalog[id].resource, resource, "{short}");
+        }
     }
-    let old = Catalog::builtin(KubernetesVersion::new(24, 0).expect("a known release"));
-    let policies = old.named("psp");
-    assert_eq!(&*old[policies[0]].resource, "podsecuritypolicies");
-    let in_category = |category: &str| {
-        let mut names: Vec<&str> = catalog
-            .iter()
-            .filter(|(_, resource)| resource.categories.iter().any(|one| **one == *category))
-            .map(|(_, resource)| &*resource.resource)
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    let has = |category: &str, resource: &str| {
+        let mut all = catalog.iter().map(|(_, one)| one);
+        all.any(|one| *one.resource == *resource && one.categories.iter().any(|text| **text == *category))
     };
-    assert_eq!(
-        in_category("all"),
-        [
-            "cronjobs",
-            "daemonsets",
-            "deployments",
-            "horizontalpodautoscalers",
-            "jobs",
-            "pods",
-            "replicasets",
-            "replicationcontrollers",
-            "services",
-            "statefulsets",
-        ]
-    );
-    assert!(in_category("api-extensions").contains(&"validatingwebhookconfigurations"));
-    assert!(in_category("workloads").is_empty());
+    assert!(has("all", "horizontalpodautoscalers") && !has("all", "secrets"));
+    assert!(has("api-extensions", "validatingwebhookconfigurations"));
 }

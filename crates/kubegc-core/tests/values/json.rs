@@ -252,6 +252,13 @@ fn all_fields_of_metadata_are_read() {
     assert_eq!(empty, Ok(ObjectMeta::new("", "", "")));
     let soon = read::<MetaFields<'_>>(r#"{"creationTimestamp": "soon"}"#).to_meta(|text| text.into());
     assert_eq!(soon.expect_err("no date").field(), "metadata.creationTimestamp");
+    let soon = read::<MetaFields<'_>>(r#"{"deletionTimestamp": "soon"}"#).to_meta(|text| text.into());
+    assert_eq!(
+        soon.expect_err("no date").to_string(),
+        "metadata.deletionTimestamp: Invalid value: \"soon\": must be an RFC 3339 date"
+    );
+    let partial = read::<MetaFields<'_>>(r#"{"finalizers": ["orphan", 1]}"#).to_meta(|text| text.into());
+    assert_eq!(partial.expect("no date is wrong").finalizers, ["orphan".into()]);
 }
 
 /// Whether the metadata has annotations.
@@ -271,23 +278,42 @@ fn a_wrong_type_has_a_field_and_a_problem() {
     assert_eq!(wrong.to_string(), "spec.a: expected true or false, found a list");
     assert_eq!(WrongType::of(&Soft::<bool>::Absent, "spec.a"), None);
     assert_eq!(WrongType::of(&Soft::Is(true), "spec.a"), None);
+}
+
+#[test]
+fn each_value_of_a_wrong_type_is_named() {
     let fields: MetaFields<'_> = read(
-        r#"{"namespace": 1, "resourceVersion": 1, "creationTimestamp": 1, "deletionGracePeriodSeconds": "1",
-            "ownerReferences": [{"apiVersion": 1, "kind": 1, "name": 1, "blockOwnerDeletion": 1}], "labels": 1}"#,
+        r#"{"namespace": 1, "name": 1, "uid": 1, "resourceVersion": 1, "generation": 1.5,
+            "creationTimestamp": 1, "deletionTimestamp": [], "deletionGracePeriodSeconds": "1",
+            "finalizers": ["a", 2, null], "labels": {"a": null, "b": {}},
+            "ownerReferences": [{"apiVersion": 1, "kind": 1, "name": 1, "uid": true, "controller": "yes",
+                "blockOwnerDeletion": 1}, "web", null]}"#,
     );
-    let paths: Vec<String> = fields.wrong().into_iter().map(|wrong| wrong.field).collect();
-    assert_eq!(
-        paths,
-        [
-            "metadata.namespace",
-            "metadata.resourceVersion",
-            "metadata.creationTimestamp",
-            "metadata.deletionGracePeriodSeconds",
-            "metadata.ownerReferences[0].apiVersion",
-            "metadata.ownerReferences[0].kind",
-            "metadata.ownerReferences[0].name",
-            "metadata.ownerReferences[0].blockOwnerDeletion",
-            "metadata.labels",
-        ]
-    );
+    let lines: Vec<String> = fields.wrong().iter().map(|wrong| format!("{wrong}\n")).collect();
+    let expected = "\
+metadata.namespace: expected a string, found a number
+metadata.name: expected a string, found a number
+metadata.uid: expected a string, found a number
+metadata.resourceVersion: expected a string, found a number
+metadata.creationTimestamp: expected a string, found a number
+metadata.deletionTimestamp: expected a string, found a list
+metadata.generation: expected a whole number, found a number
+metadata.deletionGracePeriodSeconds: expected a whole number, found a string
+metadata.finalizers[1]: expected a string, found a number
+metadata.finalizers[2]: expected a string, found null
+metadata.ownerReferences[0].apiVersion: expected a string, found a number
+metadata.ownerReferences[0].kind: expected a string, found a number
+metadata.ownerReferences[0].name: expected a string, found a number
+metadata.ownerReferences[0].uid: expected a string, found a boolean
+metadata.ownerReferences[0].controller: expected true or false, found a string
+metadata.ownerReferences[0].blockOwnerDeletion: expected true or false, found a number
+metadata.ownerReferences[1]: expected a map, found a string
+metadata.ownerReferences[2]: expected a map, found null
+metadata.labels[b]: expected a string, found a map
+";
+    assert_eq!(lines.concat(), expected);
+    let fields = read::<MetaFields<'_>>(r#"{"finalizers": {}, "labels": [], "ownerReferences": "x"}"#);
+    assert_eq!(fields.wrong().len(), 3);
+    let fields = read::<MetaFields<'_>>(r#"{"name": "a", "uid": null, "finalizers": null, "labels": null}"#);
+    assert!(fields.wrong().is_empty());
 }

@@ -60,6 +60,9 @@ fn uids_compare_and_print_as_text() {
         format!("u1 Uid(u1) {uuid}")
     );
     assert_eq!(Uid::from("u1".to_owned()), text);
+    // The order is that of texts.
+    let sorted = ["", "0b5f", "0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9b", "fff", "u1"].map(Uid::new);
+    assert!(sorted.is_sorted());
     assert!(uuid < Uid::new("0b5f9a3e-58a1-4b0e-9f0a-7c2d4e6f8a9c") && empty < text);
     let of_bytes = Uid::from_uuid(bytes);
     let uids = BTreeSet::from([&uuid, &text, &empty, &of_bytes]);

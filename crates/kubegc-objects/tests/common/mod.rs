@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod executor;
 pub(crate) mod oracle;
 pub(crate) mod schedule;
+pub(crate) mod store;
 pub(crate) mod world;
 
 use kubegc_core::KubernetesVersion;

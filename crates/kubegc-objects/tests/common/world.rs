@@ -5,12 +5,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kubegc_core::{KindId, KubernetesVersion, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_core::{KindId, KubernetesVersion, ObjectMeta, ObjectRef, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_objects::{
     Call, Collector, Input, Operation, Output, Request, Response, Settings, WatchEvent,
-    collector::{CallId, Conclusion, InvalidNamespace, MonitorId, Wait},
+    collector::{CallId, Conclusion, InvalidNamespace, MonitorId, Wait, WaitReason},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
+
+use super::cluster::{KINDS, Object, id, server, version};
 
 /// One message between collector and server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,22 @@ impl World {
         let mut settings = Settings::new(version).as_upstream();
         settings.discovery_period = None;
         settings.record_conclusions = true;
+        Self::with(settings, server)
+    }
+
+    /// The same over a server with these objects.
+    pub(crate) fn of(release: &str, objects: &[&Object]) -> Self {
+        Self::of_with(release, objects, |_| {})
+    }
+
+    /// The same with other settings.
+    pub(crate) fn of_with(release: &str, objects: &[&Object], change: impl FnOnce(&mut Settings)) -> Self {
+        let mut server = server(version(release), &KINDS);
+        objects.iter().for_each(|object| object.insert(&mut server));
+        let mut settings = Settings::new(version(release)).as_upstream();
+        settings.discovery_period = None;
+        settings.record_conclusions = true;
+        change(&mut settings);
         Self::with(settings, server)
     }
 
@@ -204,6 +222,45 @@ impl World {
         self.handle(Input::Response { call, response });
     }
 
+    /// Responds to the first open call, which is not executed.
+    pub(crate) fn respond_with(&mut self, response: Response) {
+        let call = self.open_calls.remove(0);
+        self.pass_response(call.id, response);
+    }
+
+    /// Pulls outputs up to a wait, and returns the reasons of the calls.
+    pub(crate) fn pull(&mut self) -> (Vec<&'static str>, WaitReason) {
+        let mut reasons = Vec::new();
+        loop {
+            match self.poll() {
+                Output::Call(call) => reasons.push(call.request.reason.name()),
+                Output::Wait(wait) => return (reasons, wait.why),
+                _ => {}
+            }
+        }
+    }
+
+    /// A client changes an object.
+    pub(crate) fn edit(&mut self, object: &Object, change: impl FnOnce(&mut ObjectMeta)) {
+        let mut meta = object.live(&self.server).expect("it exists");
+        change(&mut meta);
+        let kind = id(&self.server, object.kind);
+        let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        let response = self
+            .server
+            .update(kind, &namespace, &name, StoredObject::from(meta));
+        assert!(response.is_success(), "{response:?}");
+    }
+
+    /// A client creates an object.
+    pub(crate) fn create(&mut self, object: &Object) {
+        let (kind, meta) = (id(&self.server, object.kind), &object.meta);
+        let response =
+            self.server
+                .create_with_uid(kind, &meta.namespace, meta.clone().into(), meta.uid.clone());
+        assert!(response.is_success(), "{response:?}");
+    }
+
     pub(crate) fn tick(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         self.server.set_now(self.now);
@@ -244,6 +301,7 @@ impl World {
     pub(crate) fn settle_now(&mut self) -> Wait {
         loop {
             let output = self.poll();
+            let responded = !self.open_calls.is_empty();
             while !self.open_calls.is_empty() {
                 self.commit(0);
                 self.respond(0);
@@ -251,6 +309,7 @@ impl World {
             let delivered = self.deliver_all();
             if let Output::Wait(wait) = output
                 && !delivered
+                && !responded
             {
                 return wait;
             }
@@ -340,16 +399,6 @@ impl World {
             }
         }
         calls
-    }
-
-    pub(crate) fn warnings(&self) -> Vec<&InvalidNamespace> {
-        self.trace
-            .iter()
-            .filter_map(|(_, seen)| match seen {
-                Seen::Warned(warning) => Some(&**warning),
-                _ => None,
-            })
-            .collect()
     }
 
     /// The conclusions of the attempts at an object.

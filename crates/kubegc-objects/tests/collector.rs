@@ -13,37 +13,17 @@ use crate::common::{
     world::World,
 };
 
-pub(crate) fn world_with(release: &str, objects: &[&Object], change: impl FnOnce(&mut Settings)) -> World {
-    let mut server = server(version(release), &KINDS);
-    objects.iter().for_each(|object| object.insert(&mut server));
-    let mut settings = Settings::new(version(release)).as_upstream();
-    settings.discovery_period = None;
-    settings.record_conclusions = true;
-    change(&mut settings);
-    World::with(settings, server)
-}
-
-pub(crate) fn world(release: &str, objects: &[&Object]) -> World {
-    world_with(release, objects, |_| {})
-}
-
-pub(crate) fn gone() -> Object {
+fn gone() -> Object {
     Object::new(CONFIG_MAP, "red", "gone")
 }
 
-pub(crate) fn orphaned_item() -> Object {
+fn orphaned_item() -> Object {
     Object::new(SECRET, "red", "item").owned_by(&gone())
-}
-
-/// Responds to the only open call.
-pub(crate) fn respond(world: &mut World, response: Response) {
-    let call = world.open_calls.remove(0);
-    world.pass_response(call.id, response);
 }
 
 #[test]
 fn an_invalid_input_is_refused_and_changes_nothing() {
-    let mut world = world("1.36", &[&orphaned_item()]);
+    let mut world = World::of("1.36", &[&orphaned_item()]);
     assert!(world.run_to(|_| true));
     let call = world.open_calls[0].id;
     let now = world.now;
@@ -72,7 +52,7 @@ fn an_invalid_input_is_refused_and_changes_nothing() {
         ]
     );
     assert_eq!(world.collector.fingerprint(), before);
-    respond(&mut world, Response::NotFound);
+    world.respond_with(Response::NotFound);
     let before = world.collector.fingerprint();
     let response = Response::NotFound;
     let error = world.collector.handle(now, Input::Response { call, response });
@@ -88,7 +68,7 @@ fn an_invalid_input_is_refused_and_changes_nothing() {
 fn a_call_belongs_to_the_object_of_its_attempt() {
     let owner = Object::new(CONFIG_MAP, "red", "owner");
     let item = Object::new(SECRET, "red", "item").owned_by(&owner);
-    let mut world = world(
+    let mut world = World::of(
         "1.36",
         &[&owner, &item, &Object::new(SECRET, "red", "b").owned_by(&gone())],
     );
@@ -115,18 +95,6 @@ fn a_call_belongs_to_the_object_of_its_attempt() {
     );
 }
 
-/// Pulls outputs up to a wait, and returns the reasons of the calls.
-pub(crate) fn pull(world: &mut World) -> (Vec<&'static str>, WaitReason) {
-    let mut reasons = Vec::new();
-    loop {
-        match world.poll() {
-            Output::Call(call) => reasons.push(call.request.reason.name()),
-            Output::Wait(wait) => return (reasons, wait.why),
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn w4_calls_are_limited_by_workers_and_by_the_setting() {
     let items: Vec<Object> = (0..10)
@@ -135,21 +103,20 @@ fn w4_calls_are_limited_by_workers_and_by_the_setting() {
             Object::new(SECRET, "red", &format!("item{at}")).owned_by(&owner)
         })
         .collect();
-    for (workers, calls_in_flight_max, calls) in [(20, 0, 10), (4, 0, 4), (20, 3, 3), (2, 3, 2)] {
-        let mut world = world_with("1.36", &items.iter().collect::<Vec<_>>(), |settings| {
+    for (workers, calls_in_flight_max, calls) in [(20, 0, 10), (4, 0, 4), (20, 3, 3)] {
+        let mut world = World::of_with("1.36", &items.iter().collect::<Vec<_>>(), |settings| {
             settings.attempt_to_delete_workers = workers;
             settings.calls_in_flight_max = NonZeroU32::new(calls_in_flight_max);
         });
-        assert_eq!(pull(&mut world), (vec![], WaitReason::Sync));
+        assert_eq!(world.pull(), (vec![], WaitReason::Sync));
         world.deliver_all();
-        let pulled = pull(&mut world);
+        let pulled = world.pull();
         assert_eq!(pulled, (vec!["VerifyItem"; calls], WaitReason::Responses));
         assert_eq!(world.collector.calls_in_flight(), calls);
         assert_eq!(world.collector.calls_made(), calls as u64);
-        respond(&mut world, Response::NotFound);
-        // One more, unless all are under way.
-        let more = usize::from(calls < 10);
-        assert_eq!(pull(&mut world).0.len(), if calls == 10 { 1 } else { more });
+        world.respond_with(Response::NotFound);
+        // One more, of another item or of the owner of the first.
+        assert_eq!(world.pull().0.len(), 1);
         while !world.open_calls.is_empty() {
             world.commit(0);
             world.respond(0);
@@ -172,41 +139,27 @@ fn both_queues_get_workers_in_turn() {
         objects.push(owner);
     }
     for (workers, reasons) in [
-        (
-            20,
-            vec![
-                "VerifyItem",
-                "OwnerOrphans",
-                "VerifyItem",
-                "OwnerOrphans",
-                "VerifyItem",
-                "OwnerOrphans",
-            ],
-        ),
+        (20, ["VerifyItem", "OwnerOrphans"].repeat(3)),
         (1, vec!["VerifyItem", "OwnerOrphans", "VerifyItem", "VerifyItem"]),
     ] {
-        let mut world = world_with("1.36", &objects.iter().collect::<Vec<_>>(), |settings| {
+        let mut world = World::of_with("1.36", &objects.iter().collect::<Vec<_>>(), |settings| {
             settings.attempt_to_orphan_workers = workers;
         });
-        pull(&mut world);
+        world.pull();
         world.deliver_all();
         // Owners that were seen first as owners of their dependents are verified, too.
-        let (pulled, why) = pull(&mut world);
+        let (pulled, why) = world.pull();
         assert_eq!((pulled, why), (reasons, WaitReason::Responses), "{workers}");
     }
 }
 
-pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
+fn resource(api_version: &str, kind: &str) -> ApiResource {
     let plural = format!("{}s", kind.to_lowercase());
     ApiResource::new(api_version, kind, &plural, Scope::Namespaced)
 }
 
 /// Passes in the result of a discovery, and returns the monitors that start and stop.
-pub(crate) fn discovered(
-    collector: &mut Collector,
-    resources: &[ApiResource],
-    failed: &[&str],
-) -> Vec<String> {
+fn discovered(collector: &mut Collector, resources: &[ApiResource], failed: &[&str]) -> Vec<String> {
     let mut catalog = Catalog::new();
     for resource in resources {
         catalog.add(resource.clone()).expect("different names");
@@ -349,7 +302,7 @@ fn a_wait_ends_at_the_next_timer() {
     let second = |at: i64| Some(Timestamp::from_secs(1_000 + at));
     for (release, starts_at) in [("1.31", None), ("1.32", second(30))] {
         for (period, discovers_at) in [(None, None), (Some(Duration::from_secs(20)), second(20))] {
-            let mut world = world_with(release, &[&orphaned_item()], |settings| {
+            let mut world = World::of_with(release, &[&orphaned_item()], |settings| {
                 settings.discovery_period = period
             });
             let wait = |world: &mut World| loop {
@@ -368,7 +321,7 @@ fn a_wait_ends_at_the_next_timer() {
                 (WaitReason::Responses, discovers_at),
                 "{release}"
             );
-            respond(&mut world, Response::Unknown);
+            world.respond_with(Response::Unknown);
             let retry = world.now.saturating_add(Duration::from_millis(5));
             assert_eq!(wait(&mut world), (WaitReason::Retries, Some(retry)), "{release}");
             world.tick(retry);
@@ -397,8 +350,8 @@ fn an_explanation_has_what_the_collector_knows_of_an_object() {
     let unknown = Object::new(SECRET, "red", "unknown")
         .owned_by(&gone())
         .owned_by(&owner);
-    let mut world = world("1.36", &[&owner, &blocks, &plain, &unknown]);
-    pull(&mut world);
+    let mut world = World::of("1.36", &[&owner, &blocks, &plain, &unknown]);
+    world.pull();
     world.deliver_all();
     let explain = |world: &World, object: &Object| world.collector.explain(&object.meta.uid);
     let names = |objects: &[kubegc_core::ObjectRef]| -> Vec<String> {
@@ -422,8 +375,8 @@ fn an_explanation_has_what_the_collector_knows_of_an_object() {
     assert_eq!(owners, [("gone", true), ("owner", false)]);
     assert!(item.owners.iter().all(|owner| owner.identity.is_some()));
     // The attempt at the virtual owner fails.
-    assert_eq!(pull(&mut world).0, ["VerifyItem"]);
-    respond(&mut world, Response::Unknown);
+    assert_eq!(world.pull().0, ["VerifyItem"]);
+    world.respond_with(Response::Unknown);
     let failed = explain(&world, &gone());
     let retry_at = world.now.saturating_add(Duration::from_millis(5));
     assert_eq!(
