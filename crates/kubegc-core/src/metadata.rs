@@ -135,11 +135,11 @@ impl From<&str> for ResourceVersion {
 ///
 /// Labels are retained because intents select by them; annotations and managed fields are not.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "camelCase")
+    serde(rename_all = "camelCase", default)
 )]
 pub struct ObjectMeta {
     /// Namespace; empty for cluster-scoped objects.
