@@ -18,7 +18,7 @@ mod effect;
 pub mod graph;
 mod json;
 mod orphan;
-mod patch;
+pub mod patch;
 mod queue;
 mod reason;
 mod request;
@@ -44,13 +44,6 @@ pub mod replay {
         queue::WorkQueue,
         request::{Outcome, Step},
     };
-
-    /// Patches, byte for byte.
-    pub mod patch {
-        pub use crate::patch::{
-            Body, remove_finalizer, remove_owners, remove_owners_merge, unblock, unblock_merge,
-        };
-    }
 }
 
 #[cfg(doctest)]
