@@ -12,7 +12,7 @@
 //! [`controller_ref_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/controller_ref_manager.go);
 //! 1.13, 1.20.2, 1.28 and 1.36.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kubegc_core::{KubernetesVersion, ObjectMeta, OwnerReference, PatchType, ResourceVersion, Uid};
 
@@ -52,6 +52,23 @@ pub enum Change {
     Unblock(Vec<OwnerReference>),
     /// Every occurrence of this finalizer is removed ([P-5](crate::rules#p-5)).
     RemoveFinalizer(Arc<str>),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemoveOwners(uids) => {
+                let uids: Vec<String> = uids.iter().map(ToString::to_string).collect();
+                write!(f, "remove the references to uid {}", uids.join(", "))
+            }
+            Self::Unblock(owners) => {
+                let blocking = owners.iter().filter(|owner| owner.is_blocking());
+                let names: Vec<String> = blocking.map(OwnerReference::short).collect();
+                write!(f, "no longer block {}", names.join(", "))
+            }
+            Self::RemoveFinalizer(name) => write!(f, "remove finalizer {name}"),
+        }
+    }
 }
 
 impl Change {
