@@ -30,7 +30,7 @@ use crate::classify::{Class, OwnerState, Resolved, Verdict, decide};
 /// pod.metadata.owner_references.push(set.controller_reference());
 /// let owners = Owners::new([set, pod]);
 /// assert_eq!(owners.descendants(&"u1".into())[0].object_ref().short(), "pod/web-0 -n shop");
-/// assert_eq!(owners.why_kept(&"u2".into()).unwrap().to_string(), "replicaset.apps/web exists");
+/// assert_eq!(owners.why_kept(&"u2".into()).unwrap().to_string(), "replicaset/web exists");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
@@ -196,7 +196,7 @@ pub(crate) enum Lookup<'a> {
 
 /// The state of each owner of one object.
 ///
-/// Its text names the owners with their states: `replicaset.apps/web exists`.
+/// Its text names the owners with their states: `replicaset/web exists`.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Classification {
@@ -291,7 +291,7 @@ impl fmt::Display for Classification {
 /// assert_eq!(classify(&pod, |_| Some(&set.metadata)).verdict(false), Some(&Verdict::Keep));
 /// let absent = classify(&pod, |_| None);
 /// assert_eq!(absent.verdict(false), Some(&Verdict::Delete(PropagationPolicy::Background)));
-/// assert_eq!(absent.to_string(), "replicaset.apps/web does not exist");
+/// assert_eq!(absent.to_string(), "replicaset/web does not exist");
 /// ```
 #[must_use]
 pub fn classify<'a>(

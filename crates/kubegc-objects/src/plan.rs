@@ -209,9 +209,9 @@ impl Planner for Collect {
 /// let plan = delete(&Owners::new([set, pod]), &["u1".into()], Foreground, "1.36".parse()?);
 /// let lines: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
 /// assert_eq!(lines, [
-///     "delete replicaset.apps/web -n shop (Foreground): its deletion is requested",
+///     "delete replicaset/web -n shop (Foreground): its deletion is requested",
 ///     "delete pod/web-0 -n shop (Background): its only remaining owner is being deleted in the foreground and waits for it",
-///     "patch replicaset.apps/web -n shop: remove finalizer foregroundDeletion: no dependent blocks its deletion any longer",
+///     "patch replicaset/web -n shop: remove finalizer foregroundDeletion: no dependent blocks its deletion any longer",
 /// ]);
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
