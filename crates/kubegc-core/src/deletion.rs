@@ -1,8 +1,15 @@
-//! Delete options: propagation, preconditions, grace period, and validation.
+//! Delete options, and the part of a DELETE that changes metadata: finalizers of the garbage collector, and the
+//! deletion timestamp.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{ResourceVersion, Uid, error::FieldError};
+use crate::{
+    ObjectMeta, ResourceVersion, Timestamp, Uid,
+    catalog::DefaultDeletion,
+    error::{FieldError, StoreError},
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    store::Deleted,
+};
 
 /// The propagation policy of a deletion: whether and when the dependents are deleted.
 #[expect(
@@ -199,4 +206,131 @@ impl DeleteOptionsSpec {
             dry_run: !self.dry_run.is_empty(),
         })
     }
+}
+
+/// What an API server does with a DELETE: the object is removed, or it is terminating with these finalizers.
+///
+/// `default` is the propagation of the object's kind where `options` name none
+/// ([`ApiResource::default_deletion`](crate::ApiResource::default_deletion)). Pods are the exception: their grace
+/// period depends on their node and phase, which metadata does not contain.
+///
+/// # Errors
+/// [`StoreError::Conflict`]: the object does not meet a precondition.
+///
+/// # Upstream
+/// [`Store.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{DeleteOptions, ObjectMeta, PropagationPolicy, Timestamp};
+/// use kubegc_core::{catalog::DefaultDeletion, deletion::begin_deletion, store::Deleted};
+///
+/// let meta = ObjectMeta::new("shop", "web", "u1");
+/// let options = DeleteOptions::policy(PropagationPolicy::Foreground);
+/// match begin_deletion(&meta, DefaultDeletion::Delete, &options, Timestamp::EPOCH)? {
+///     Deleted::Terminating(meta) => assert_eq!(&*meta.finalizers[0], "foregroundDeletion"),
+///     Deleted::Removed => unreachable!("it waits for its dependents"),
+/// }
+/// # Ok::<(), kubegc_core::StoreError>(())
+/// ```
+pub fn begin_deletion(
+    meta: &ObjectMeta,
+    default: DefaultDeletion,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Result<Deleted, StoreError> {
+    let Preconditions {
+        uid,
+        resource_version,
+    } = &options.preconditions;
+    let conflict =
+        |field: &str, expected: &dyn fmt::Display, stored: &dyn fmt::Display| StoreError::Conflict {
+            message: format!("the precondition expects {field} {expected}, and the object has {stored}"),
+        };
+    if let Some(uid) = uid
+        && *uid != meta.uid
+    {
+        return Err(conflict("the uid", uid, &meta.uid));
+    }
+    if let Some(version) = resource_version
+        && *version != meta.resource_version
+    {
+        return Err(conflict("the resourceVersion", version, &meta.resource_version));
+    }
+    let mut meta = meta.clone();
+    if let Some(finalizers) = finalizers_of_deletion(&meta.finalizers, default, options.propagation) {
+        meta.finalizers = finalizers;
+    }
+    if meta.finalizers.is_empty() {
+        return Ok(Deleted::Removed);
+    }
+    mark_terminating(&mut meta, now);
+    Ok(Deleted::Terminating(Box::new(meta)))
+}
+
+/// The finalizers of an object after a DELETE has set or removed those of the garbage collector; `None` if they
+/// stay the same.
+///
+/// # Upstream
+/// [`deletionFinalizersForGarbageCollection`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+#[must_use]
+pub fn finalizers_of_deletion(
+    finalizers: &[Arc<str>],
+    default: DefaultDeletion,
+    propagation: Option<Propagation>,
+) -> Option<Vec<Arc<str>>> {
+    let wanted = wanted_finalizer(finalizers, default, propagation);
+    let present = |name: &str| finalizers.iter().any(|finalizer| **finalizer == *name);
+    let is_unchanged = COLLECTORS
+        .iter()
+        .all(|name| present(name) == (wanted == Some(*name)));
+    if is_unchanged {
+        return None;
+    }
+    let kept = finalizers
+        .iter()
+        .filter(|finalizer| !COLLECTORS.contains(&&***finalizer))
+        .cloned();
+    Some(kept.chain(wanted.map(Arc::from)).collect())
+}
+
+/// The finalizers of the garbage collector.
+const COLLECTORS: [&str; 2] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+
+/// The finalizer of the garbage collector that a deletion sets, if any.
+fn wanted_finalizer(
+    finalizers: &[Arc<str>],
+    default: DefaultDeletion,
+    propagation: Option<Propagation>,
+) -> Option<&'static str> {
+    if default == DefaultDeletion::Unsupported {
+        return None;
+    }
+    match propagation {
+        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
+            Some(FINALIZER_ORPHAN)
+        }
+        Some(Propagation::Policy(PropagationPolicy::Foreground)) => Some(FINALIZER_FOREGROUND),
+        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Background)) => {
+            None
+        }
+        None => finalizers
+            .iter()
+            .find_map(|finalizer| COLLECTORS.into_iter().find(|name| **finalizer == **name))
+            .or((default == DefaultDeletion::Orphan).then_some(FINALIZER_ORPHAN)),
+    }
+}
+
+/// Marks an object as terminating. It is removed as soon as it has no finalizers.
+///
+/// # Upstream
+/// [`markAsDeleting`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+pub fn mark_terminating(meta: &mut ObjectMeta, now: Timestamp) {
+    if meta.deletion_timestamp.is_none() && meta.generation > 0 {
+        meta.generation += 1;
+    }
+    if meta.deletion_timestamp.is_none_or(|deletion| deletion > now) {
+        meta.deletion_timestamp = Some(now.truncate_to_secs());
+    }
+    meta.deletion_grace_period_seconds = Some(0);
 }

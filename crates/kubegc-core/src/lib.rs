@@ -32,7 +32,7 @@ pub use clock::Clock;
 pub use deletion::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use error::{FieldError, StoreError};
 pub use identity::{ObjectRef, Uid};
-pub use metadata::{ObjectMeta, OwnerReference, ResourceVersion, SharedMeta};
+pub use metadata::{ObjectMeta, OwnerReference, PartialObjectMetadata, ResourceVersion, SharedMeta};
 pub use planner::{Kept, Plan, PlanOf, PlanReport, PlannedAction, Planner, Withheld};
 pub use printable::printable;
 pub use quantity::{Quantity, QuantityFormat};

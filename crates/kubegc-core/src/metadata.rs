@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use crate::{
-    Timestamp, Uid,
+    ObjectRef, Timestamp, Uid,
     identity::{kubectl_name, split_api_version},
 };
 
@@ -135,11 +135,11 @@ impl From<&str> for ResourceVersion {
 ///
 /// Labels are retained because intents select by them; annotations and managed fields are not.
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "camelCase")
+    serde(rename_all = "camelCase", default)
 )]
 pub struct ObjectMeta {
     /// Namespace; empty for cluster-scoped objects.
@@ -204,6 +204,62 @@ impl ObjectMeta {
     #[inline]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|name| &**name == finalizer)
+    }
+}
+
+/// An object's kind with its metadata, in the form of the API's `PartialObjectMetadata`. Read from JSON, all
+/// other fields of the object are ignored.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
+pub struct PartialObjectMetadata {
+    /// Group and version of the kind.
+    pub api_version: Arc<str>,
+    /// The kind.
+    pub kind: Arc<str>,
+    /// The metadata.
+    pub metadata: ObjectMeta,
+}
+
+impl PartialObjectMetadata {
+    /// An object of a kind.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, metadata: ObjectMeta) -> Self {
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            metadata,
+        }
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn object_ref(&self) -> ObjectRef {
+        ObjectRef {
+            api_version: Arc::clone(&self.api_version),
+            kind: Arc::clone(&self.kind),
+            namespace: Arc::clone(&self.metadata.namespace),
+            name: Arc::clone(&self.metadata.name),
+            uid: self.metadata.uid.clone(),
+        }
+    }
+
+    /// A reference to this object as an owner, which is its controller and is blocked by the dependent in a
+    /// foreground deletion.
+    #[must_use]
+    pub fn controller_reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: Arc::clone(&self.api_version),
+            kind: Arc::clone(&self.kind),
+            name: Arc::clone(&self.metadata.name),
+            uid: self.metadata.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
     }
 }
 

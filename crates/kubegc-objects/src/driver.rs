@@ -606,7 +606,7 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
                 .await
                 .map(|_| Response::Applied(None))
         }
-        Operation::Patch { format, body } => store
+        Operation::Patch { format, body, .. } => store
             .patch(address, *format, body)
             .await
             .map(|meta| Response::Applied(Some(Arc::new(meta)))),

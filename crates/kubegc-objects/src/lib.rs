@@ -15,10 +15,13 @@ pub mod collector;
 mod delete;
 pub mod driver;
 mod effect;
+pub mod execute;
 pub mod graph;
 mod json;
 mod orphan;
-mod patch;
+pub mod owners;
+pub mod patch;
+pub mod plan;
 mod queue;
 mod reason;
 mod request;
@@ -29,6 +32,7 @@ pub mod settings;
 
 pub use collector::{Call, Collector, Input, Output, WatchEvent};
 pub use graph::Graph;
+pub use owners::{Owners, classify};
 pub use reason::Reason;
 pub use request::{Operation, Request, Response};
 pub use settings::Settings;
@@ -44,13 +48,6 @@ pub mod replay {
         queue::WorkQueue,
         request::{Outcome, Step},
     };
-
-    /// Patches, byte for byte.
-    pub mod patch {
-        pub use crate::patch::{
-            Body, remove_finalizer, remove_owners, remove_owners_merge, unblock, unblock_merge,
-        };
-    }
 }
 
 #[cfg(doctest)]

@@ -12,9 +12,9 @@
 //! [`controller_ref_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.28.0/pkg/controller/controller_ref_manager.go);
 //! 1.13, 1.20.2, 1.28 and 1.36.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use kubegc_core::{OwnerReference, ResourceVersion, Uid};
+use kubegc_core::{KubernetesVersion, ObjectMeta, OwnerReference, PatchType, ResourceVersion, Uid};
 
 use crate::{
     json::{push_array, push_string},
@@ -24,6 +24,103 @@ use crate::{
 /// The exact bytes of a patch.
 pub type Body = Box<[u8]>;
 
+/// The change that a patch of the collector makes.
+///
+/// # Examples
+/// An owner orphans its dependent: the patch as sent to a built-in kind, and the dependent afterwards.
+/// ```
+/// use kubegc_core::{ObjectMeta, OwnerReference, PatchType};
+/// use kubegc_objects::patch::Change;
+///
+/// let mut pod = ObjectMeta::new("shop", "web-0", "u2");
+/// let (api_version, kind, name) = ("apps/v1".into(), "ReplicaSet".into(), "web".into());
+/// pod.owner_references.push(OwnerReference { api_version, kind, name, uid: "u1".into(), controller: None, block_owner_deletion: None });
+/// let change = Change::RemoveOwners(vec!["u1".into()]);
+/// let body = change.body("1.36".parse()?, PatchType::Strategic, &pod).expect("it changes something");
+/// assert_eq!(&*body, br#"{"metadata":{"uid":"u2","ownerReferences":[{"$patch":"delete","uid":"u1"}]}}"#);
+/// change.apply(PatchType::Strategic, &mut pod);
+/// assert!(pod.owner_references.is_empty());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+#[expect(clippy::exhaustive_enums, reason = "stores must apply each")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The references with these uids are removed ([P-1](crate::rules#p-1), [P-2](crate::rules#p-2)).
+    RemoveOwners(Vec<Uid>),
+    /// These references, as the graph has them, become non-blocking ([P-3](crate::rules#p-3),
+    /// [P-4](crate::rules#p-4)).
+    Unblock(Vec<OwnerReference>),
+    /// Every occurrence of this finalizer is removed ([P-5](crate::rules#p-5)).
+    RemoveFinalizer(Arc<str>),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemoveOwners(uids) => {
+                let uids: Vec<String> = uids.iter().map(ToString::to_string).collect();
+                write!(f, "remove the references to uid {}", uids.join(", "))
+            }
+            Self::Unblock(owners) => {
+                let blocking = owners.iter().filter(|owner| owner.is_blocking());
+                let names: Vec<String> = blocking.map(OwnerReference::short).collect();
+                write!(f, "no longer block {}", names.join(", "))
+            }
+            Self::RemoveFinalizer(name) => write!(f, "remove finalizer {name}"),
+        }
+    }
+}
+
+impl Change {
+    /// The bytes that the collector of a release sends for an object in this state; `None` if the object has no
+    /// such finalizer. A finalizer is removed by a merge patch in either format.
+    #[must_use]
+    pub fn body(&self, version: KubernetesVersion, format: PatchType, object: &ObjectMeta) -> Option<Body> {
+        let semantics = &Semantics::of(version);
+        let read_at = &object.resource_version;
+        Some(match (self, format) {
+            (Self::RemoveOwners(owners), PatchType::Strategic) => {
+                remove_owners(semantics, &object.uid, owners)
+            }
+            (Self::RemoveOwners(owners), _) => remove_owners_merge(read_at, &object.owner_references, owners),
+            (Self::Unblock(owners), PatchType::Strategic) => unblock(semantics, &object.uid, owners),
+            (Self::Unblock(owners), _) => unblock_merge(read_at, owners),
+            (Self::RemoveFinalizer(name), _) => return remove_finalizer(read_at, &object.finalizers, name),
+        })
+    }
+
+    /// Makes the change, as an API server does that receives the patch in this format. A strategic patch merges
+    /// references by uid, a merge patch replaces the list.
+    pub fn apply(&self, format: PatchType, object: &mut ObjectMeta) {
+        match self {
+            Self::RemoveOwners(owners) => {
+                object
+                    .owner_references
+                    .retain(|reference| !owners.contains(&reference.uid));
+            }
+            Self::Unblock(owners) => {
+                let is_merged = format == PatchType::Strategic;
+                if !is_merged {
+                    object.owner_references.clear();
+                }
+                let patched = owners.iter().filter(|owner| !is_merged || owner.is_blocking());
+                for owner in patched {
+                    let unblocked = OwnerReference {
+                        block_owner_deletion: Some(false),
+                        ..owner.clone()
+                    };
+                    let mut known = object.owner_references.iter_mut();
+                    match known.find(|known| is_merged && known.uid == owner.uid) {
+                        Some(known) => *known = unblocked,
+                        None => object.owner_references.push(unblocked),
+                    }
+                }
+            }
+            Self::RemoveFinalizer(name) => object.finalizers.retain(|known| known != name),
+        }
+    }
+}
+
 /// Removes the references with these uids, as a strategic merge patch that also expects the dependent's uid
 /// ([P-1](crate::rules#p-1)).
 ///
@@ -32,7 +129,7 @@ pub type Body = Box<[u8]>;
 ///
 /// # Examples
 /// ```
-/// use kubegc_objects::{replay::patch, settings::Semantics};
+/// use kubegc_objects::{patch, settings::Semantics};
 /// let latest = Semantics::of("1.36".parse()?);
 /// assert_eq!(
 ///     &*patch::remove_owners(&latest, &"pod".into(), &["set".into()]),

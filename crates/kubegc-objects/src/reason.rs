@@ -18,6 +18,8 @@ use crate::classify::{Class, Resolved};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
+    /// A client requests the deletion; it is no decision of the collector.
+    Requested,
     /// The item's live state is read before its owners are resolved ([A-3](crate::rules#a-3)).
     VerifyItem,
     /// An owner that a reference names is looked up ([A-9](crate::rules#a-9)).
@@ -56,6 +58,7 @@ impl Reason {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Requested => "Requested",
             Self::VerifyItem => "VerifyItem",
             Self::LookUpOwner => "LookUpOwner",
             Self::SomeOwnersAbsent(_) => "SomeOwnersAbsent",
@@ -87,6 +90,7 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
+            Self::Requested => "its deletion is requested",
             Self::VerifyItem => "its owners are to be verified",
             Self::LookUpOwner => "a dependent names it as an owner",
             Self::SomeOwnersAbsent(_) => {

@@ -6,7 +6,10 @@ use kubegc_core::{
     KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy, ResourceVersion, StoreError,
 };
 
-use crate::{patch::Body, reason::Reason};
+use crate::{
+    patch::{Body, Change},
+    reason::Reason,
+};
 
 /// One request, with the expected state behind its decision.
 ///
@@ -62,6 +65,8 @@ pub enum Operation {
         format: PatchType,
         /// The exact bytes.
         body: Body,
+        /// The change that they make.
+        change: Change,
     },
     /// Writes the object back as it was read, with these finalizers. Releases before 1.15 remove a finalizer
     /// this way ([F-2](crate::rules#f-2)).

@@ -27,6 +27,13 @@ pub trait PlannedAction {
     fn blocks(&self) -> Option<Self::Object> {
         None
     }
+
+    /// Other objects whose earlier actions of the plan must be performed first. Default: none.
+    ///
+    /// Example: a dependent is garbage only once its owner is deleted.
+    fn depends_on(&self) -> Vec<Self::Object> {
+        Vec::new()
+    }
 }
 
 /// The reason of a wrapped planner.
@@ -200,7 +207,8 @@ where
     for action in plan.actions {
         let object = action.object();
         // Blocked actions are not passed to `judge`, so that they do not count as deletions.
-        let reason = if blocked.contains(&object) {
+        let is_blocked = |object: &A::Object| blocked.contains(object);
+        let reason = if is_blocked(&object) || action.depends_on().iter().any(is_blocked) {
             Some(Withheld::EarlierWithheld)
         } else {
             judge(&action, &object)

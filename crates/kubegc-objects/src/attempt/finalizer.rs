@@ -15,7 +15,7 @@ use kubegc_core::{ObjectMeta, PatchType, Preconditions};
 
 use super::{Context, Target};
 use crate::{
-    patch,
+    patch::{self, Change},
     reason::Reason,
     request::{AttemptError, Operation, Request, Response},
 };
@@ -102,6 +102,7 @@ impl Removing {
             patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer).map(|body| Operation::Patch {
                 format: PatchType::Merge,
                 body,
+                change: Change::RemoveFinalizer(self.finalizer.into()),
             })
         } else {
             patch::without(&live.finalizers, self.finalizer).map(|finalizers| Operation::Put {

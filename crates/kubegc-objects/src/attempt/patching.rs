@@ -6,23 +6,21 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ObjectMeta, OwnerReference, PatchType, Uid};
+use kubegc_core::{ObjectMeta, PatchType, Uid};
 
 use super::{Context, Target};
 use crate::{
     graph::NodeId,
-    patch,
+    patch::{self, Body, Change},
     reason::Reason,
     request::{AttemptError, Operation, Request, Response},
 };
 
-/// The change that the patch makes.
+/// The change to make; its data is complete when the patch is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
-    /// Removes the references with these uids ([P-1](crate::rules#p-1), [P-2](crate::rules#p-2)).
+pub(crate) enum Wanted {
     RemoveOwners(Vec<Uid>),
-    /// Makes the references of the item's node in the graph non-blocking ([P-3](crate::rules#p-3),
-    /// [P-4](crate::rules#p-4)).
+    /// Makes the references of the item's node in the graph non-blocking.
     Unblock,
 }
 
@@ -30,7 +28,7 @@ pub(crate) enum Change {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Patching {
     target: Target,
-    change: Change,
+    wanted: Wanted,
     reason: Reason,
     sent: Sent,
 }
@@ -49,10 +47,10 @@ pub(crate) enum Patched {
 }
 
 impl Patching {
-    pub(crate) fn new(target: Target, change: Change, reason: Reason) -> Self {
+    pub(crate) fn new(target: Target, wanted: Wanted, reason: Reason) -> Self {
         Self {
             target,
-            change,
+            wanted,
             reason,
             sent: Sent::Nothing,
         }
@@ -77,15 +75,37 @@ impl Patching {
 
     fn strategic(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
         self.sent = Sent::Strategic;
-        let uid = &self.target.object.uid;
-        let body = match &self.change {
-            Change::RemoveOwners(owners) => patch::remove_owners(context.semantics, uid, owners),
-            Change::Unblock => patch::unblock(context.semantics, uid, &node_owners(context, node)),
-        };
-        self.request(Operation::Patch {
+        let (change, body) = self.patch(context, node, None);
+        let operation = Operation::Patch {
             format: PatchType::Strategic,
             body,
-        })
+            change,
+        };
+        Patched::Request(self.target.request(operation, self.reason.clone()))
+    }
+
+    /// The change with its bytes: a strategic patch, or a merge patch of the latest state.
+    fn patch(&self, context: &Context<'_>, node: NodeId, latest: Option<&ObjectMeta>) -> (Change, Body) {
+        let uid = &self.target.object.uid;
+        match &self.wanted {
+            Wanted::RemoveOwners(owners) => {
+                let body = match latest {
+                    None => patch::remove_owners(context.semantics, uid, owners),
+                    Some(latest) => {
+                        patch::remove_owners_merge(&latest.resource_version, &latest.owner_references, owners)
+                    }
+                };
+                (Change::RemoveOwners(owners.clone()), body)
+            }
+            Wanted::Unblock => {
+                let owners: Vec<_> = context.graph.owners(node).collect();
+                let body = match latest {
+                    None => patch::unblock(context.semantics, uid, &owners),
+                    Some(latest) => patch::unblock_merge(&latest.resource_version, &owners),
+                };
+                (Change::Unblock(owners), body)
+            }
+        }
     }
 
     fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
@@ -108,26 +128,15 @@ impl Patching {
 
     fn merge(&mut self, context: &Context<'_>, node: NodeId, latest: &ObjectMeta) -> Patched {
         self.sent = Sent::Merge;
-        let read_at = &latest.resource_version;
-        let body = match &self.change {
-            Change::RemoveOwners(owners) => {
-                patch::remove_owners_merge(read_at, &latest.owner_references, owners)
-            }
-            Change::Unblock => patch::unblock_merge(read_at, &node_owners(context, node)),
+        let (change, body) = self.patch(context, node, Some(latest));
+        let operation = Operation::Patch {
+            format: PatchType::Merge,
+            body,
+            change,
         };
-        let mut request = self.target.request(
-            Operation::Patch {
-                format: PatchType::Merge,
-                body,
-            },
-            self.reason.clone(),
-        );
-        request.expect.resource_version = Some(read_at.clone());
+        let mut request = self.target.request(operation, self.reason.clone());
+        request.expect.resource_version = Some(latest.resource_version.clone());
         Patched::Request(request)
-    }
-
-    fn request(&self, operation: Operation) -> Patched {
-        Patched::Request(self.target.request(operation, self.reason.clone()))
     }
 
     /// The error for an unsuccessful response.
@@ -143,8 +152,4 @@ impl Patching {
             response,
         }
     }
-}
-
-fn node_owners(context: &Context<'_>, node: NodeId) -> Vec<OwnerReference> {
-    context.graph.owners(node).collect()
 }

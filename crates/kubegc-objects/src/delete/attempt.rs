@@ -15,7 +15,7 @@ use crate::{
     attempt::{
         Context, Target,
         finalizer::{Removal, Removing},
-        patching::{Change, Patched, Patching},
+        patching::{Patched, Patching, Wanted},
     },
     classify::{OwnerState, Resolved, Verdict, decide},
     collector::Seen,
@@ -315,7 +315,7 @@ impl Attempt {
             Verdict::Release(uids) => {
                 let patching = Patching::new(
                     item,
-                    Change::RemoveOwners(uids),
+                    Wanted::RemoveOwners(uids),
                     Reason::SomeOwnersAbsent(resolved),
                 );
                 self.release(patching, context, None)
@@ -349,7 +349,7 @@ impl Attempt {
                 if !circular {
                     return self.delete(deletion, context);
                 }
-                let patching = Patching::new(item, Change::Unblock, Reason::BreakCycle(resolved));
+                let patching = Patching::new(item, Wanted::Unblock, Reason::BreakCycle(resolved));
                 self.unblock(patching, deletion, context, None)
             }
         }

@@ -9,7 +9,7 @@ use crate::{
     attempt::{
         Context, Target,
         finalizer::{Removal, Removing},
-        patching::{Change, Patched, Patching},
+        patching::{Patched, Patching, Wanted},
     },
     graph::{Graph, NodeId},
     reason::Reason,
@@ -212,8 +212,8 @@ impl Attempt {
                 return None;
             }
         };
-        let change = Change::RemoveOwners(vec![owner.uid.clone()]);
-        let mut patching = Patching::new(target, change, Reason::OwnerOrphans(owner));
+        let wanted = Wanted::RemoveOwners(vec![owner.uid.clone()]);
+        let mut patching = Patching::new(target, wanted, Reason::OwnerOrphans(owner));
         match patching.next(context, self.node, None) {
             Patched::Request(request) => {
                 self.in_flight.insert(lane, patching);

@@ -4,10 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KindId, ObjectMeta, PropagationPolicy, ResourceVersion, SharedMeta, Timestamp,
-    catalog::DefaultDeletion,
-    deletion::{DeleteOptionsSpec, Propagation},
-    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    Behavior, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
+    deletion::{DeleteOptionsSpec, Propagation, finalizers_of_deletion, mark_terminating},
     version::behavior,
 };
 
@@ -169,7 +167,7 @@ impl ApiServer {
                 }
                 Graceful::No | Graceful::Pending if meta.finalizers.is_empty() => false,
                 Graceful::No | Graceful::Pending => {
-                    mark_deleting(&mut meta, self.now);
+                    mark_terminating(&mut meta, self.now);
                     last = self.store_meta(kind, last, meta, options.dry_run);
                     true
                 }
@@ -309,12 +307,8 @@ impl ApiServer {
         if !self.settings.garbage_collection {
             return None;
         }
-        let wanted = wanted_finalizer(
-            self.resource(kind).default_deletion,
-            options.propagation,
-            &meta.finalizers,
-        );
-        with_finalizer(&meta.finalizers, wanted)
+        let default = self.resource(kind).default_deletion;
+        finalizers_of_deletion(&meta.finalizers, default, options.propagation)
     }
 
     /// Stores metadata if it changed.
@@ -380,72 +374,6 @@ pub(super) fn check_before_marking(
         _ => return Ok(()),
     };
     Err(status::conflict(server.resource(kind), &meta.name, &why))
-}
-
-/// The finalizer of the garbage collector that a deletion sets, if any.
-///
-/// # Upstream
-/// `shouldOrphanDependents` and `shouldDeleteDependents` in
-/// `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
-fn wanted_finalizer(
-    default: DefaultDeletion,
-    propagation: Option<Propagation>,
-    finalizers: &[Arc<str>],
-) -> Option<&'static str> {
-    if default == DefaultDeletion::Unsupported {
-        return None;
-    }
-    match propagation {
-        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
-            Some(FINALIZER_ORPHAN)
-        }
-        Some(Propagation::Policy(PropagationPolicy::Foreground)) => Some(FINALIZER_FOREGROUND),
-        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Background)) => {
-            None
-        }
-        None => finalizers
-            .iter()
-            .find_map(|finalizer| collectors(finalizer))
-            .or((default == DefaultDeletion::Orphan).then_some(FINALIZER_ORPHAN)),
-    }
-}
-
-/// The name, if it is one of the finalizers of the garbage collector.
-fn collectors(finalizer: &str) -> Option<&'static str> {
-    [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
-        .into_iter()
-        .find(|&name| name == finalizer)
-}
-
-/// The finalizers with one of the garbage collector's and without the other; `None` where the set is the same
-/// as before.
-fn with_finalizer(finalizers: &[Arc<str>], wanted: Option<&'static str>) -> Option<Vec<Arc<str>>> {
-    let present = |name: &str| finalizers.iter().any(|finalizer| **finalizer == *name);
-    let unchanged = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND]
-        .into_iter()
-        .all(|name| present(name) == (wanted == Some(name)));
-    if unchanged {
-        return None;
-    }
-    let kept = finalizers
-        .iter()
-        .filter(|finalizer| collectors(finalizer).is_none())
-        .cloned();
-    Some(kept.chain(wanted.map(Arc::from)).collect())
-}
-
-/// Marks an object that is removed as soon as it has no finalizers.
-///
-/// # Upstream
-/// `markAsDeleting` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
-fn mark_deleting(meta: &mut ObjectMeta, now: Timestamp) {
-    if meta.deletion_timestamp.is_none() && meta.generation > 0 {
-        meta.generation += 1;
-    }
-    if meta.deletion_timestamp.is_none_or(|deletion| deletion > now) {
-        meta.deletion_timestamp = Some(now.truncate_to_secs());
-    }
-    meta.deletion_grace_period_seconds = Some(0);
 }
 
 fn later(time: Timestamp, seconds: i64) -> Timestamp {

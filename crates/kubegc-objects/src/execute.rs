@@ -1,0 +1,207 @@
+//! Performs plans over owner references on an API server.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
+    StoreError, Uid,
+    deletion::Propagation,
+    store::{Address, Discovered},
+};
+
+use crate::{Operation, patch::Change, plan::Action};
+
+/// Performs the actions of a plan one after another.
+///
+/// Each action is preceded by a live read: an object that no longer has the expected uid, or the expected version if
+/// the plan did not write it before, is not touched. An action whose [`depends_on`](Action::depends_on) names an
+/// object with a failed action is skipped, so a plan is performed to the end or to a safe prefix of it.
+#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
+#[derive(Clone, Copy)]
+pub struct Executor<'s> {
+    /// The API server.
+    pub store: &'s dyn ObjectStore,
+    /// The release whose patches are sent.
+    pub version: KubernetesVersion,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+}
+
+/// The result of one action.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Performed {
+    /// It was performed.
+    Done,
+    /// It would be performed: this is a dry run.
+    WouldBeDone,
+    /// An action on this object, which must come first, was not performed.
+    Skipped(Arc<ObjectRef>),
+    /// It failed. [`StoreError::Conflict`]: the object is no longer the one that was planned for.
+    Failed(StoreError),
+}
+
+impl fmt::Display for Performed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::WouldBeDone => f.write_str("would be done (dry run)"),
+            Self::Skipped(object) => {
+                write!(f, "skipped: an action on {} must come first", object.short())
+            }
+            Self::Failed(error) => write!(f, "failed: {error}"),
+        }
+    }
+}
+
+/// The result of each action, in their order.
+#[expect(clippy::exhaustive_structs, reason = "one list")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Each action with its result.
+    pub actions: Vec<(Action, Performed)>,
+}
+
+impl Report {
+    /// Whether every action was performed.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.actions
+            .iter()
+            .all(|(_, performed)| *performed == Performed::Done)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (action, performed) in &self.actions {
+            writeln!(f, "{action}: {performed}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Executor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, dry_run, .. } = self;
+        f.debug_struct("Executor")
+            .field("version", version)
+            .field("dry_run", dry_run)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor<'_> {
+    /// Performs actions in order.
+    ///
+    /// # Errors
+    /// Discovery failed, so nothing was performed. Failures of single actions are in the report.
+    pub async fn execute(&self, actions: &[Action]) -> Result<Report, StoreError> {
+        let discovered = self.store.discover().await?;
+        let mut report = Report::default();
+        let (mut failed, mut written) = (BTreeSet::<Uid>::new(), BTreeSet::<Uid>::new());
+        for action in actions {
+            let uid = &action.object.uid;
+            let earlier = action.depends_on.iter().chain([&action.object]);
+            let performed = match earlier.into_iter().find(|object| failed.contains(&object.uid)) {
+                Some(object) => Performed::Skipped(Arc::clone(object)),
+                None => match self.perform(&discovered, action, written.contains(uid)).await {
+                    Ok(performed) => performed,
+                    Err(error) => Performed::Failed(error),
+                },
+            };
+            match performed {
+                Performed::Done | Performed::WouldBeDone => written.insert(uid.clone()),
+                Performed::Skipped(_) | Performed::Failed(_) => failed.insert(uid.clone()),
+            };
+            report.actions.push((action.clone(), performed));
+        }
+        Ok(report)
+    }
+
+    async fn perform(
+        &self,
+        discovered: &Discovered,
+        action: &Action,
+        was_written: bool,
+    ) -> Result<Performed, StoreError> {
+        let ObjectRef {
+            api_version,
+            kind,
+            namespace,
+            name,
+            ..
+        } = &*action.object;
+        let catalog = &discovered.catalog;
+        let id = catalog
+            .mapping(api_version, kind)
+            .ok_or_else(|| StoreError::NoMapping {
+                api_version: api_version.to_string(),
+                kind: kind.to_string(),
+            })?;
+        let resource = &catalog[id];
+        let address = Address {
+            resource,
+            namespace,
+            name,
+        };
+        let live = self.store.get(address).await?;
+        check(&live, action, was_written)?;
+        if self.dry_run {
+            return Ok(Performed::WouldBeDone);
+        }
+        match &action.operation {
+            Operation::Get => {}
+            Operation::Delete { propagation, .. } => {
+                let options = DeleteOptions {
+                    propagation: Some(Propagation::Policy(*propagation)),
+                    preconditions: Preconditions {
+                        uid: Some(live.uid.clone()),
+                        resource_version: Some(live.resource_version.clone()),
+                    },
+                    ..DeleteOptions::default()
+                };
+                self.store.delete(address, &options).await?;
+            }
+            Operation::Patch { change, .. } => {
+                // A finalizer is removed by a merge patch of any kind.
+                let is_merge = resource.custom || matches!(change, Change::RemoveFinalizer(_));
+                let format = if is_merge {
+                    PatchType::Merge
+                } else {
+                    PatchType::Strategic
+                };
+                // A finalizer that is not there any more needs no patch.
+                if let Some(body) = change.body(self.version, format, &live) {
+                    self.store.patch(address, format, &body).await?;
+                }
+            }
+            Operation::Put { finalizers, .. } => {
+                let read_at = &live.resource_version;
+                self.store
+                    .replace_finalizers(address, read_at, finalizers)
+                    .await?;
+            }
+        }
+        Ok(Performed::Done)
+    }
+}
+
+/// Checks that an object is the one that was planned for.
+fn check(live: &ObjectMeta, action: &Action, was_written: bool) -> Result<(), StoreError> {
+    let Preconditions {
+        uid,
+        resource_version,
+    } = &action.expect;
+    let has_uid = uid.as_ref().is_none_or(|uid| *uid == live.uid);
+    let has_version = was_written
+        || resource_version
+            .as_ref()
+            .is_none_or(|version| *version == live.resource_version);
+    if has_uid && has_version {
+        return Ok(());
+    }
+    Err(StoreError::Conflict {
+        message: format!("{} has changed since it was planned for", action.object.short()),
+    })
+}

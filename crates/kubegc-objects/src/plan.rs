@@ -1,0 +1,644 @@
+//! Planners over owner references: what the collector does to the end, as actions with reasons.
+//!
+//! A plan is made by the [`Collector`] itself, which works on a copy of the objects in memory. So it has the
+//! collector's requests in the collector's order.
+//!
+//! What is planned for an object depends on these objects alone: other controllers and webhooks do not act, a pod
+//! has no grace period, and an owner that is not in the set is unknown unless the set is
+//! [`complete`](Owners::complete).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use kubegc_core::{
+    ApiResource, Catalog, DeleteOptions, Kept, KindId, KubernetesVersion, ObjectMeta, ObjectRef,
+    OwnerReference, PatchType, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy,
+    ResourceVersion, Scope, StoreError, Timestamp, Uid,
+    deletion::{Propagation, begin_deletion},
+    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    store::Deleted,
+};
+
+use crate::{
+    Collector, Input, Operation, Output, Owners, Reason, Request, Response, Settings, WatchEvent,
+    collector::{MonitorId, WaitReason},
+    owners::{Classification, Lookup},
+    patch::Change,
+};
+
+/// Waits of the collector without a write after which nothing more is expected: what is left is only retried.
+const IDLE_WAITS_MAX: usize = 12;
+
+/// One write to one object.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Action {
+    /// The object.
+    pub object: Arc<ObjectRef>,
+    /// The write, as the collector of the release sends it.
+    pub operation: Operation,
+    /// The state that the decision depends on: the uid always, the version where the object was not written by an
+    /// earlier action of the plan.
+    pub expect: Preconditions,
+    /// The reason.
+    pub reason: Reason,
+    /// The objects whose earlier actions must have been performed.
+    pub depends_on: Vec<Arc<ObjectRef>>,
+}
+
+impl PlannedAction for Action {
+    type Object = Arc<ObjectRef>;
+
+    fn object(&self) -> Self::Object {
+        Arc::clone(&self.object)
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self.operation, Operation::Delete { .. })
+    }
+
+    fn depends_on(&self) -> Vec<Self::Object> {
+        self.depends_on.clone()
+    }
+}
+
+impl fmt::Display for Action {
+    /// For example `delete pod/web-0 -n shop (Background): no owner of it is left`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.object.short();
+        match &self.operation {
+            Operation::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})")?,
+            Operation::Patch { change, .. } => write!(f, "patch {object}: {change}")?,
+            Operation::Put { .. } => write!(f, "update the finalizers of {object}")?,
+            Operation::Get => write!(f, "read {object}")?,
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// Why an object is kept, or what is not known about it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WhyKept {
+    /// It has no owners, or at least one that exists.
+    Owners(Classification),
+    /// It is terminating and has these finalizers, which the collector does not remove.
+    Finalizers(Vec<Arc<str>>),
+    /// It is terminating and waits for these dependents, which block its deletion.
+    Dependents(Vec<Arc<ObjectRef>>),
+    /// Some of its owners are not among the objects, so its outcome is unknown.
+    UnknownOwners(Classification),
+    /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the object.
+    UnknownKind(OwnerReference),
+}
+
+impl fmt::Display for WhyKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owners(classification) => classification.fmt(f),
+            Self::Finalizers(names) => {
+                let word = if names.len() == 1 {
+                    "finalizer"
+                } else {
+                    "finalizers"
+                };
+                write!(f, "it is terminating, waiting for {word} {}", names.join(", "))
+            }
+            Self::Dependents(dependents) => {
+                let names: Vec<String> = dependents.iter().map(|object| object.short()).collect();
+                write!(
+                    f,
+                    "it is terminating, waiting for its dependents {}",
+                    names.join(", ")
+                )
+            }
+            Self::UnknownOwners(classification) => write!(f, "its outcome is unknown: {classification}"),
+            Self::UnknownKind(owner) => {
+                write!(
+                    f,
+                    "the kind {} of its owner {} is not served",
+                    owner.kind,
+                    owner.short()
+                )
+            }
+        }
+    }
+}
+
+/// A plan over owner references.
+pub type ObjectPlan = PlanOf<Collect>;
+
+/// Plans the deletion of objects and what it causes: [`delete`].
+#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// The uids of the objects. A uid that no object has is a finding of nothing: it is ignored.
+    pub uids: Vec<Uid>,
+    /// The propagation policy.
+    pub policy: PropagationPolicy,
+    /// The release of the collector.
+    pub version: KubernetesVersion,
+}
+
+/// Plans the collection of the objects that are garbage now: [`collect`].
+#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collect {
+    /// The release of the collector.
+    pub version: KubernetesVersion,
+}
+
+impl Planner for Delete {
+    type Facts = Owners;
+    type Action = Action;
+    type Object = Arc<ObjectRef>;
+    type Reason = WhyKept;
+    type Summary = ();
+
+    fn plan(&self, owners: &Owners, now: Timestamp) -> PlanOf<Self> {
+        let mut run = Run::new(owners, self.version, now);
+        let mut concerned = BTreeSet::new();
+        for uid in self.uids.iter().filter(|uid| owners.get(uid).is_some()) {
+            concerned.insert(uid.clone());
+            concerned.extend(
+                owners
+                    .descendants(uid)
+                    .iter()
+                    .map(|object| object.metadata.uid.clone()),
+            );
+        }
+        run.start();
+        for uid in &self.uids {
+            run.request(uid, self.policy);
+        }
+        run.finish();
+        run.plan(|uid| concerned.contains(uid))
+    }
+}
+
+impl Planner for Collect {
+    type Facts = Owners;
+    type Action = Action;
+    type Object = Arc<ObjectRef>;
+    type Reason = WhyKept;
+    type Summary = ();
+
+    fn plan(&self, owners: &Owners, now: Timestamp) -> PlanOf<Self> {
+        let mut run = Run::new(owners, self.version, now);
+        run.start();
+        run.finish();
+        run.plan(|_| true)
+    }
+}
+
+/// Plans the deletion of objects: the deletes themselves, and all that the collector does because of them. Kept
+/// are the descendants that stay, with the reasons; findings are those whose outcome is unknown. Garbage that has
+/// nothing to do with them is left out.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ObjectMeta, PartialObjectMetadata, PropagationPolicy::Foreground};
+/// use kubegc_objects::{Owners, plan::delete};
+///
+/// let set = PartialObjectMetadata::new("apps/v1", "ReplicaSet", ObjectMeta::new("shop", "web", "u1"));
+/// let mut pod = PartialObjectMetadata::new("v1", "Pod", ObjectMeta::new("shop", "web-0", "u2"));
+/// pod.metadata.owner_references.push(set.controller_reference());
+/// let plan = delete(&Owners::new([set, pod]), &["u1".into()], Foreground, "1.36".parse()?);
+/// let lines: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
+/// assert_eq!(lines, [
+///     "delete replicaset/web -n shop (Foreground): its deletion is requested",
+///     "delete pod/web-0 -n shop (Background): its only remaining owner is being deleted in the foreground and waits for it",
+///     "patch replicaset/web -n shop: remove finalizer foregroundDeletion: no dependent blocks its deletion any longer",
+/// ]);
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+pub fn delete(
+    owners: &Owners,
+    uids: &[Uid],
+    policy: PropagationPolicy,
+    version: KubernetesVersion,
+) -> ObjectPlan {
+    let uids = uids.to_vec();
+    Delete {
+        uids,
+        policy,
+        version,
+    }
+    .plan(owners, Timestamp::EPOCH)
+}
+
+/// Plans the orphaning of the dependents of an object that is deleted with [`PropagationPolicy::Orphan`]: the
+/// patch of each dependent in the collector's order, then the removal of the finalizer `orphan`.
+pub fn orphan(owners: &Owners, uid: &Uid, version: KubernetesVersion) -> ObjectPlan {
+    let mut plan = delete(
+        owners,
+        std::slice::from_ref(uid),
+        PropagationPolicy::Orphan,
+        version,
+    );
+    plan.actions.retain(|action| action.reason != Reason::Requested);
+    plan
+}
+
+/// Plans the collection of the objects that are garbage now, and the end of the deletions in progress.
+pub fn collect(owners: &Owners, version: KubernetesVersion) -> ObjectPlan {
+    Collect { version }.plan(owners, Timestamp::EPOCH)
+}
+
+/// Resource with group, namespace and name.
+type Key = (String, Arc<str>, Arc<str>);
+
+/// The collector with the objects in memory.
+struct Run<'a> {
+    owners: &'a Owners,
+    catalog: Arc<Catalog>,
+    collector: Collector,
+    monitors: BTreeMap<String, MonitorId>,
+    stored: BTreeMap<Key, Arc<ObjectMeta>>,
+    removed: BTreeSet<Key>,
+    actions: Vec<Action>,
+    now: Timestamp,
+}
+
+impl<'a> Run<'a> {
+    fn new(owners: &'a Owners, version: KubernetesVersion, now: Timestamp) -> Self {
+        let catalog = catalog(owners, version);
+        let mut settings = Settings::new(version).as_upstream();
+        settings.discovery_period = None;
+        settings.attempt_to_delete_workers = 1;
+        settings.attempt_to_orphan_workers = 1;
+        let mut run = Self {
+            owners,
+            catalog: Arc::new(catalog),
+            collector: Collector::new(settings),
+            monitors: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            actions: Vec::new(),
+            now,
+        };
+        for object in owners.objects() {
+            if let Some(kind) = run.catalog.mapping(&object.api_version, &object.kind) {
+                let key = run.key(kind, &object.metadata.namespace, &object.metadata.name);
+                run.stored.insert(key, Arc::new(object.metadata.clone()));
+            }
+        }
+        run
+    }
+
+    fn key(&self, kind: KindId, namespace: &Arc<str>, name: &Arc<str>) -> Key {
+        let resource = self.catalog[kind].qualified_resource();
+        (resource, Arc::clone(namespace), Arc::clone(name))
+    }
+
+    /// Passes an input of the collector's own requests: the monitor and the call exist, and time does not go back.
+    fn handle(&mut self, input: Input) {
+        let handled = self.collector.handle(self.now, input);
+        debug_assert!(handled.is_ok(), "{handled:?}");
+    }
+
+    /// Delivers discovery and all lists.
+    fn start(&mut self) {
+        loop {
+            match self.collector.poll_output() {
+                Output::Discover => {
+                    let catalog = Arc::clone(&self.catalog);
+                    self.handle(Input::Catalog {
+                        catalog,
+                        failed: Vec::new(),
+                    });
+                }
+                Output::Watch(monitor) => {
+                    let resource = self
+                        .collector
+                        .monitor(monitor)
+                        .map(ApiResource::qualified_resource);
+                    let resource = resource.unwrap_or_default();
+                    let is_in = |key: &&Key| key.0 == resource;
+                    let keys = self.stored.keys().filter(is_in);
+                    let list = keys.map(|key| Arc::clone(&self.stored[key])).collect();
+                    self.monitors.insert(resource, monitor);
+                    for event in [
+                        WatchEvent::Init,
+                        WatchEvent::InitApply(list),
+                        WatchEvent::InitDone,
+                    ] {
+                        self.handle(Input::Watch { monitor, event });
+                    }
+                    if self.collector.not_running().is_none() {
+                        return;
+                    }
+                }
+                Output::Unwatch(_) | Output::Event(_) => {}
+                // No kind can be monitored.
+                Output::Call(_) | Output::Wait(_) => return,
+            }
+        }
+    }
+
+    /// Deletes an object as a client.
+    fn request(&mut self, uid: &Uid, policy: PropagationPolicy) {
+        let Some(object) = self.owners.get(uid) else {
+            return;
+        };
+        let Some(kind) = self.catalog.mapping(&object.api_version, &object.kind) else {
+            return;
+        };
+        let key = self.key(kind, &object.metadata.namespace, &object.metadata.name);
+        let Some(stored) = self.stored.get(&key).cloned() else {
+            return;
+        };
+        let wire = Preconditions::uid(uid.clone());
+        let request = Request {
+            kind,
+            target: Arc::new(object.object_ref()),
+            operation: Operation::Delete {
+                wire,
+                propagation: policy,
+            },
+            expect: Preconditions {
+                uid: Some(uid.clone()),
+                resource_version: known(&stored.resource_version),
+            },
+            reason: Reason::Requested,
+        };
+        let response = self.perform(&request);
+        debug_assert!(matches!(response, Response::Applied(_)), "{response:?}");
+    }
+
+    /// Runs until nothing is left but retries.
+    fn finish(&mut self) {
+        let mut idle_waits = 0;
+        let mut written = self.actions.len();
+        // Ends: each write removes an object, a reference or a finalizer, and idle waits are bounded.
+        while idle_waits < IDLE_WAITS_MAX {
+            match self.collector.poll_output() {
+                Output::Call(call) => {
+                    let response = self.perform(&call.request);
+                    self.handle(Input::Response {
+                        call: call.id,
+                        response,
+                    });
+                }
+                Output::Wait(wait) => {
+                    let (Some(until), WaitReason::Retries) = (wait.until, wait.why) else {
+                        return;
+                    };
+                    idle_waits = if self.actions.len() > written {
+                        0
+                    } else {
+                        idle_waits + 1
+                    };
+                    written = self.actions.len();
+                    self.now = self.now.max(until);
+                    self.handle(Input::Tick);
+                }
+                Output::Discover | Output::Watch(_) | Output::Unwatch(_) | Output::Event(_) => {}
+            }
+        }
+    }
+
+    /// Performs a request as an API server that has only these objects. A successful write is an action.
+    fn perform(&mut self, request: &Request) -> Response {
+        let Request {
+            kind,
+            target,
+            operation,
+            expect,
+            ..
+        } = request;
+        let key = self.key(*kind, &target.namespace, &target.name);
+        let Some(stored) = self.stored.get(&key).cloned() else {
+            let is_absent = self.owners.is_complete() || self.removed.contains(&key);
+            return if is_absent {
+                Response::NotFound
+            } else {
+                Response::Unlisted
+            };
+        };
+        let resource = self.catalog[*kind].clone();
+        let after = match operation {
+            Operation::Get => return Response::Found(stored),
+            Operation::Delete { wire, propagation } => {
+                let options = DeleteOptions {
+                    propagation: Some(Propagation::Policy(*propagation)),
+                    preconditions: wire.clone(),
+                    ..DeleteOptions::default()
+                };
+                match begin_deletion(&stored, resource.default_deletion, &options, self.now) {
+                    Ok(Deleted::Removed) => None,
+                    Ok(Deleted::Terminating(meta)) => Some(*meta),
+                    Err(error) => return error.into(),
+                }
+            }
+            Operation::Patch {
+                format: PatchType::Strategic,
+                ..
+            } if resource.custom => {
+                return StoreError::UnsupportedMediaType.into();
+            }
+            Operation::Patch { .. } | Operation::Put { .. } if !meets(&stored, expect) => {
+                return Response::Conflict;
+            }
+            Operation::Patch { format, change, .. } => {
+                let mut meta = ObjectMeta::clone(&stored);
+                change.apply(*format, &mut meta);
+                Some(meta)
+            }
+            Operation::Put { finalizers, .. } => Some(ObjectMeta {
+                finalizers: finalizers.clone(),
+                ..ObjectMeta::clone(&stored)
+            }),
+        };
+        self.record(request, &stored);
+        let after = after.filter(|meta| !meta.is_deleting() || !meta.finalizers.is_empty());
+        let (event, after) = match after {
+            Some(mut meta) => {
+                // The version after a write is not known before it is performed.
+                meta.resource_version = ResourceVersion::default();
+                let meta = Arc::new(meta);
+                self.stored.insert(key.clone(), Arc::clone(&meta));
+                (WatchEvent::Apply(Arc::clone(&meta)), Some(meta))
+            }
+            None => {
+                self.stored.remove(&key);
+                self.removed.insert(key.clone());
+                (WatchEvent::Delete(stored), None)
+            }
+        };
+        if let Some(&monitor) = self.monitors.get(&key.0) {
+            self.handle(Input::Watch { monitor, event });
+        }
+        Response::Applied(after)
+    }
+
+    fn record(&mut self, request: &Request, stored: &ObjectMeta) {
+        let object = Arc::clone(&request.target);
+        let written: BTreeMap<&Uid, &Arc<ObjectRef>> = self
+            .actions
+            .iter()
+            .map(|action| (&action.object.uid, &action.object))
+            .collect();
+        let removes_collectors_finalizer = match &request.operation {
+            Operation::Patch {
+                change: Change::RemoveFinalizer(_),
+                ..
+            }
+            | Operation::Put { .. } => true,
+            Operation::Get | Operation::Delete { .. } | Operation::Patch { .. } => false,
+        };
+        let of_owners = request.reason.owners().iter().map(|owner| &owner.reference.uid);
+        let of_orphaning = match &request.reason {
+            Reason::OwnerOrphans(owner) => Some(&owner.uid),
+            _ => None,
+        };
+        let dependents = if removes_collectors_finalizer {
+            self.owners.dependents(&stored.uid)
+        } else {
+            Vec::new()
+        };
+        let of_dependents = dependents.iter().map(|dependent| &dependent.metadata.uid);
+        let uids = of_owners.chain(of_orphaning).chain(of_dependents);
+        let depends_on = uids.filter_map(|uid| written.get(uid).map(|object| Arc::clone(object)));
+        let action = Action {
+            depends_on: depends_on.filter(|on| on.uid != object.uid).collect(),
+            object,
+            operation: request.operation.clone(),
+            expect: Preconditions {
+                uid: request.expect.uid.clone(),
+                resource_version: known(&stored.resource_version),
+            },
+            reason: request.reason.clone(),
+        };
+        self.actions.push(action);
+    }
+
+    /// The plan, about the objects with these uids.
+    fn plan(self, is_concerned: impl Fn(&Uid) -> bool) -> ObjectPlan {
+        let mut plan = Plan::default();
+        for object in self
+            .owners
+            .objects()
+            .iter()
+            .filter(|object| is_concerned(&object.metadata.uid))
+        {
+            let (is_finding, reason) = match self.catalog.mapping(&object.api_version, &object.kind) {
+                Some(kind) => {
+                    let key = self.key(kind, &object.metadata.namespace, &object.metadata.name);
+                    let Some(meta) = self.stored.get(&key) else {
+                        continue;
+                    };
+                    self.why_kept(meta)
+                }
+                None => (false, WhyKept::Owners(self.classification(&object.metadata))),
+            };
+            let kept = Kept {
+                object: Arc::new(object.object_ref()),
+                reason,
+            };
+            if is_finding {
+                &mut plan.findings
+            } else {
+                &mut plan.kept
+            }
+            .push(kept);
+        }
+        plan.actions = self.actions;
+        plan.actions.retain(|action| is_concerned(&action.object.uid));
+        plan
+    }
+
+    /// Why an object is there at the end, and whether that is unknown.
+    fn why_kept(&self, meta: &ObjectMeta) -> (bool, WhyKept) {
+        if meta.is_deleting() {
+            let is_collectors = |name: &Arc<str>| matches!(&**name, FINALIZER_FOREGROUND | FINALIZER_ORPHAN);
+            let others: Vec<_> = meta
+                .finalizers
+                .iter()
+                .filter(|name| !is_collectors(name))
+                .cloned()
+                .collect();
+            if others.is_empty() {
+                let dependents = self.owners.dependents(&meta.uid);
+                let blocking = dependents.iter().filter(|dependent| {
+                    let kind = self.catalog.mapping(&dependent.api_version, &dependent.kind);
+                    let key = kind
+                        .map(|kind| self.key(kind, &dependent.metadata.namespace, &dependent.metadata.name));
+                    let stored = key.and_then(|key| self.stored.get(&key));
+                    let mut references = stored.into_iter().flat_map(|meta| &meta.owner_references);
+                    references.any(|reference| reference.uid == meta.uid && reference.is_blocking())
+                });
+                let blocking = blocking.map(|dependent| Arc::new(dependent.object_ref()));
+                return (false, WhyKept::Dependents(blocking.collect()));
+            }
+            return (false, WhyKept::Finalizers(others));
+        }
+        let classification = self.classification(meta);
+        let is_unmapped =
+            |owner: &&OwnerReference| self.catalog.mapping(&owner.api_version, &owner.kind).is_none();
+        if let Some(owner) = meta.owner_references.iter().find(is_unmapped) {
+            return (true, WhyKept::UnknownKind(owner.clone()));
+        }
+        if classification.is_kept() {
+            (false, WhyKept::Owners(classification))
+        } else {
+            (true, WhyKept::UnknownOwners(classification))
+        }
+    }
+
+    /// The owners of an object at the end.
+    fn classification(&self, meta: &ObjectMeta) -> Classification {
+        Classification::of(meta, |reference| {
+            let Some(kind) = self.catalog.mapping(&reference.api_version, &reference.kind) else {
+                return Lookup::Unknown;
+            };
+            let namespace = if self.catalog[kind].is_namespaced() {
+                Arc::clone(&meta.namespace)
+            } else {
+                Arc::from("")
+            };
+            let key = self.key(kind, &namespace, &reference.name);
+            match self.stored.get(&key) {
+                Some(owner) => Lookup::Found(owner),
+                None if self.owners.is_complete() || self.removed.contains(&key) => Lookup::Absent,
+                None => Lookup::Unknown,
+            }
+        })
+    }
+}
+
+/// The built-in kinds of a release, and the kinds of the objects that are not built in. Their plural is not
+/// known, and only its uniqueness counts here.
+fn catalog(owners: &Owners, version: KubernetesVersion) -> Catalog {
+    let mut catalog = Catalog::builtin(version);
+    for object in owners.objects() {
+        if catalog.mapping(&object.api_version, &object.kind).is_some() {
+            continue;
+        }
+        let scope = if object.metadata.namespace.is_empty() {
+            Scope::Cluster
+        } else {
+            Scope::Namespaced
+        };
+        let plural = format!("{}s", object.kind.to_lowercase());
+        // An invalid name of a kind is left out: no reference can name it.
+        let _added =
+            catalog.add(ApiResource::new(&object.api_version, &object.kind, &plural, scope).custom());
+    }
+    catalog
+}
+
+fn known(version: &ResourceVersion) -> Option<ResourceVersion> {
+    (!version.is_empty()).then(|| version.clone())
+}
+
+fn meets(stored: &ObjectMeta, expect: &Preconditions) -> bool {
+    expect.uid.as_ref().is_none_or(|uid| *uid == stored.uid)
+        && expect
+            .resource_version
+            .as_ref()
+            .is_none_or(|version| *version == stored.resource_version)
+}
