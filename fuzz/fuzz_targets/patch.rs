@@ -8,7 +8,7 @@ use kubegc_core::{
     KindId, ObjectMeta, OwnerReference, PatchType, Timestamp, Uid, metadata::FINALIZER_FOREGROUND,
 };
 use kubegc_fuzz::{Choices, catalog};
-use kubegc_objects::{replay::patch, settings::Semantics};
+use kubegc_objects::{patch, settings::Semantics};
 use kubegc_sim::{ApiServer, Settings, StoredObject};
 use libfuzzer_sys::fuzz_target;
 

@@ -33,7 +33,7 @@ impl ControlPlane {
                 };
                 server.delete(kind, namespace, name, &options)
             }
-            Operation::Patch { format, body } => {
+            Operation::Patch { format, body, .. } => {
                 server.patch(kind, namespace, name, format.content_type(), body)
             }
             Operation::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),

@@ -41,9 +41,6 @@ pub struct Semantics {
     pub keep_monitors_of_failed_groups: bool,
     /// Events of `events.k8s.io` are not monitored ([`behavior::NEW_EVENTS_ARE_IGNORED`]).
     pub ignore_new_events: bool,
-    /// A node takes over the apiVersion and kind under which its object is observed ([E-6](crate::rules#e-6)
-    /// and [W-7](crate::rules#w-7); kubernetes #137036, not merged): off in every version.
-    pub refresh_api_version: bool,
     /// The graph dump names nodes by uid ([`behavior::DUMP_IS_SORTED`]).
     pub sorted_dump: bool,
 }
@@ -66,7 +63,6 @@ impl Semantics {
             start_without_full_sync: version.has(behavior::STARTS_WITHOUT_FULL_SYNC),
             keep_monitors_of_failed_groups: version.has(behavior::PARTIAL_DISCOVERY_KEEPS_MONITORS),
             ignore_new_events: version.has(behavior::NEW_EVENTS_ARE_IGNORED),
-            refresh_api_version: false,
             sorted_dump: version.has(behavior::DUMP_IS_SORTED),
         }
     }

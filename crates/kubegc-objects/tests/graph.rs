@@ -6,12 +6,11 @@ use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
     Graph,
     graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed},
-    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, Step},
     settings::Semantics,
 };
 use proptest::{collection::vec, prelude::*};
 
-use crate::common::cluster::{CONFIG_MAP, Kind, Object, SECRET, TENANT, WIDGET, catalog, version};
+use crate::common::cluster::{CONFIG_MAP, Object, SECRET, TENANT, WIDGET, version};
 
 const NOTHING: [&str; 0] = [];
 
@@ -233,52 +232,6 @@ fn g7_dependents_without_block_owner_deletion_are_counted() {
     }
 }
 
-/// E-6 and W-7. No release does it.
-#[test]
-fn a_node_and_its_attempt_change_their_api_version_only_if_it_is_refreshed() {
-    const OLD: Kind = Kind {
-        api_version: "example.com/v1beta1",
-        ..WIDGET
-    };
-    let catalog = catalog(&[OLD, WIDGET]);
-    for (refresh_api_version, kind) in [(false, OLD), (true, WIDGET)] {
-        let mut semantics = Semantics::of(version("1.36"));
-        semantics.refresh_api_version = refresh_api_version;
-        let mut case = Case {
-            graph: Graph::new(semantics),
-        };
-        let top = Object::new(WIDGET, "red", "top");
-        let middle = |kind| Object::new(kind, "red", "middle").owned_by(&top);
-        let leaf = Object::new(WIDGET, "red", "leaf").owned_by(&middle(WIDGET));
-        for object in [&top, &middle(OLD), &leaf] {
-            case.apply(object);
-        }
-        let queued = case.node(&middle(OLD));
-        case.graph.retain(queued);
-        case.apply(&middle(WIDGET));
-        let identity = case.graph.identity(case.node(&middle(OLD)));
-        assert_eq!(&*identity.api_version, kind.api_version);
-        assert_eq!(case.dependents(&top), ["middle"]);
-        assert_eq!(case.dependents(&middle(OLD)), ["leaf"]);
-        let step = DeleteAttempt::new(queued).next(
-            &mut Context {
-                semantics: &semantics,
-                strict: false,
-                graph: &mut case.graph,
-                catalog: &catalog,
-                absent: &mut AbsentOwners::new(1, false),
-                latest: &NoMonitors,
-                effects: &mut Vec::new(),
-            },
-            None,
-        );
-        let Step::Request(request) = step else {
-            panic!("{step:?}");
-        };
-        assert_eq!(&*request.target.api_version, kind.api_version);
-    }
-}
-
 proptest! {
     /// Sets of any size, through changes in any order, while the graph returns unused memory in between.
     #[test]
@@ -345,8 +298,6 @@ fn names_and_kinds_of_any_size_are_returned_as_they_were_observed() {
             assert_eq!(&*identity.api_version, "example.com/v1");
             assert_eq!(graph.kind_of(node), *graph_kind);
             assert_eq!(graph.kind("example.com/v1", kind), *graph_kind);
-            let texts = graph.kind_texts(*graph_kind);
-            assert_eq!((&**texts.0, &**texts.1), ("example.com/v1", &**kind));
         }
         // Long names come and go.
         for (at, (kind, _)) in kinds.iter().enumerate().take(300) {

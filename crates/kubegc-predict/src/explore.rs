@@ -375,7 +375,7 @@ impl Race<'_> {
         match &request.operation {
             Operation::Get => 0u8.hash(&mut hasher),
             Operation::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
-            Operation::Patch { format, body } => {
+            Operation::Patch { format, body, .. } => {
                 (
                     2u8,
                     format,

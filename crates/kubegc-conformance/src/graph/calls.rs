@@ -31,7 +31,7 @@ pub(super) fn text_of_request(catalog: &Catalog, request: &Request) -> String {
             let version = wire.resource_version.as_ref().map(|version| version.as_str());
             push_delete(&mut text, propagation.as_str(), uid.as_deref(), version);
         }
-        Operation::Patch { format, body } => {
+        Operation::Patch { format, body, .. } => {
             let format = match format {
                 PatchType::Merge => "merge",
                 PatchType::Strategic => "strategic",

@@ -1,7 +1,7 @@
 //! Compares the bytes of single patches.
 
 use kubegc_core::{OwnerReference, ResourceVersion, Uid};
-use kubegc_objects::replay::patch;
+use kubegc_objects::patch;
 use serde::Deserialize;
 
 use super::format::{Owner, ServerObject, references};

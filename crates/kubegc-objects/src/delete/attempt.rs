@@ -6,9 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_core::{
-    Catalog, ObjectMeta, ObjectRef, OwnerReference, Preconditions, PropagationPolicy, metadata,
-};
+use kubegc_core::{Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, metadata};
 
 use super::expectation;
 use crate::{
@@ -206,7 +204,7 @@ impl Attempt {
         if context.graph.is_being_deleted(node) && !context.graph.is_deleting_dependents(node) {
             return Ok(done(Conclusion::BeingDeleted, self.is_virtual(context)));
         }
-        let identity = self.identity(context);
+        let identity = context.graph.identity(node);
         let mapping @ (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
         if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
@@ -215,20 +213,6 @@ impl Attempt {
         let request = item.request(Operation::Get, Reason::VerifyItem);
         self.state = State::Item(item);
         Ok(Step::Request(request))
-    }
-
-    /// The node's identity. If the version refreshes them, with the apiVersion and kind that the graph now
-    /// has for the uid ([W-7](crate::rules#w-7)).
-    fn identity(&self, context: &Context<'_>) -> ObjectRef {
-        let mut identity = context.graph.identity(self.node);
-        if context.semantics.refresh_api_version
-            && let Some(current) = context.graph.node(&identity.uid)
-        {
-            let (api_version, kind) = context.graph.kind_texts(context.graph.kind_of(current));
-            identity.api_version = Arc::clone(api_version);
-            identity.kind = Arc::clone(kind);
-        }
-        identity
     }
 
     /// [A-4](crate::rules#a-4), [A-5](crate::rules#a-5) and [A-6](crate::rules#a-6).

@@ -353,11 +353,9 @@ mod tests {
         fn a_stale_node_stays_as_it_was_and_all_memory_is_free_in_the_end(
             steps in vec(step(), 0..80),
             release in prop::sample::select(vec!["1.16", "1.20", "1.36"]),
-            refresh_api_version in any::<bool>(),
         ) {
             let release = release.parse().expect("a version");
-            let semantics = Semantics { refresh_api_version, ..Semantics::of(release) };
-            let mut case = Case { graph: Graph::new(semantics), queue: Vec::new() };
+            let mut case = Case { graph: Graph::new(Semantics::of(release)), queue: Vec::new() };
             for step in &steps {
                 let before = case.stale();
                 case.take(step);

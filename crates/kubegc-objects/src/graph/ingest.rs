@@ -77,7 +77,6 @@ impl Graph {
             }
             Some(existing) => {
                 let node = self.observe(existing, coordinates, namespace, effects);
-                let node = self.refresh(node, object);
                 self.records.release(coordinates);
                 self.update_references(node, references, effects);
                 if object.deletion.deleting {
@@ -122,29 +121,6 @@ impl Graph {
         self.records.retain(coordinates);
         let replacement = self.replace_node(existing, coordinates, namespace);
         self.records[replacement].clear(VIRTUAL);
-        replacement
-    }
-
-    /// [E-6](crate::rules#e-6): an object that is observed under another apiVersion or kind gets a new node,
-    /// which replaces the old one in its owners' sets.
-    fn refresh(&mut self, existing: u32, object: &Observed<'_>) -> u32 {
-        let known = Coordinates(existing);
-        if !self.semantics.refresh_api_version || self.records.kind(known) == object.kind {
-            return existing;
-        }
-        let name = self.records.name(known).to_owned();
-        let namespace = self.records[existing].namespace;
-        let coordinates = self.records.intern(object.kind, &name, object.uid);
-        self.retain(NodeId(existing));
-        let replacement = self.replace_node(existing, coordinates, namespace);
-        let references: References = self.references(replacement).into();
-        for reference in references {
-            if let Some(owner) = self.records.node(reference.coordinates()) {
-                self.remove_dependent(owner, existing);
-                self.add_dependent(owner, replacement, false);
-            }
-        }
-        self.release(NodeId(existing));
         replacement
     }
 

@@ -244,12 +244,6 @@ impl Graph {
         self.records.kind(Coordinates(node.0))
     }
 
-    /// The texts of a kind.
-    #[must_use]
-    pub fn kind_texts(&self, kind: GraphKind) -> (&Arc<str>, &Arc<str>) {
-        (self.kinds.api_version(kind), self.kinds.kind(kind))
-    }
-
     /// Returns whether the node is known only from references.
     #[must_use]
     pub fn is_virtual(&self, node: NodeId) -> bool {

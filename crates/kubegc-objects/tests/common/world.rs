@@ -435,7 +435,9 @@ pub(crate) fn perform(server: &mut ApiServer, collector: &Collector, request: &R
             };
             server.delete(kind, namespace, name, &options)
         }
-        Operation::Patch { format, body } => server.patch(kind, namespace, name, format.content_type(), body),
+        Operation::Patch { format, body, .. } => {
+            server.patch(kind, namespace, name, format.content_type(), body)
+        }
         Operation::Put { read_at, finalizers } => match server.object(kind, namespace, name) {
             None => return Response::NotFound,
             Some(object) => {
