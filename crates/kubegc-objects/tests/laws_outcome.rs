@@ -16,7 +16,7 @@ use crate::common::{
 };
 
 /// Features that can be combined with a unique outcome; see the exceptions in `laws_exceptions`.
-fn cluster() -> impl Strategy<Value = Cluster> {
+pub(crate) fn cluster() -> impl Strategy<Value = Cluster> {
     use kubegc_core::PropagationPolicy::{Background, Foreground};
     let free = well_formed(Features::ALL).prop_map(|mut cluster| {
         // Cycles, several owners and finalizers together: background deletion only.
@@ -55,7 +55,7 @@ fn world(cluster: &Cluster, began_before: bool) -> World {
     world
 }
 
-fn calm(cluster: &Cluster) -> Remains {
+pub(crate) fn calm(cluster: &Cluster) -> Remains {
     let mut world = world(cluster, true);
     assert_eq!(world.settle().until, None, "something is retried forever");
     remains(cluster, &world)

@@ -12,6 +12,7 @@ mod hardening;
 mod laws_determinism;
 mod laws_exceptions;
 mod laws_outcome;
+mod laws_plan;
 mod laws_safety;
 mod lists;
 mod oracle_fixpoint;
