@@ -1,5 +1,4 @@
-//! CRI for tests, from the committed bindings: messages and the server's side,
-//! and the calls that start sandboxes and containers.
+//! The messages of CRI, from the committed bindings.
 #![allow(
     dead_code,
     missing_docs,
@@ -18,13 +17,7 @@ pub(crate) mod cri {
     include!("../generated/client.rs");
 }
 
-/// The other side of these calls. It finds their messages at `crate::bindings::cri`: this file is the module
-/// `bindings` of every test that takes it.
-pub(crate) mod served {
-    include!("generated/server.rs");
-}
-
-/// The calls that start sandboxes and containers, and their messages.
+/// The messages of the calls that start sandboxes and containers.
 pub(crate) mod build {
     include!("generated/build.rs");
 }

@@ -5,8 +5,6 @@ mod bindings;
 mod calls;
 mod connecting;
 mod convert;
-#[path = "../crictl.rs"]
-#[expect(dead_code, reason = "this program does not use the other half of the module")]
 mod crictl;
 mod deadlines;
 mod interrupted;
