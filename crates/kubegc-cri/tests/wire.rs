@@ -1,4 +1,4 @@
-//! The messages of CRI, from the committed bindings.
+//! The messages of CRI, from the committed bindings of the library, which are private there.
 #![allow(
     dead_code,
     missing_docs,
@@ -12,12 +12,4 @@
     reason = "generated"
 )]
 
-/// The calls that a collector makes, and their messages.
-pub(crate) mod cri {
-    include!("../generated/client.rs");
-}
-
-/// The messages of the calls that start sandboxes and containers.
-pub(crate) mod build {
-    include!("generated/build.rs");
-}
+include!("../generated/client.rs");

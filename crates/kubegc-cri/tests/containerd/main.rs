@@ -4,8 +4,7 @@
 //! `busybox-static`; without it the path is searched. Where they are missing, or the tests do not run as
 //! root, they print that they were skipped, except where `CI=true`: there they fail.
 
-#[path = "../wire.rs"]
-mod bindings;
+mod build;
 mod collector;
 mod containers;
 mod crash;
@@ -18,6 +17,8 @@ mod namespace;
 mod oci;
 mod programs;
 mod raw;
+#[path = "../wire.rs"]
+mod wire;
 
 /// A test for each scenario, by its name.
 macro_rules! on_a_node {

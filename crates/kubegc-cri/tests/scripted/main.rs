@@ -1,7 +1,5 @@
 //! The client against scripted runtimes, which fail on demand as a real one does not.
 
-#[path = "../wire.rs"]
-mod bindings;
 mod calls;
 mod connecting;
 mod convert;
@@ -16,6 +14,6 @@ mod sim;
 mod statuses;
 mod tables;
 mod warnings;
+#[path = "../wire.rs"]
+mod wire;
 mod world;
-
-use bindings::cri as wire;
