@@ -1,4 +1,4 @@
-//! Server-side apply: created, changed and removed fields, and refusals.
+//! Server-side apply: refusals, preconditions, and the owners of a status and a scale.
 
 use kubegc_sim::Response;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: the kinds that they define, and the clean-up (S-38).
+//! CustomResourceDefinitions: clean-up (S-38), loaded definitions, and their APIServices.
 
 use std::time::Duration;
 

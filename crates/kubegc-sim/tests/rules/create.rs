@@ -1,4 +1,4 @@
-//! Creation: defaulted, refused and dropped fields.
+//! Owner references of new objects, and generated names.
 
 use serde_json::{Value, json};
 

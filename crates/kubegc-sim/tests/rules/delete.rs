@@ -1,4 +1,4 @@
-//! DELETE: options, preconditions, the collector's finalizers, and responses.
+//! DELETE: conflicting options, and the collector's finalizers.
 
 use crate::world::{message, open_world, policy, world};
 use kubegc_core::deletion::DeleteOptionsSpec;

@@ -1,4 +1,4 @@
-//! DELETE of pods: graceful termination, and the effects of a second request.
+//! DELETE of pods: grace periods.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use serde_json::json;

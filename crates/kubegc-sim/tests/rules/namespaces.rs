@@ -1,4 +1,4 @@
-//! Namespaces and collections: S-33 to S-36.
+//! Finalizers of namespaces, and differences between releases (S-33 to S-36).
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use kubegc_sim::Filter;

@@ -1,4 +1,4 @@
-//! PATCH: the accepted formats, and their effects on metadata.
+//! PATCH: strategic merges of references, finalizers and taints, and the accepted formats.
 
 use kubegc_core::{Catalog, KubernetesVersion};
 use kubegc_sim::ApiServer;

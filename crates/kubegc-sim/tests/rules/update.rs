@@ -1,4 +1,4 @@
-//! Writes to existing objects: mutable fields, and removal of terminating objects.
+//! Writes to existing objects: the event of a removal, and problems that several layers find.
 
 use serde_json::{Value, json};
 
