@@ -1,5 +1,4 @@
-//! CRI for tests, from the committed bindings: messages and the server's side,
-//! and the calls that start sandboxes and containers.
+//! The messages of CRI, from the committed bindings of the library, which are private there.
 #![allow(
     dead_code,
     missing_docs,
@@ -13,18 +12,4 @@
     reason = "generated"
 )]
 
-/// The calls that a collector makes, and their messages.
-pub(crate) mod cri {
-    include!("../generated/client.rs");
-}
-
-/// The other side of these calls. It finds their messages at `crate::bindings::cri`: this file is the module
-/// `bindings` of every test that takes it.
-pub(crate) mod served {
-    include!("generated/server.rs");
-}
-
-/// The calls that start sandboxes and containers, and their messages.
-pub(crate) mod build {
-    include!("generated/build.rs");
-}
+include!("../generated/client.rs");

@@ -6,8 +6,8 @@ use kubegc_core::node_facts::PodState;
 use kubegc_cri::{HostLogs, TokioClock};
 use kubegc_node::{
     Environment, GoDuration, Node,
-    container::{Action, Mode, Reason, RemovalReason, Subject},
-    driver::{ReadySandboxes, WithRunning},
+    container::{Action, Mode},
+    driver::WithRunning,
 };
 
 use crate::{
@@ -137,59 +137,24 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         "nothing is left to do"
     );
 
-    // Three units share one container: one each is kept, then the oldest of all are removed.
-    let mut few = settings(|spec| spec.maximum_dead_containers = 1);
-    few.dry_run = true;
-    let shared = Node::new(world, few.clone())
-        .collect_containers(Mode::Periodic)
-        .await;
-    few.dry_run = false;
-    let expected = [
-        "container web/app#2",
-        "container web/side#0",
-        "container odd/job#0",
-        "container web/app#3",
-    ];
+    // The limit is zero: every dead container is removed.
+    let none = settings(|spec| {
+        spec.maximum_dead_containers_per_container = 0;
+        spec.minimum_container_ttl = GoDuration::ZERO;
+    });
+    let all = Node::new(world, none).collect_containers(Mode::Periodic).await;
+    let mut removed = reported(&all.performed);
+    removed.sort();
     assert_eq!(
-        reported(&shared.performed),
-        expected.map(|action| format!("{action}: DryRun")),
-        "a dry run reports the actions of the next run"
+        removed,
+        [
+            "container odd/job#0",
+            "container web/app#2",
+            "container web/app#3",
+            "container web/side#0",
+            "container web/side#1",
+        ]
     );
-    assert_eq!(host.left().await.len(), 7, "a dry run removes nothing");
-    let done = Node::new(world, few).collect_containers(Mode::Periodic).await;
-    assert_eq!(reported(&done.performed), expected);
-    let oldest = done
-        .containers
-        .actions
-        .iter()
-        .filter(|action| matches!(action.reason(), RemovalReason::NodeLimit { .. }));
-    assert!(oldest_first(oldest.map(Action::container)), "over all units");
-
-    // The limit is zero, but the container is not old enough.
-    let none = |age: i64| {
-        settings(|spec| {
-            spec.maximum_dead_containers_per_container = 0;
-            spec.minimum_container_ttl = GoDuration::from_secs(age);
-        })
-    };
-    let young = Node::new(world, none(3600))
-        .collect_containers(Mode::Periodic)
-        .await;
-    assert_eq!(reported(&young.performed), [""; 0]);
-    let too_young = young
-        .containers
-        .kept
-        .iter()
-        .filter_map(|kept| match (&kept.object, &kept.reason) {
-            (Subject::Container(one), Reason::TooYoung { .. }) => Some(container(one)),
-            _ => None,
-        });
-    let mut too_young: Vec<String> = too_young.collect();
-    too_young.sort();
-    assert_eq!(too_young, ["web/side#1"]);
-
-    let all = Node::new(world, none(0)).collect_containers(Mode::Periodic).await;
-    assert_eq!(reported(&all.performed), ["container web/side#1"]);
     assert_eq!(
         host.left().await,
         ["odd/server#0 running", "web/app#4 running"],
@@ -271,25 +236,6 @@ pub(crate) async fn sandboxes_are_removed_after_their_pods(host: &Host) {
     );
     let again = node.collect_containers(Mode::Forced).await;
     assert_eq!(reported(&again.performed), [""; 0]);
-
-    // If the runtime is the only source of pods, a pod without a running container counts as deleted.
-    let pods = ReadySandboxes::new(Arc::new(runtime.clone()));
-    let node = Node::new(Environment { pods: &pods, ..world }, settings(|_| {}));
-    let alone = node.collect_containers(Mode::Periodic).await;
-    assert_eq!(
-        reported(&alone.performed),
-        [
-            "container again/app#0",
-            "sandbox again#1",
-            "sandbox again#2",
-            "logs shop_again_uid-of-again",
-            "logs shop_done_uid-of-done",
-        ]
-    );
-    assert_eq!(host.left().await, ["runs/app#0 running"]);
-    assert_eq!(host.sandboxes_left().await, ["runs#0 ready"]);
-    assert_eq!(entries(POD_LOGS), ["shop_runs_uid-of-runs"]);
-    assert!(links_lead_somewhere());
 
     // No pods are known, so nothing is removed.
     let pods = Known(kubegc_core::node_facts::Pods::default());

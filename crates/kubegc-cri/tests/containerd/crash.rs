@@ -12,22 +12,20 @@ use std::{
 
 use async_trait::async_trait;
 use kubegc_core::{
-    PodSource, Runtime, RuntimeError, Timestamp,
+    Runtime, RuntimeError,
     node_facts::{Container, ContainerStatus, FileSystem, Image, PodState, Sandbox},
 };
 use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
 use kubegc_node::{
     Environment, Node,
     container::Mode,
-    driver::{Outcome, Performed, PinImages, ReadySandboxes},
+    driver::{Outcome, Performed},
 };
-use kubegc_sim::SimClock;
 
 use crate::{
     collector::{Known, client, container, reported, settings},
     daemon::{Daemon, PAUSE},
     host::{Host, RUNS, pod},
-    oci::ImageSpec,
 };
 
 /// When the daemon is killed.
@@ -259,80 +257,6 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
     assert_eq!((reported(&again.performed), again.errors.len()), (vec![], 0));
 }
 
-/// Runs over images.
-pub(crate) async fn an_image_run_continues_after_the_runtime_was_killed(host: &Host) {
-    let names = ["a", "b", "c", "d", "used"].map(|name| format!("registry.invalid/{name}:1"));
-    for name in &names {
-        host.import(&[ImageSpec {
-            names: &[name],
-            filling_bytes: 0,
-        }])
-        .await;
-    }
-    let web = pod("web");
-    let sandbox = host.sandbox(&web, 0).await;
-    host.ended(&sandbox, "job", 0, &names[4]).await;
-
-    let runtime = client().await;
-    let pods = Known::all([(&web, PodState::ACTIVE)]);
-    let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let kept = PinImages::new(runtime.clone(), [PAUSE]);
-    let world = Environment {
-        runtime: &kept,
-        logs: None,
-        pods: &pods,
-        clock: &clock,
-    };
-    let mut node = Node::new(world, settings(|_| {}));
-    node.detect_images().await;
-    let mut records = node.records().clone();
-    clock.advance(Duration::from_secs(600));
-
-    let stays = [PAUSE, names[4].as_str()];
-    let mut left = host.image_names().await;
-    assert_eq!(left.len(), 6);
-    for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
-        let killed = PinImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
-        let on_killed = Environment {
-            runtime: &killed,
-            ..world
-        };
-        let mut node = Node::with_records(on_killed, settings(|_| {}), records);
-        let report = node.delete_unused_images().await;
-        assert!(killed.runtime().was_killed(), "{moment:?}: {left:?}");
-        let planned = report.plan.actions.len();
-        assert!(
-            planned >= 2 && failures(&report.performed) >= planned - nth,
-            "{:?}",
-            reported(&report.performed)
-        );
-        let error = report.error().expect("some could not be removed");
-        assert!(error.contains("errors in image deletion: "), "{error}");
-        // The records of images that were not removed remain.
-        records = node.records().clone();
-
-        host.daemon.start_again();
-        host.wait_until_ready().await;
-        let now = host.image_names().await;
-        assert!(now.iter().all(|name| left.contains(name)), "{left:?} {now:?}");
-        assert!(
-            stays.iter().all(|&name| now.iter().any(|one| one == name)),
-            "{now:?}"
-        );
-        let went = left.len() - now.len();
-        let under_way = usize::from(moment == Moment::During);
-        assert!((nth - 1..nth + under_way).contains(&went), "{left:?} {now:?}");
-        left = now;
-    }
-
-    let mut node = Node::with_records(world, settings(|_| {}), records);
-    let last = node.delete_unused_images().await;
-    assert_eq!(last.error(), None);
-    assert_eq!(host.image_names().await, stays);
-    let again = node.delete_unused_images().await;
-    assert_eq!((reported(&again.performed), again.error()), (vec![], None));
-}
-
 /// All processes are killed, as when a machine loses its power, and only the daemon is started again.
 pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &Host) {
     let web = pod("web");
@@ -346,27 +270,17 @@ pub(crate) async fn containers_are_dead_after_all_processes_were_killed(host: &H
     assert_eq!(host.left().await, ["web/app#0 exited", "web/app#1 exited"]);
     assert_eq!(host.sandboxes_left().await, ["web#0 not ready"]);
 
-    let clock = TokioClock::new();
-    let collect = async |pods: &dyn PodSource| {
-        let world = Environment {
-            runtime: &runtime,
-            logs: None,
-            pods,
-            clock: &clock,
-        };
-        let report = Node::new(world, settings(|_| {}))
-            .collect_containers(Mode::Periodic)
-            .await;
-        reported(&report.performed)
+    let (pods, clock) = (Known::all([(&web, PodState::ACTIVE)]), TokioClock::new());
+    let world = Environment {
+        runtime: &runtime,
+        logs: None,
+        pods: &pods,
+        clock: &clock,
     };
-    // A source that lists the pod keeps its last container and its sandbox. A source of ready sandboxes knows
-    // nothing while none is ready, and takes the pod for deleted as soon as another pod has one.
-    let known = Known::all([(&web, PodState::ACTIVE)]);
-    assert_eq!(collect(&known).await, ["container web/app#0"]);
-    assert_eq!(collect(&known).await, [""; 0]);
-    let runs = ReadySandboxes::new(Arc::new(runtime.clone()));
-    assert_eq!(collect(&runs).await, [""; 0]);
-    host.sandbox(&pod("other"), 0).await;
-    assert_eq!(collect(&runs).await, ["container web/app#1", "sandbox web#0"]);
-    assert_eq!(host.sandboxes_left().await, ["other#0 ready"]);
+    let node = Node::new(world, settings(|_| {}));
+    // The pod keeps its last container and its sandbox.
+    for expected in [&["container web/app#0"][..], &[]] {
+        let report = node.collect_containers(Mode::Periodic).await;
+        assert_eq!(reported(&report.performed), expected);
+    }
 }

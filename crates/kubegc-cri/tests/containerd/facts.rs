@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
+use kubegc_core::{Runtime, RuntimeError};
 
 use crate::{
     collector::client,
@@ -14,7 +14,6 @@ use crate::{
 
 const WEB: &str = "registry.invalid/web:1";
 const JOB: &str = "registry.invalid/job:1";
-const GONE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// Number of processes that run this test's sleeping container.
 fn sleepers() -> usize {
@@ -76,54 +75,6 @@ pub(crate) async fn containers_and_images_in_use_are_removed_on_request(host: &H
         (sleepers() == 0).then_some(())
     })
     .await;
-}
-
-/// Repeated removals, and removals of objects that never existed.
-pub(crate) async fn removing_a_removed_object_succeeds(host: &Host) {
-    let sandbox = host.sandbox(&pod("web"), 0).await;
-    let app = host.run(&sandbox, "app", 0, PAUSE, &RUNS).await;
-    let runtime = client().await;
-    let pause = runtime
-        .image_id(PAUSE)
-        .await
-        .expect("it responds")
-        .expect("it is there");
-    for id in [app.as_str(), GONE] {
-        for _ in 0..2 {
-            assert_eq!(runtime.stop_container(id, 0).await, Ok(()));
-        }
-    }
-    let status = runtime
-        .container_status(&app)
-        .await
-        .expect("it responds")
-        .expect("it says something");
-    assert_eq!(
-        (status.state, status.image_volumes.len()),
-        (ContainerState::Exited, 0)
-    );
-    assert_eq!(*status.log_path, *"/var/log/pods/shop_web_uid-of-web/app/0.log");
-    assert!(Path::new(&*status.log_path).exists());
-    for id in [app.as_str(), GONE] {
-        for _ in 0..2 {
-            assert_eq!(runtime.remove_container(id).await, Ok(()));
-        }
-        assert_eq!(runtime.container_status(id).await, Err(RuntimeError::NotFound));
-    }
-    for id in [sandbox.id.as_str(), GONE] {
-        for _ in 0..2 {
-            assert_eq!(runtime.stop_sandbox(id).await, Ok(()));
-        }
-        for _ in 0..2 {
-            assert_eq!(runtime.remove_sandbox(id).await, Ok(()));
-        }
-    }
-    for id in [&pause, &format!("sha256:{GONE}").into()] {
-        for _ in 0..2 {
-            assert_eq!(runtime.remove_image(id, "").await, Ok(()));
-        }
-    }
-    assert_eq!(host.image_names().await, [""; 0]);
 }
 
 /// An empty id. It means no container and no sandbox, but any image: if there is only

@@ -10,19 +10,15 @@ use std::{
 use kubegc_core::node_facts::{PodIdentity, label};
 
 use crate::{
+    build::{
+        ContainerConfig, CreateContainerRequest, CreateContainerResponse, LinuxPodSandboxConfig,
+        LinuxSandboxSecurityContext, NODE, NamespaceOption, PodSandboxConfig, RunPodSandboxRequest,
+        RunPodSandboxResponse, StartContainerRequest, StartContainerResponse,
+    },
     daemon::{Daemon, PAUSE},
     oci::{ImageSpec, layout},
     programs::Programs,
-    raw::{
-        Raw,
-        build::{
-            ContainerConfig, ContainerMetadata, CreateContainerRequest, CreateContainerResponse,
-            ImageSpec as Named, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
-            NamespaceOption, PodSandboxConfig, PodSandboxMetadata, RunPodSandboxRequest,
-            RunPodSandboxResponse, StartContainerRequest, StartContainerResponse,
-        },
-        cri,
-    },
+    raw::{Raw, cri},
 };
 
 /// The directory of pod logs; empty when a test begins.
@@ -139,7 +135,7 @@ impl Host {
             (label::POD_NAME, &pod.name),
         ];
         let config = PodSandboxConfig {
-            metadata: Some(PodSandboxMetadata {
+            metadata: Some(cri::PodSandboxMetadata {
                 name: pod.name.to_string(),
                 uid: uid.clone(),
                 namespace: pod.namespace.to_string(),
@@ -152,17 +148,12 @@ impl Host {
             linux: Some(LinuxPodSandboxConfig {
                 cgroup_parent: format!("/{}", self.cgroup),
                 security_context: Some(LinuxSandboxSecurityContext {
-                    namespace_options: Some(NamespaceOption {
-                        network: NamespaceMode::Node.into(),
-                        ..NamespaceOption::default()
-                    }),
+                    namespace_options: Some(NamespaceOption { network: NODE }),
                 }),
             }),
-            ..PodSandboxConfig::default()
         };
         let request = RunPodSandboxRequest {
             config: Some(config.clone()),
-            runtime_handler: String::new(),
         };
         let response: Result<RunPodSandboxResponse, _> = self.raw.runtime("RunPodSandbox", request).await;
         Sandbox {
@@ -188,12 +179,13 @@ impl Host {
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.id.clone(),
             config: Some(ContainerConfig {
-                metadata: Some(ContainerMetadata {
+                metadata: Some(cri::ContainerMetadata {
                     name: name.to_owned(),
                     attempt,
                 }),
-                image: Some(Named {
+                image: Some(cri::ImageSpec {
                     image: image.to_owned(),
+                    ..cri::ImageSpec::default()
                 }),
                 command: command.iter().map(|&word| word.to_owned()).collect(),
                 labels,
@@ -203,7 +195,6 @@ impl Host {
                 )]
                 .into(),
                 log_path: format!("{name}/{attempt}.log"),
-                ..ContainerConfig::default()
             }),
             sandbox_config: Some(sandbox.config.clone()),
         };

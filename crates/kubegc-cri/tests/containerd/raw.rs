@@ -13,8 +13,8 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-pub(crate) use crate::bindings::{build, cri};
 use crate::daemon::SOCKET;
+pub(crate) use crate::wire as cri;
 
 /// A connection to the daemon; after a restart it reconnects.
 #[derive(Clone, Debug)]

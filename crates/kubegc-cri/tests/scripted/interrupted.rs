@@ -1,6 +1,5 @@
 //! Whole runs with failing calls: nothing else is removed instead, and a later run finishes.
 
-use kubegc_core::{Runtime, RuntimeError, node_facts::ContainerState};
 use kubegc_node::driver::Outcome;
 use tonic::Code;
 
@@ -136,76 +135,4 @@ async fn a_runtime_killed_during_a_run_causes_errors_and_the_next_run_finishes()
         assert_eq!(left(&sim), after, "{method}");
         assert_eq!(sim.violations(), [], "{method}");
     }
-}
-
-#[tokio::test]
-async fn an_incomplete_or_too_long_listing_plans_nothing() {
-    let (sim, clock) = busy();
-    let first = sim.all_containers();
-    let dead = first
-        .iter()
-        .find(|container| container.state == ContainerState::Exited)
-        .expect("there are some");
-    sim.edit_container(&dead.id, |container| container.image = Default::default())
-        .expect("there is one");
-    let before = left(&sim);
-    let server = Server::start(Simulated(sim.clone()));
-    let runtime = server.connect().await;
-    let through = Through {
-        runtime: &runtime,
-        sim: &sim,
-    };
-    let message = match runtime.containers().await {
-        Err(RuntimeError::Refused { message }) => message,
-        other => panic!("{other:?}"),
-    };
-    assert!(message.ends_with("image_ref is missing"), "{message}");
-    let reports = collect(&through, &sim, &clock, RELEASE).await;
-    assert_eq!(reports.containers.containers.actions, []);
-    assert_eq!(reports.containers.sandboxes.actions, []);
-    assert_eq!(reports.images.plan.actions, []);
-    assert!(
-        reports.containers.error().expect("a response").contains(&message),
-        "{:?}",
-        reports.containers.error()
-    );
-    assert!(
-        reports.images.error().expect("a response").contains(&message),
-        "{:?}",
-        reports.images.error()
-    );
-    let removed = &before - &left(&sim);
-    assert!(
-        removed
-            .iter()
-            .all(|removed| removed.starts_with("entry ") || removed.starts_with("link ")),
-        "{removed:?}"
-    );
-
-    sim.edit_container(&dead.id, |container| {
-        container.image = dead.image.clone();
-        container
-            .annotations
-            .insert("note".into(), "x".repeat(17 * 1024 * 1024).into());
-    })
-    .expect("there is one");
-    let reports = collect(&through, &sim, &clock, RELEASE).await;
-    assert!(
-        reports
-            .images
-            .error()
-            .expect("a response")
-            .contains("decoded message length too large"),
-        "{:?}",
-        reports.images.error()
-    );
-    assert_eq!(reports.containers.containers.actions, []);
-    assert_eq!(reports.images.plan.actions, []);
-    let removed = &before - &left(&sim);
-    assert!(
-        removed
-            .iter()
-            .all(|removed| removed.starts_with("entry ") || removed.starts_with("link ")),
-        "{removed:?}"
-    );
 }

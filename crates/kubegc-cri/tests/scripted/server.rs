@@ -1,11 +1,13 @@
 //! A runtime behind a real socket: a backend that responds, behind a script of faults.
 
 use std::{
+    convert::Infallible,
     fmt::Debug,
     net::Shutdown,
     os::unix::net::UnixStream as StdStream,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll},
 };
 
 use kubegc_cri::{CriRuntime, Endpoint, Options};
@@ -15,14 +17,16 @@ use tokio::{
     sync::Notify,
     task::{AbortHandle, JoinSet},
 };
-use tonic::{Code, Request, Response, Status, async_trait, codegen::tokio_stream};
-
-use crate::{
-    bindings::served::{
-        self, image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
-    },
-    wire,
+use tonic::{
+    Code, Request, Response, Status, async_trait,
+    body::Body,
+    codegen::{BoxFuture, http, tokio_stream},
+    server::{Grpc, NamedService},
 };
+use tonic_prost::ProstCodec;
+use tower::{Service, service_fn};
+
+use crate::wire;
 
 /// The responses of the runtime to calls without a fault.
 #[async_trait]
@@ -196,62 +200,92 @@ impl<B> Handlers<B> {
     }
 }
 
-/// Responses of the two services. Each method: its name, its messages, and the expression of the response.
+/// A service of CRI. Each method: its name, its messages, and the expression of the response.
 macro_rules! serve {
-    ($service:path { $($method:ident $name:literal $request:ident $response:ident: |$backend:ident, $message:ident| $value:expr;)* }) => {
-        #[async_trait]
-        impl<B: Backend> $service for Handlers<B> {
-            $(
-                async fn $method(
-                    &self,
-                    request: Request<wire::$request>,
-                ) -> Result<Response<wire::$response>, Status> {
-                    let ($backend, $message) = (&self.backend, request.get_ref().clone());
-                    let response = async move { let _ = &$message; Ok($value) };
-                    self.respond($name, &request, response).await
+    ($service:ident { $($method:ident($request:ident) -> $response:ident: |$backend:ident, $message:ident| $value:expr;)* }) => {
+        struct $service<B>(Handlers<B>);
+
+        impl<B> Clone for $service<B> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone())
+            }
+        }
+
+        impl<B> NamedService for $service<B> {
+            const NAME: &'static str = concat!("runtime.v1.", stringify!($service));
+        }
+
+        impl<B: Backend> Service<http::Request<Body>> for $service<B> {
+            type Response = http::Response<Body>;
+            type Error = Infallible;
+            type Future = BoxFuture<Self::Response, Infallible>;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+                let handlers = self.0.clone();
+                let (_, method) = request.uri().path().rsplit_once('/').expect("a path begins with one");
+                match method {
+                    $(stringify!($method) => {
+                        let perform = move |request: Request<wire::$request>| {
+                            let handlers = handlers.clone();
+                            async move {
+                                let ($backend, $message) = (&handlers.backend, request.get_ref().clone());
+                                let response = async move { let _ = &$message; Ok($value) };
+                                handlers.respond(stringify!($method), &request, response).await
+                            }
+                        };
+                        Box::pin(async move {
+                            let codec = ProstCodec::<wire::$response, wire::$request>::default();
+                            Ok(Grpc::new(codec).unary(service_fn(perform), request).await)
+                        })
+                    })*
+                    _ => Box::pin(async { Ok(Status::unimplemented("").into_http()) }),
                 }
-            )*
+            }
         }
     };
 }
 
-serve!(served::runtime_service_server::RuntimeService {
-    version "Version" VersionRequest VersionResponse: |backend, message| backend.version().await?;
-    status "Status" StatusRequest StatusResponse: |backend, message| backend.status().await?;
-    list_pod_sandbox "ListPodSandbox" ListPodSandboxRequest ListPodSandboxResponse: |backend, message|
+serve!(RuntimeService {
+    Version(VersionRequest) -> VersionResponse: |backend, message| backend.version().await?;
+    Status(StatusRequest) -> StatusResponse: |backend, message| backend.status().await?;
+    ListPodSandbox(ListPodSandboxRequest) -> ListPodSandboxResponse: |backend, message|
         wire::ListPodSandboxResponse { items: backend.sandboxes().await? };
-    stop_pod_sandbox "StopPodSandbox" StopPodSandboxRequest StopPodSandboxResponse: |backend, message| {
+    StopPodSandbox(StopPodSandboxRequest) -> StopPodSandboxResponse: |backend, message| {
         backend.stop_sandbox(&message.pod_sandbox_id).await?;
         wire::StopPodSandboxResponse {}
     };
-    remove_pod_sandbox "RemovePodSandbox" RemovePodSandboxRequest RemovePodSandboxResponse: |backend, message| {
+    RemovePodSandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse: |backend, message| {
         backend.remove_sandbox(&message.pod_sandbox_id).await?;
         wire::RemovePodSandboxResponse {}
     };
-    list_containers "ListContainers" ListContainersRequest ListContainersResponse: |backend, message|
+    ListContainers(ListContainersRequest) -> ListContainersResponse: |backend, message|
         wire::ListContainersResponse { containers: backend.containers().await? };
-    container_status "ContainerStatus" ContainerStatusRequest ContainerStatusResponse: |backend, message|
+    ContainerStatus(ContainerStatusRequest) -> ContainerStatusResponse: |backend, message|
         wire::ContainerStatusResponse { status: backend.container_status(&message.container_id).await? };
-    stop_container "StopContainer" StopContainerRequest StopContainerResponse: |backend, message| {
+    StopContainer(StopContainerRequest) -> StopContainerResponse: |backend, message| {
         backend.stop_container(&message.container_id, message.timeout).await?;
         wire::StopContainerResponse {}
     };
-    remove_container "RemoveContainer" RemoveContainerRequest RemoveContainerResponse: |backend, message| {
+    RemoveContainer(RemoveContainerRequest) -> RemoveContainerResponse: |backend, message| {
         backend.remove_container(&message.container_id).await?;
         wire::RemoveContainerResponse {}
     };
 });
 
-serve!(served::image_service_server::ImageService {
-    list_images "ListImages" ListImagesRequest ListImagesResponse: |backend, message|
+serve!(ImageService {
+    ListImages(ListImagesRequest) -> ListImagesResponse: |backend, message|
         wire::ListImagesResponse { images: backend.images().await? };
-    image_status "ImageStatus" ImageStatusRequest ImageStatusResponse: |backend, message|
+    ImageStatus(ImageStatusRequest) -> ImageStatusResponse: |backend, message|
         wire::ImageStatusResponse { image: backend.image(&message.image.unwrap_or_default().image).await? };
-    remove_image "RemoveImage" RemoveImageRequest RemoveImageResponse: |backend, message| {
+    RemoveImage(RemoveImageRequest) -> RemoveImageResponse: |backend, message| {
         backend.remove_image(message.image.unwrap_or_default()).await?;
         wire::RemoveImageResponse {}
     };
-    image_fs_info "ImageFsInfo" ImageFsInfoRequest ImageFsInfoResponse: |backend, message| backend.file_systems().await?;
+    ImageFsInfo(ImageFsInfoRequest) -> ImageFsInfoResponse: |backend, message| backend.file_systems().await?;
 });
 
 /// Which services a runtime has.
@@ -308,10 +342,8 @@ impl<B: Backend> Server<B> {
                 let stream = stream.into_std().expect("registered");
                 lock(&handlers.shared.connections).push(stream.try_clone().expect("handles are left"));
                 let stream = tokio::net::UnixStream::from_std(stream).expect("not blocking");
-                let runtime =
-                    (serves != Serves::ImagesOnly).then(|| RuntimeServiceServer::new(handlers.clone()));
-                let images =
-                    (serves != Serves::RuntimeOnly).then(|| ImageServiceServer::new(handlers.clone()));
+                let runtime = (serves != Serves::ImagesOnly).then(|| RuntimeService(handlers.clone()));
+                let images = (serves != Serves::RuntimeOnly).then(|| ImageService(handlers.clone()));
                 let router = tonic::transport::Server::builder()
                     .add_optional_service(runtime)
                     .add_optional_service(images);

@@ -108,68 +108,6 @@ fn a_subresource_is_named_with_its_writer() {
 }
 
 #[test]
-fn clients_can_edit_the_managed_fields() {
-    let cleared = json!([{}]);
-    let other = json!([{"manager": "other", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
-    let names = |world: &World| -> Vec<String> {
-        let managers = world.managers("Deployment", "a");
-        managers.into_iter().map(|(name, _)| name).collect()
-    };
-    for (list, expected) in [
-        (cleared, vec![]),
-        (other, vec!["other Apply"]),
-        // Left out, empty or broken: as it was.
-        (Value::Null, vec!["one Apply"]),
-        (json!([]), vec!["one Apply"]),
-        (json!([{"manager": "x", "operation": "Odd"}]), vec!["one Apply"]),
-    ] {
-        for with_put in [false, true] {
-            let mut world = applied();
-            let response = if with_put {
-                let mut object = world.get("Deployment", "a");
-                object["metadata"]["managedFields"] = list.clone();
-                world.update("Deployment", "a", object)
-            } else {
-                let patch = json!({"metadata": {"managedFields": list}});
-                world.patch("Deployment", "a", MERGE, &patch)
-            };
-            assert_eq!(response.code, 200);
-            assert_eq!(names(&world), expected, "{list}");
-        }
-        // No manager edits it through a subresource.
-        let mut world = applied();
-        let kind = world.kind("Deployment");
-        let body = json!({"metadata": {"managedFields": list}}).to_string();
-        world
-            .server
-            .patch_subresource(kind, "ns", "a", "status", MERGE, body.as_bytes());
-        assert_eq!(names(&world), ["one Apply"]);
-    }
-}
-
-#[test]
-fn cleared_fields_have_no_manager_until_the_next_apply() {
-    let mut world = applied();
-    world.patch(
-        "Deployment",
-        "a",
-        MERGE,
-        &json!({"metadata": {"managedFields": [{}]}}),
-    );
-    world.patch("Deployment", "a", MERGE, &json!({"spec": {"replicas": 7}}));
-    assert_eq!(world.managers("Deployment", "a"), []);
-    let config = json!({"metadata": {"name": "a"}, "spec": {"replicas": 7}});
-    assert_eq!(world.apply("Deployment", "one", config).code, 200);
-    let names: Vec<String> = world
-        .managers("Deployment", "a")
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    assert_eq!(names, ["one Apply", "before-first-apply Update"]);
-}
-
-#[test]
 fn managers_do_not_depend_on_when_they_are_read() {
     for kind in ["ConfigMap", "Child"] {
         let run = |reads: bool| {

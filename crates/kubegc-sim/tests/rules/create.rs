@@ -1,66 +1,8 @@
-//! Creation: defaulted, refused and dropped fields.
+//! Owner references of new objects, and generated names.
 
 use serde_json::{Value, json};
 
-use crate::world::{message, owner, policy, world, world_of};
-
-#[test]
-fn s_28_the_server_sets_its_own_fields() {
-    let mut world = world();
-    let response = world.create(
-        "Child",
-        json!({"apiVersion": "test.dev/v1", "kind": "Child", "metadata": {
-            "name": "a", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
-            "creationTimestamp": "2020-01-01T00:00:00Z", "finalizers": ["x.dev/a"], "ownerReferences": [owner("o")]},
-            "spec": {"size": 1}}),
-    );
-    assert_eq!(response.code, 201);
-    let meta = &world.get("Child", "a")["metadata"];
-    assert_ne!(meta["uid"], "mine");
-    assert_eq!(meta["creationTimestamp"], "1970-01-12T13:46:40Z");
-    assert_eq!(meta["generation"], 1);
-    assert!(meta.get("deletionTimestamp").is_none() && meta.get("deletionGracePeriodSeconds").is_none());
-    assert_eq!(meta["finalizers"], json!(["x.dev/a"]));
-    assert_eq!(meta["ownerReferences"], json!([owner("o")]));
-    assert_eq!(world.get("Child", "a")["spec"], json!({"size": 1}));
-}
-
-#[test]
-fn s_28_a_name_is_taken_until_its_object_is_removed() {
-    let mut world = world();
-    world.put("Child", "a", &["x.dev/a"]);
-    let again = |world: &mut crate::world::World| {
-        let response = world.create("Child", json!({"metadata": {"name": "a"}}));
-        (response.code, message(&response).to_owned())
-    };
-    let taken = r#"children.test.dev "a" already exists"#;
-    assert_eq!(again(&mut world), (409, taken.to_owned()));
-    world.delete("Child", "a", &policy("Background"));
-    assert_eq!(
-        again(&mut world),
-        (409, format!("object is being deleted: {taken}"))
-    );
-}
-
-#[test]
-fn names_are_generated_and_contradictory_requests_are_refused() {
-    let mut world = world();
-    let response = world.create("ConfigMap", json!({"metadata": {"generateName": "job-"}}));
-    let name = &response.object().unwrap().meta.name;
-    assert!(name.starts_with("job-") && name.len() == 9, "{name}");
-    for (object, code) in [
-        (json!({"metadata": {}}), 422),
-        (json!({"metadata": {"name": "A"}}), 422),
-        (json!({"metadata": {"name": "a", "finalizers": "x"}}), 400),
-        (json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400),
-        (json!({"kind": "Secret", "metadata": {"name": "a"}}), 400),
-        (json!({"metadata": {"name": "a", "namespace": "other"}}), 400),
-        (json!({"metadata": {"name": "a", "resourceVersion": "1"}}), 500),
-        (json!([]), 400),
-    ] {
-        assert_eq!(world.create("ConfigMap", object.clone()).code, code, "{object}");
-    }
-}
+use crate::world::{owner, world, world_of};
 
 /// Field, message, and how often the problem is found, when an object is created with these references.
 #[test]
@@ -164,55 +106,6 @@ fn s_30_one_reference_may_be_the_controller() {
 }
 
 #[test]
-fn s_22_finalizers_have_qualified_names_and_the_collectors_exclude_each_other() {
-    for (kind, finalizers, problem) in [
-        ("Secret", vec!["x.dev/a"], None),
-        ("Secret", vec!["orphan"], None),
-        ("Child", vec!["hold"], None),
-        (
-            "Secret",
-            vec!["hold"],
-            Some((
-                "metadata.finalizers[0]",
-                r#""hold": name is neither a standard finalizer name nor is it fully qualified"#,
-            )),
-        ),
-        (
-            "Child",
-            vec!["orphan", "foregroundDeletion"],
-            Some((
-                "metadata.finalizers",
-                r#"[]string{"orphan", "foregroundDeletion"}: finalizer orphan and foregroundDeletion cannot be both set"#,
-            )),
-        ),
-        (
-            "Child",
-            vec!["x y/z"],
-            Some((
-                "metadata.finalizers",
-                r#""x y/z": prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#,
-            )),
-        ),
-        (
-            "Child",
-            vec!["x.dev/"],
-            Some(("metadata.finalizers", r#""x.dev/": name part must be non-empty"#)),
-        ),
-    ] {
-        let response = world().create(kind, json!({"metadata": {"name": "a", "finalizers": finalizers}}));
-        match problem {
-            None => assert_eq!(response.code, 201, "{finalizers:?}"),
-            Some((field, problem)) => {
-                assert_eq!(response.code, 422, "{finalizers:?}");
-                let cause = &response.status().unwrap().causes()[0];
-                assert_eq!(cause.field, field);
-                assert_eq!(cause.message, format!("Invalid value: {problem}"));
-            }
-        }
-    }
-}
-
-#[test]
 fn s_31_equal_references_are_dropped_with_a_warning_since_1_20() {
     let mut other = owner("o");
     other["blockOwnerDeletion"] = true.into();
@@ -233,16 +126,6 @@ fn s_31_equal_references_are_dropped_with_a_warning_since_1_20() {
         let expected: &[&str] = if warned { &[expected] } else { &[] };
         assert_eq!(response.warnings, expected);
     }
-}
-
-#[test]
-fn a_kind_that_is_not_served_is_not_found() {
-    let world = world();
-    let response = world.server.resolve("apps", "v9", "deployments").unwrap_err();
-    assert_eq!(
-        (response.code, message(&response)),
-        (404, "the server could not find the requested resource")
-    );
 }
 
 #[test]

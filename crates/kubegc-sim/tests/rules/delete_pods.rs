@@ -1,9 +1,9 @@
-//! DELETE of pods: graceful termination, and the effects of a second request.
+//! DELETE of pods: grace periods.
 
 use kubegc_core::deletion::DeleteOptionsSpec;
 use serde_json::json;
 
-use crate::world::{World, grace, policy, world, world_of};
+use crate::world::{MERGE, World, grace, policy, world, world_of};
 
 fn bound(world: &mut World, name: &str, finalizers: &[&str]) {
     world.put_json(
@@ -18,61 +18,6 @@ fn left(world: &World, name: &str) -> (serde_json::Value, serde_json::Value) {
         meta["deletionTimestamp"].clone(),
         meta["deletionGracePeriodSeconds"].clone(),
     )
-}
-
-#[test]
-fn s_16_the_grace_period_comes_from_the_options_or_the_pod_or_is_zero() {
-    type Case = (serde_json::Value, &'static str, DeleteOptionsSpec, Option<i64>);
-    let cases: [Case; 6] = [
-        (
-            json!({"nodeName": "n"}),
-            "",
-            DeleteOptionsSpec::default(),
-            Some(30),
-        ),
-        (
-            json!({"nodeName": "n", "terminationGracePeriodSeconds": 7}),
-            "",
-            DeleteOptionsSpec::default(),
-            Some(7),
-        ),
-        (json!({"nodeName": "n"}), "", grace(5), Some(5)),
-        (json!({"nodeName": "n"}), "", grace(0), None),
-        (json!({}), "", grace(5), None),
-        (json!({"nodeName": "n"}), "Succeeded", grace(5), None),
-    ];
-    for (spec, phase, options, expected) in cases {
-        let mut world = world();
-        world.put_json("Pod", json!({"metadata": {"name": "p"}, "spec": spec}));
-        if !phase.is_empty() {
-            let body = json!({"status": {"phase": phase}}).to_string();
-            let response = world.server.patch_subresource(
-                world.kind("Pod"),
-                "ns",
-                "p",
-                "status",
-                crate::world::MERGE,
-                body.as_bytes(),
-            );
-            assert_eq!(response.code, 200);
-        }
-        let response = world.delete("Pod", "p", &options);
-        assert_eq!(response.code, 200);
-        let meta = &response.object().unwrap().meta;
-        match expected {
-            Some(seconds) => {
-                let (date, grace) = left(&world, "p");
-                assert_eq!(grace, seconds, "{spec}");
-                let expected = world.server.now().as_secs() + seconds;
-                assert_eq!(meta.deletion_timestamp.unwrap().as_secs(), expected);
-                assert!(date.is_string());
-            }
-            None => {
-                assert!(world.get("Pod", "p").is_null(), "{spec} {phase}");
-                assert_eq!(meta.deletion_grace_period_seconds, Some(0));
-            }
-        }
-    }
 }
 
 #[test]
@@ -111,20 +56,6 @@ fn s_14_the_grace_period_of_a_terminating_pod_can_only_be_shortened() {
 }
 
 #[test]
-fn s_14_a_pod_without_a_grace_period_left_is_deleted_like_any_object() {
-    let mut world = world();
-    bound(&mut world, "p", &["test.dev/hold"]);
-    world.delete("Pod", "p", &grace(0));
-    let generation = world.get("Pod", "p")["metadata"]["generation"].clone();
-    world.delete("Pod", "p", &policy("Foreground"));
-    assert_eq!(
-        world.finalizers("Pod", "p"),
-        ["test.dev/hold", "foregroundDeletion"]
-    );
-    assert_eq!(world.get("Pod", "p")["metadata"]["generation"], generation);
-}
-
-#[test]
 fn s_4_a_negative_grace_period_counts_as_one_second_since_1_22() {
     for (version, expected) in [("1.20.2", None), ("1.28.0", Some(1))] {
         let mut world = world_of(version);
@@ -145,4 +76,23 @@ fn a_pod_with_metadata_only_is_not_scheduled() {
     world.server.insert_meta(kind, meta).unwrap();
     world.delete("Pod", "p", &grace(30));
     assert!(world.get("Pod", "p").is_null());
+}
+
+#[test]
+fn s_16_the_pod_gives_the_grace_period_unless_it_has_ended() {
+    for (phase, expected) in [("Running", Some(7)), ("Succeeded", None)] {
+        let mut world = world();
+        let spec = json!({"nodeName": "n", "terminationGracePeriodSeconds": 7});
+        world.put_json("Pod", json!({"metadata": {"name": "p"}, "spec": spec}));
+        let body = json!({"status": {"phase": phase}}).to_string();
+        let pods = world.kind("Pod");
+        let response = world
+            .server
+            .patch_subresource(pods, "ns", "p", "status", MERGE, body.as_bytes());
+        assert_eq!(response.code, 200);
+        let response = world.delete("Pod", "p", &DeleteOptionsSpec::default());
+        let grace = response.object().unwrap().meta.deletion_grace_period_seconds;
+        assert_eq!(grace, Some(expected.unwrap_or(0)), "{phase}");
+        assert_eq!(world.get("Pod", "p").is_null(), expected.is_none(), "{phase}");
+    }
 }

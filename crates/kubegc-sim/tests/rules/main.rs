@@ -1,5 +1,6 @@
-//! The rules of the API server, one table or one test a rule, named by the rule's number in the
-//! specification.
+//! The rules of the API server that no recording contains: laws, bad input, differences between releases, and
+//! states that no API server has. Recordings of API servers prove the others; the tests of `kubegc-conformance`
+//! replay them. A number in the name of a test is that of the rule in the specification.
 
 mod admission;
 mod apply;

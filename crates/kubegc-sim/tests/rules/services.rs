@@ -1,7 +1,6 @@
 //! DELETE of Services and their Endpoints: `REST.Delete` up to 1.22, `REST.afterDelete` from 1.23 on.
 
-use kubegc_core::deletion::DeleteOptionsSpec;
-use kubegc_sim::{Filter, ResponseBody};
+use kubegc_sim::ResponseBody;
 use serde_json::json;
 
 use crate::world::{MERGE, World, dry_run, expecting, orphan_dependents, policy, world_of};
@@ -18,22 +17,6 @@ fn left(world: &World) -> (bool, bool) {
     assert!(!world.get("Endpoints", "db").is_null(), "of another Service");
     let is_there = |kind| !world.get(kind, "web").is_null();
     (is_there("Service"), is_there("Endpoints"))
-}
-
-#[test]
-fn a_service_is_deleted_with_its_endpoints() {
-    for version in ["1.13.0", "1.20.2", "1.22.0", "1.23.0", "1.36.0"] {
-        for options in [policy("Background"), DeleteOptionsSpec::default()] {
-            let mut world = cluster(version, &[]);
-            let before = world.server.revision();
-            assert_eq!(world.delete("Service", "web", &options).code, 200);
-            assert_eq!(left(&world), (false, false), "{version}");
-            assert_eq!(world.events("Service", before), ["DELETED web"]);
-            assert_eq!(world.events("Endpoints", before), ["DELETED web"]);
-            // The second finds neither.
-            assert_eq!(world.delete("Service", "web", &options).code, 404);
-        }
-    }
 }
 
 #[test]
@@ -62,22 +45,6 @@ fn up_to_1_22_a_held_service_loses_its_endpoints_from_1_23_on_when_it_is_removed
 }
 
 #[test]
-fn held_endpoints_are_terminating_and_missing_ones_are_no_error() {
-    for version in ["1.20.2", "1.36.0"] {
-        let mut world = cluster(version, &[]);
-        let hold = json!({"metadata": {"finalizers": ["x.dev/hold"]}});
-        world.patch("Endpoints", "web", MERGE, &hold);
-        world.delete("Service", "web", &policy("Background"));
-        let endpoints = world.get("Endpoints", "web");
-        assert!(endpoints["metadata"]["deletionTimestamp"].is_string());
-        assert_eq!(world.finalizers("Endpoints", "web"), ["x.dev/hold"]);
-        world.put("Service", "bare", &[]);
-        let response = world.delete("Service", "bare", &policy("Background"));
-        assert_eq!(response.code, 200);
-    }
-}
-
-#[test]
 fn a_dry_run_and_a_refused_delete_keep_the_endpoints() {
     for version in ["1.20.2", "1.36.0"] {
         for finalizers in [&[][..], &["x.dev/hold"]] {
@@ -89,17 +56,4 @@ fn a_dry_run_and_a_refused_delete_keep_the_endpoints() {
             assert_eq!(world.server.revision(), before);
         }
     }
-}
-
-#[test]
-fn deletecollection_deletes_the_endpoints_of_each_service() {
-    let mut world = cluster("1.23.0", &[]);
-    let services = world.kind("Service");
-    let options = DeleteOptionsSpec::default();
-    let everything = Filter::default();
-    let response = world
-        .server
-        .delete_collection(services, Some("ns"), &everything, &options);
-    assert_eq!(response.code, 200);
-    assert_eq!(left(&world), (false, false));
 }

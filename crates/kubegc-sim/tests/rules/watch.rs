@@ -1,125 +1,10 @@
-//! Revisions and events: S-27 and the watch sequences of section 4.7.
+//! Revisions and events: what is retained for watches, and objects that are loaded.
 
-use kubegc_core::{ObjectMeta, deletion::DeleteOptionsSpec};
+use kubegc_core::ObjectMeta;
 use kubegc_sim::Settings;
 use serde_json::json;
 
-use crate::world::{MERGE, World, grace, open_world, policy, world};
-
-/// Kind, finalizers, the requests, and the events that follow.
-#[test]
-fn each_action_has_its_sequence_of_events() {
-    type Action = fn(&mut World);
-    type Row<'a> = (&'a str, &'a [&'a str], &'a [Action], &'a [&'a str]);
-    const DELETE: Action = |world| {
-        world.delete("Secret", "a", &policy("Background"));
-    };
-    const DELETE_POD: Action = |world| {
-        world.delete("Pod", "a", &grace(30));
-    };
-    let rows: [Row<'_>; 8] = [
-        ("Secret", &[], &[DELETE], &["DELETED a"]),
-        (
-            "Secret",
-            &[],
-            &[|world| {
-                world.delete("Secret", "a", &policy("Foreground"));
-            }],
-            &["MODIFIED a deleting"],
-        ),
-        (
-            "Secret",
-            &["x.dev/a"],
-            &[DELETE, DELETE],
-            &["MODIFIED a deleting"],
-        ),
-        (
-            "Secret",
-            &["x.dev/a"],
-            &[DELETE, |world| {
-                world.patch("Secret", "a", MERGE, &json!({"metadata": {"finalizers": null}}));
-            }],
-            &["MODIFIED a deleting", "DELETED a deleting"],
-        ),
-        (
-            "Secret",
-            &["x.dev/a", "x.dev/b"],
-            &[DELETE, |world| {
-                world.patch(
-                    "Secret",
-                    "a",
-                    MERGE,
-                    &json!({"metadata": {"finalizers": ["x.dev/b"]}}),
-                );
-            }],
-            &["MODIFIED a deleting", "MODIFIED a deleting"],
-        ),
-        (
-            "Pod",
-            &[],
-            &[DELETE_POD, |world| {
-                world.delete("Pod", "a", &grace(0));
-            }],
-            &["MODIFIED a deleting", "MODIFIED a deleting", "DELETED a deleting"],
-        ),
-        (
-            "Pod",
-            &[],
-            &[|world| {
-                world.delete("Pod", "a", &grace(0));
-            }],
-            &["MODIFIED a deleting", "DELETED a deleting"],
-        ),
-        ("Pod", &[], &[DELETE_POD, DELETE_POD], &["MODIFIED a deleting"]),
-    ];
-    for (kind, finalizers, actions, expected) in rows {
-        let mut world = world();
-        world.put_json(
-            kind,
-            json!({"metadata": {"name": "a", "finalizers": finalizers}, "spec": {"nodeName": "n"}}),
-        );
-        let before = world.server.revision();
-        for action in actions {
-            action(&mut world);
-        }
-        assert_eq!(
-            world.events(kind, before),
-            expected,
-            "{kind} {finalizers:?} {} actions",
-            actions.len()
-        );
-    }
-}
-
-#[test]
-fn s_27_every_write_makes_one_revision_of_the_whole_server() {
-    let mut world = world();
-    let start = world.server.revision();
-    world.put("Secret", "a", &[]);
-    world.put("Child", "b", &["x.dev/a"]);
-    world.delete("Secret", "a", &policy("Background"));
-    world.delete("Child", "b", &DeleteOptionsSpec::default());
-    let changes: Vec<(u64, String)> = world
-        .server
-        .changes_since(start)
-        .map(|change| {
-            assert_eq!(
-                change.event.object.meta.resource_version.as_str(),
-                change.event.revision.to_string()
-            );
-            let kind = &world.server.catalog()[change.kind].kind;
-            (
-                change.event.revision - start,
-                format!("{kind} {}", change.event.object.meta.name),
-            )
-        })
-        .collect();
-    let expected = [(1, "Secret a"), (2, "Child b"), (3, "Secret a"), (4, "Child b")];
-    assert_eq!(
-        changes,
-        expected.map(|(revision, what)| (revision, what.to_owned()))
-    );
-}
+use crate::world::{open_world, policy, world};
 
 #[test]
 fn an_inserted_object_is_stored_unchanged_and_causes_no_event() {
@@ -217,27 +102,4 @@ fn clones_differ_when_one_of_them_changes() {
         four.get("Secret", "c"),
         "the same requests make the same uids"
     );
-}
-
-#[test]
-fn lists_are_ordered_and_selected() {
-    let mut world = open_world();
-    let kind = world.kind("Secret");
-    for (namespace, name, tier) in [("b", "x", "web"), ("a", "z", "db"), ("a", "y", "web")] {
-        let object = json!({"metadata": {"name": name, "labels": {"tier": tier}}});
-        assert_eq!(world.server.create_json(kind, namespace, object).code, 201);
-    }
-    let names = |namespace: Option<&str>, selector: &str| -> Vec<String> {
-        let selector = selector.parse().unwrap();
-        let response = world.server.list(kind, namespace, &selector);
-        let items = response.items().iter();
-        items
-            .map(|object| format!("{}/{}", object.meta.namespace, object.meta.name))
-            .collect()
-    };
-    assert_eq!(names(None, ""), ["a/y", "a/z", "b/x"]);
-    assert_eq!(names(Some("a"), ""), ["a/y", "a/z"]);
-    assert_eq!(names(None, "tier in (web, api)"), ["a/y", "b/x"]);
-    assert_eq!(names(None, "tier!=web,tier"), ["a/z"]);
-    assert_eq!(names(None, "!tier"), Vec::<String>::new());
 }

@@ -112,34 +112,6 @@ mod tests {
     use crate::Manifest;
 
     #[test]
-    fn examples_of_rfc_7396_hold_below_a_field() {
-        for (original, patch, result) in [
-            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
-            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
-            (json!({"a": "b"}), json!({"a": null}), json!({})),
-            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
-            (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
-            (
-                json!({"a": {"b": "c"}}),
-                json!({"a": {"b": "d", "c": null}}),
-                json!({"a": {"b": "d"}}),
-            ),
-            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
-            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
-            (
-                json!({}),
-                json!({"a": {"bb": {"ccc": null}}}),
-                json!({"a": {"bb": {}}}),
-            ),
-        ] {
-            let read = |spec: &Value| Manifest::read(json!({"metadata": {"name": "x"}, "spec": spec}));
-            let (existing, expected) = (read(&original).unwrap().object, read(&result).unwrap().object);
-            let patched = apply(&existing, json!({"spec": patch})).unwrap();
-            assert_eq!(patched, expected, "{original} + {patch}");
-        }
-    }
-
-    #[test]
     fn a_patch_of_metadata_leaves_the_body_shared() {
         let existing = Manifest::read(json!({"metadata": {"name": "x"}, "spec": {"a": 1}}))
             .unwrap()

@@ -1,7 +1,7 @@
 //! Responses of the runtime as `crictl -o json` prints them: protojson, with numbers of 64 bits as texts and
 //! enumerations by name.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::wire as cri;
 
@@ -87,48 +87,6 @@ impl Unset {
             one
         };
         json!({ "images": images.iter().map(one).collect::<Vec<_>>() })
-    }
-
-    /// `crictl imagefsinfo`.
-    pub(crate) fn imagefsinfo(self, response: &cri::ImageFsInfoResponse) -> Value {
-        let value = |number: &cri::UInt64Value| json!({ "value": number.value.to_string() });
-        let one = |usage: &cri::FilesystemUsage| {
-            let mut one = json!({ "timestamp": usage.timestamp.to_string() });
-            let mountpoint = usage
-                .fs_id
-                .as_ref()
-                .map(|id| json!({ "mountpoint": id.mountpoint }));
-            self.put(&mut one, "fsId", mountpoint);
-            self.put(&mut one, "usedBytes", usage.used_bytes.as_ref().map(value));
-            self.put(&mut one, "inodesUsed", usage.inodes_used.as_ref().map(value));
-            one
-        };
-        let list = |usages: &[cri::FilesystemUsage]| usages.iter().map(one).collect::<Vec<_>>();
-        json!({ "status": {
-            "imageFilesystems": list(&response.image_filesystems),
-            "containerFilesystems": list(&response.container_filesystems),
-        }})
-    }
-
-    /// `crictl inspect`.
-    pub(crate) fn inspect(self, status: &cri::ContainerStatus) -> Value {
-        let mount = |mount: &cri::Mount| {
-            let mut one = json!({ "containerPath": mount.container_path });
-            self.put(&mut one, "image", mount.image.as_ref().map(image_spec));
-            one
-        };
-        let mut one = json!({
-            "id": status.id,
-            "state": state(status.state, |known: cri::ContainerState| known.as_str_name()),
-            "mounts": status.mounts.iter().map(mount).collect::<Vec<_>>(),
-            "logPath": status.log_path,
-        });
-        self.put(
-            &mut one,
-            "metadata",
-            status.metadata.as_ref().map(container_metadata),
-        );
-        json!({ "status": one, "info": Map::new() })
     }
 }
 
