@@ -3,11 +3,11 @@
 use std::{fs, path::Path, sync::Arc};
 
 use kubegc_core::node_facts::PodState;
-use kubegc_cri::{HostLogs, TokioClock};
+use kubegc_cri::{HostLogs, ReadySandboxes, TokioClock};
 use kubegc_node::{
     Environment, GoDuration, Node,
     container::{Action, Mode, Reason, RemovalReason, Subject},
-    driver::{ReadySandboxes, WithRunning},
+    driver::WithRunning,
 };
 
 use crate::{

@@ -15,11 +15,11 @@ use kubegc_core::{
     PodSource, Runtime, RuntimeError, Timestamp,
     node_facts::{Container, ContainerStatus, FileSystem, Image, PodState, Sandbox},
 };
-use kubegc_cri::{CriRuntime, HostLogs, TokioClock};
+use kubegc_cri::{CriRuntime, HostLogs, ReadySandboxes, TokioClock};
 use kubegc_node::{
     Environment, Node,
     container::Mode,
-    driver::{Outcome, Performed, PinImages, ReadySandboxes},
+    driver::{Outcome, Performed, Settings},
 };
 use kubegc_sim::SimClock;
 
@@ -276,14 +276,17 @@ pub(crate) async fn an_image_run_continues_after_the_runtime_was_killed(host: &H
     let runtime = client().await;
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let kept = PinImages::new(runtime.clone(), [PAUSE]);
+    let keep = Settings {
+        keep_images: vec![PAUSE.into()],
+        ..settings(|_| {})
+    };
     let world = Environment {
-        runtime: &kept,
+        runtime: &runtime,
         logs: None,
         pods: &pods,
         clock: &clock,
     };
-    let mut node = Node::new(world, settings(|_| {}));
+    let mut node = Node::new(world, keep.clone());
     node.detect_images().await;
     let mut records = node.records().clone();
     clock.advance(Duration::from_secs(600));
@@ -292,14 +295,14 @@ pub(crate) async fn an_image_run_continues_after_the_runtime_was_killed(host: &H
     let mut left = host.image_names().await;
     assert_eq!(left.len(), 6);
     for (moment, nth) in [(Moment::Before, 2), (Moment::During, 1)] {
-        let killed = PinImages::new(Killed::at(&runtime, host, moment, nth), [PAUSE]);
+        let killed = Killed::at(&runtime, host, moment, nth);
         let on_killed = Environment {
             runtime: &killed,
             ..world
         };
-        let mut node = Node::with_records(on_killed, settings(|_| {}), records);
+        let mut node = Node::with_records(on_killed, keep.clone(), records);
         let report = node.delete_unused_images().await;
-        assert!(killed.runtime().was_killed(), "{moment:?}: {left:?}");
+        assert!(killed.was_killed(), "{moment:?}: {left:?}");
         let planned = report.plan.actions.len();
         assert!(
             planned >= 2 && failures(&report.performed) >= planned - nth,
@@ -325,7 +328,7 @@ pub(crate) async fn an_image_run_continues_after_the_runtime_was_killed(host: &H
         left = now;
     }
 
-    let mut node = Node::with_records(world, settings(|_| {}), records);
+    let mut node = Node::with_records(world, keep, records);
     let last = node.delete_unused_images().await;
     assert_eq!(last.error(), None);
     assert_eq!(host.image_names().await, stays);
