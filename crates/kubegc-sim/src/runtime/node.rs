@@ -22,16 +22,16 @@ use crate::SimClock;
 /// Calls behave as in containerd. Removing a missing thing again is not an error. A running container, an
 /// image in use and a pinned image are removed on request. Removing a sandbox removes its containers, and
 /// removing an image removes all its names. A container retains the layers of its image, so removing the
-/// image frees only the other layers. Listings have no order. Bytes in use never exceed the capacity. The same
-/// settings and the same calls at the same times give the same ids, listings and bytes.
+/// image frees only the other layers. Listings have no order. Bytes in use never exceed the capacity. The
+/// same settings and the same calls at the same times give the same ids, listings and bytes.
 ///
 /// # Assumptions
 /// Containers end immediately when stopped, regardless of their grace period. A runtime also accepts
 /// abbreviated ids; this one does not.
 ///
 /// # Complexity
-/// A call for one thing needs a few tree lookups. A listing of n things is O(n), of images O(n log n). Removing
-/// an image checks all containers for harm.
+/// A call for one thing needs a few tree lookups. A listing of n things is O(n), of images O(n log n).
+/// Removing an image checks all containers for harm.
 ///
 /// # Examples
 /// ```
