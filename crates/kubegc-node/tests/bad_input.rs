@@ -503,8 +503,12 @@ fn missing_facts_prevent_removals() {
         labels: std::collections::BTreeMap::new(),
         ..dead("c", "p", "web", 1)
     };
+    let second = Container {
+        id: "d".into(),
+        ..nameless.clone()
+    };
     let node = Inventory {
-        containers: listed([nameless]),
+        containers: listed([second, nameless]),
         images: listed([image("a", 1)]),
         ..empty()
     };

@@ -191,6 +191,19 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
 }
 
 #[test]
+fn n2_22_kept_containers_have_their_place_in_the_unit() {
+    let plan = policy(limits(2, -1)).plan(&units(&[("x", &[2, 3, 1])]), at(100));
+    let kept: Vec<_> = plan.kept.iter().map(|kept| kept.reason.to_string()).collect();
+    assert_eq!(
+        kept,
+        [
+            "the newest of its unit, within all limits",
+            "within all limits, 1 newer in its unit",
+        ]
+    );
+}
+
+#[test]
 fn n2_61_an_unknown_pod_awaits_the_pod_workers_since_1_22() {
     let mut node = units(&[("x", &[1])]);
     node.pods = pods(&[]);

@@ -514,6 +514,16 @@ fn next_at_is_when_time_alone_changes_a_plan() {
             Some(nano(at(1_700))),
         ),
         (
+            "used before it was watched",
+            Task::Collect,
+            1_000,
+            700,
+            Some(0),
+            Some(500),
+            500,
+            Some(nano(at(1_700))),
+        ),
+        (
             "removed to free space; by age later",
             Task::Collect,
             1_000,
@@ -573,6 +583,25 @@ fn next_at_is_when_time_alone_changes_a_plan() {
             .plan(&node, at(900));
         assert!(plan.next_at.is_none() || plan.next_at == next, "{name}");
     }
+}
+
+#[test]
+fn n3_10_use_is_dated_with_the_end_of_the_reads_which_is_not_in_the_future() {
+    let mut node = full(&[("a", 1)]);
+    node.containers = listed([user("c", "a", "", "")]);
+    let mut run = Run::new(newest(), Task::Detect, Records::default(), at(0), at(5));
+    run.next(None);
+    assert!(!run.has_listed());
+    let response = Response::Listed {
+        inventory: &node,
+        at: at(8),
+    };
+    assert_eq!(run.next(Some(response)), Step::Done);
+    assert!(run.has_listed());
+    let plan = run.finish();
+    assert_eq!(plan.findings, []);
+    let got = plan.summary.records.get("a").map(|record| record.last_used);
+    assert_eq!(got, Some(Some(at(8))));
 }
 
 #[test]

@@ -160,8 +160,8 @@ impl Selection<'_> {
     fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
         for ((uid, _), unit) in &mut self.units {
             newest_first(unit, self.policy.order);
-            let sources_not_ready = !self.inventory.pods.sources_ready
-                && removable_state(self.policy, self.inventory, uid).is_some();
+            // With ready sources, the units of removable pods have been removed.
+            let sources_not_ready = removable_state(self.policy, self.inventory, uid).is_some();
             reasons.extend((0..).zip(unit).map(|(newer, container)| Kept {
                 object: Subject::Container(Arc::clone(container)),
                 reason: if sources_not_ready {

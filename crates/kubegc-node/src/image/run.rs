@@ -242,9 +242,7 @@ impl Run {
                 let text = error.to_string();
                 self.listed[record].state = ImageState::Failed(text.as_str().into());
                 self.errors.push(text);
-                if !by_age {
-                    self.outcome.considered.push(record);
-                }
+                self.outcome.considered.push(record);
             }
             Ok(()) => {
                 self.listed[record].state = ImageState::Removed;

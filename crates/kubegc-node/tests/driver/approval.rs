@@ -72,6 +72,32 @@ fn without_approval_nothing_reaches_the_runtime() {
 }
 
 #[test]
+fn every_stage_requires_approval() {
+    let busy = busy();
+    let mut approved = planned(&busy);
+    approved.retain(|action| matches!(action, NodeAction::Container(_)));
+    let performed = perform_approved(&busy, &approved);
+    let stages: [fn(&NodeAction) -> bool; 3] = [
+        |action| matches!(action, NodeAction::Sandbox(_)),
+        |action| matches!(action, NodeAction::Log(_)),
+        |action| matches!(action, NodeAction::Image(_)),
+    ];
+    for stage in stages {
+        let mut outcomes = performed
+            .iter()
+            .filter(|done| stage(&done.action))
+            .map(|done| &done.outcome);
+        assert!(outcomes.clone().count() > 0, "{performed:?}");
+        assert!(
+            outcomes.all(|outcome| *outcome == Outcome::NotApproved),
+            "{performed:?}"
+        );
+    }
+    let stays = |id: &Arc<str>| busy.node.sandbox(id).is_some();
+    assert!(busy.gone_sandboxes.iter().all(stays));
+}
+
+#[test]
 fn removing_an_approved_container_removes_only_its_own_log() {
     let busy = busy();
     let mut approved = planned(&busy);
