@@ -152,7 +152,7 @@ fn run(
         let (used_percent, layers) = (fortnight.used_percent(), fortnight.layers_bytes());
         points.push((f64::from(hour) / 24.0, used_percent));
         for minute in 1..=60 {
-            fortnight.write_minute()?;
+            fortnight.write_minute(minute)?;
             let until = hour_of(start, hour).saturating_add(Duration::from_secs(60 * minute));
             run_until(clock, kubelet.as_mut(), until);
         }

@@ -169,16 +169,19 @@ impl Fortnight {
         self.node.file_system().used_bytes.unwrap_or(0)
     }
 
-    /// Writes what other processes and the running containers write in a minute.
+    /// Writes what other processes and the running containers write in one minute of an hour, the first to
+    /// the sixtieth.
     ///
     /// # Errors
     /// A container of a running pod is missing.
-    pub fn write_minute(&self) -> Result<(), NodeError> {
-        self.node.fill(GROWTH_PER_HOUR / 60);
+    pub fn write_minute(&self, minute: u64) -> Result<(), NodeError> {
+        // The shares of an hour add up to its bytes.
+        let share = |per_hour: u64| per_hour * minute / 60 - per_hour * (minute - 1) / 60;
+        self.node.fill(share(GROWTH_PER_HOUR));
         for (app, pod) in &self.pods {
             for container in &pod.container_ids {
                 self.node
-                    .write_log(container, APPS[*app].log_mb_per_hour * MB / 60)?;
+                    .write_log(container, share(APPS[*app].log_mb_per_hour * MB))?;
             }
         }
         Ok(())
