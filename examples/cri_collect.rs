@@ -21,7 +21,7 @@ use kubegc::{
     node::{
         Node,
         container::Mode,
-        driver::{Approved, NodeAction, Outcome, Performed, Report},
+        driver::{NodeAction, Outcome, Performed, Report},
     },
     predict::node::{NodeForecast, NodeFrame, node_forecast},
 };
@@ -93,16 +93,19 @@ async fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         node.records_file.write(observer.records())?;
         return Ok(true);
     }
-    let guard = Approved::new(&*node.runtime, node.environment().logs, &approved);
-    let mut environment = node.environment();
-    (environment.runtime, environment.logs) = (&guard, environment.logs.is_some().then_some(&guard as _));
-    let mut driver = Node::with_records(environment, node.settings(), observer.records().clone());
+    let records = observer.records().clone();
+    let is_approved = |action: &NodeAction| approved.iter().any(|approved| approved.has_same_object(action));
+    let mut driver =
+        Node::with_records(node.environment(), node.settings(), records).require_approval(is_approved);
     driver.set_image_gc_began_at(node.records_file.watched_since);
     let containers = driver.collect_containers(Mode::Periodic).await;
     let images = driver.collect_images().await;
     node.records_file.write(driver.records())?;
     // An image that was not approved is an error of the run, but not of this tool.
-    let some_not_approved = images.performed.iter().any(is_not_approved);
+    let some_not_approved = images
+        .performed
+        .iter()
+        .any(|performed| performed.outcome == Outcome::NotApproved);
     let error = images.error().filter(|_| !some_not_approved);
     let errors: Vec<String> = containers.error().into_iter().chain(error).collect();
     let performed: Vec<Performed> = containers.performed.into_iter().chain(images.performed).collect();
@@ -136,26 +139,18 @@ fn is_approved() -> io::Result<bool> {
     Ok(matches!(input.trim(), "y" | "Y" | "yes"))
 }
 
-/// Whether an object was kept because it was not approved.
-fn is_not_approved(performed: &Performed) -> bool {
-    let refusal = RuntimeError::refused(Approved::REFUSAL);
-    matches!(&performed.outcome, Outcome::NotStopped(error) | Outcome::NotRemoved(error) if *error == refusal)
-}
-
 /// Whether some garbage remains.
 fn failed(performed: &Performed) -> bool {
     match &performed.outcome {
-        Outcome::NotStopped(error) | Outcome::NotRemoved(error) => {
-            !is_not_approved(performed) && *error != RuntimeError::NotFound
-        }
-        Outcome::Done | Outcome::Kept(_) | Outcome::DryRun => false,
+        Outcome::NotStopped(error) | Outcome::NotRemoved(error) => *error != RuntimeError::NotFound,
+        Outcome::Done | Outcome::Kept(_) | Outcome::NotApproved | Outcome::DryRun => false,
     }
 }
 
 fn print(performed: &Performed) {
     let action = in_words(&performed.action);
     match &performed.outcome {
-        _ if is_not_approved(performed) => println!("not approved, kept: {action}"),
+        Outcome::NotApproved => println!("not approved, kept: {action}"),
         Outcome::Done => println!("removed {action}"),
         Outcome::NotStopped(RuntimeError::NotFound) | Outcome::NotRemoved(RuntimeError::NotFound) => {
             println!("no longer exists: {action}");

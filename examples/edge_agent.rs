@@ -29,7 +29,7 @@ use kubegc::{
     },
     sim::{
         ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
-        runtime::{Fault, FaultPlan, FileSystemRole, Operation, Rule, RunningPod},
+        runtime::{Fault, FaultPlan, Operation, Rule, RunningPod},
     },
 };
 
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..NodeSettings::default()
     };
     let device = SimNode::new(clock.clone(), disk);
-    device.fill(FileSystemRole::Node, 8_600 * MB);
+    device.fill(8_600 * MB);
     let pods = StaticPods::default();
     for (app, size_mb) in [("camera", 600), ("detector", 2_400), ("uplink", 200)] {
         pods.run(&device, app, 1, size_mb)?;

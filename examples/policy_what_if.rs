@@ -9,7 +9,7 @@
 //! `expected/policy_what_if.txt`; `--svg` draws the usage of the disk.
 #![expect(clippy::print_stdout, reason = "an example")]
 
-use std::{cell::RefCell, error::Error, future::pending, path::PathBuf, pin::pin};
+use std::{cell::RefCell, error::Error, future::pending, path::PathBuf, pin::pin, time::Duration};
 
 use clap::Parser;
 use kubegc::{
@@ -149,16 +149,20 @@ fn run(
             days.push(Day::default());
         }
         fortnight.work(hour)?;
-        let (used_percent, layers) = (fortnight.used_percent(), node.usage().layers_bytes);
+        let (used_percent, layers) = (fortnight.used_percent(), fortnight.layers_bytes());
         points.push((f64::from(hour) / 24.0, used_percent));
-        run_until(clock, kubelet.as_mut(), hour_of(start, hour + 1));
+        for minute in 1..=60 {
+            fortnight.write_minute(minute)?;
+            let until = hour_of(start, hour).saturating_add(Duration::from_secs(60 * minute));
+            run_until(clock, kubelet.as_mut(), until);
+        }
         // The record of calls is not used here.
         drop(node.take_calls());
         let pulled_again: u64 = fortnight.pulled_again.iter().sum();
         let of_hour = Day {
             used_percent,
             // The freed bytes: layers that are shared with other images stay.
-            removed: (removed.take(), layers - node.usage().layers_bytes),
+            removed: (removed.take(), layers - fortnight.layers_bytes()),
             pulled_again: (fortnight.pulled_again.drain(..).count(), pulled_again),
         };
         let today = days.pop().unwrap_or_default();

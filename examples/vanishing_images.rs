@@ -23,7 +23,7 @@ use kubegc::{
     },
     sim::{
         ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
-        runtime::{Fault, FaultPlan, FileSystemRole, Operation, Rule},
+        runtime::{Fault, FaultPlan, Operation, Rule},
     },
 };
 use kubegc_examples::simulated::at_once;
@@ -63,7 +63,7 @@ fn timeline(version: &str) -> Result<Timeline, Box<dyn Error>> {
         ..NodeSettings::default()
     };
     let node = SimNode::new(clock.clone(), disk);
-    node.fill(FileSystemRole::Node, 76 * GB);
+    node.fill(76 * GB);
     node.pull(&ImageSpec::new("web:1").layer("web 1", 3 * GB))?;
     node.run_pod(&PodSpec::new("shop", "web").container(ContainerSpec::new("web", "web:1")))?;
     let (runtime, logs, pods) = (&node, Some(&node as _), &node);

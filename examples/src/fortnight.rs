@@ -13,7 +13,7 @@ use kubegc::{
     core::Timestamp,
     sim::{
         ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
-        runtime::{FileSystemRole, NodeError, RunningPod},
+        runtime::{NodeError, RunningPod},
     },
 };
 
@@ -22,6 +22,8 @@ pub const DAYS: u32 = 14;
 /// Capacity of the disk.
 pub const CAPACITY_BYTES: u64 = 100_000_000_000;
 const MB: u64 = 1_000_000;
+/// Bytes that other processes write per hour.
+const GROWTH_PER_HOUR: u64 = 20 * MB;
 
 /// A service or a job on the node.
 struct App {
@@ -127,8 +129,7 @@ impl Fortnight {
             ..NodeSettings::default()
         };
         let node = SimNode::new(clock, settings);
-        node.fill(FileSystemRole::Node, 34_000 * MB);
-        node.set_growth(20 * MB);
+        node.fill(34_000 * MB);
         Self {
             node,
             pods: BTreeMap::new(),
@@ -157,9 +158,33 @@ impl Fortnight {
     /// The usage of the disk, in percent.
     #[must_use]
     pub fn used_percent(&self) -> f64 {
-        let disk = self.node.file_system(FileSystemRole::Node);
+        let disk = self.node.file_system();
         let available = disk.available_bytes.unwrap_or(0) as f64;
         100.0 - 100.0 * available / disk.capacity_bytes.unwrap_or(1) as f64
+    }
+
+    /// The bytes of the layers of all images.
+    #[must_use]
+    pub fn layers_bytes(&self) -> u64 {
+        self.node.file_system().used_bytes.unwrap_or(0)
+    }
+
+    /// Writes what other processes and the running containers write in one minute of an hour, the first to
+    /// the sixtieth.
+    ///
+    /// # Errors
+    /// A container of a running pod is missing.
+    pub fn write_minute(&self, minute: u64) -> Result<(), NodeError> {
+        // The shares of an hour add up to its bytes.
+        let share = |per_hour: u64| per_hour * minute / 60 - per_hour * (minute - 1) / 60;
+        self.node.fill(share(GROWTH_PER_HOUR));
+        for (app, pod) in &self.pods {
+            for container in &pod.container_ids {
+                self.node
+                    .write_log(container, share(APPS[*app].log_mb_per_hour * MB))?;
+            }
+        }
+        Ok(())
     }
 
     /// Applies the events of an hour.
@@ -172,8 +197,7 @@ impl Fortnight {
                 Event::Run { app, version } => {
                     self.end(app)?;
                     self.pull(&APPS[app].image(version))?;
-                    let mut container = ContainerSpec::new(APPS[app].name, &APPS[app].tag(version));
-                    container.log_bytes_per_hour = APPS[app].log_mb_per_hour * MB;
+                    let container = ContainerSpec::new(APPS[app].name, &APPS[app].tag(version));
                     let pod =
                         PodSpec::new("shop", &format!("{}-{hour}", APPS[app].name)).container(container);
                     self.pods.insert(app, self.node.run_pod(&pod)?);
@@ -205,10 +229,10 @@ impl Fortnight {
         if self.node.image(&image.tag).is_some() {
             return Ok(());
         }
-        let before = self.node.usage().layers_bytes;
+        let before = self.layers_bytes();
         self.node.pull(image)?;
         if !self.pulled.insert(Arc::clone(&image.tag)) {
-            self.pulled_again.push(self.node.usage().layers_bytes - before);
+            self.pulled_again.push(self.layers_bytes() - before);
         }
         Ok(())
     }

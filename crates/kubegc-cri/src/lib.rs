@@ -9,7 +9,7 @@
 //! | bytes that images use | the runtime, through [`CriRuntime`] |
 //! | capacity, available bytes, inodes | `statvfs` of the directory that the runtime reports ([`CriRuntime::file_systems`]) |
 //! | pod logs and the links to container logs | [`HostLogs`], which is a [`kubegc_core::LogDirectory`] |
-//! | the pods that exist | a [`kubegc_core::PodSource`], such as [`ReadySandboxes`](kubegc_node::driver::ReadySandboxes) |
+//! | the pods that exist | a [`kubegc_core::PodSource`], such as [`ReadySandboxes`] |
 //! | the sandbox image, for releases before 1.29 | [`CriRuntime::status`], if the runtime reports it |
 //! | the clock | [`TokioClock`] |
 //!
@@ -73,13 +73,14 @@
 //!   [`Settings::sandbox_image`](kubegc_node::driver::Settings::sandbox_image). For a kubelet that is the
 //!   flag `--pod-infra-container-image`; here use [`RuntimeStatus::sandbox_image`], if the runtime reports
 //!   it. Each image run requests the id of the image from the runtime.
-//! - **From 1.29**, the runtime must pin it. containerd 1.6 does not; wrap such a runtime in
-//!   [`PinImages`](kubegc_node::driver::PinImages).
+//! - **From 1.29**, the runtime must pin it. containerd 1.6 does not; for such a runtime set
+//!   [`Settings::keep_images`](kubegc_node::driver::Settings::keep_images).
 //!
-//! `PinImages` compares references as texts, and the configured name of the image can be shorter than the
-//! listed one: k3s configures `rancher/mirrored-pause:3.6` and lists `docker.io/rancher/mirrored-pause:3.6`.
-//! So pass both references to it: the configured name, for an image that is pulled later, and the current id
-//! from [`image_id`](kubegc_core::Runtime::image_id). The last example does that.
+//! `keep_images` is compared with names as texts, and the configured name of the image can be shorter than
+//! the listed one: k3s configures `rancher/mirrored-pause:3.6` and lists
+//! `docker.io/rancher/mirrored-pause:3.6`. So set both references: the configured name, for an image that is
+//! pulled later, and the current id from [`image_id`](kubegc_core::Runtime::image_id). The last example does
+//! that.
 //!
 //! # Examples
 //!
@@ -105,8 +106,8 @@
 //! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! # tokio.block_on(async {
 //! use std::sync::Arc;
-//! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, Environment, container::Mode, driver::{ReadySandboxes, Settings}};
+//! use kubegc_cri::{CriRuntime, Options, ReadySandboxes, TokioClock};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, container::Mode, driver::Settings};
 //! let (endpoint, runtime) = CriRuntime::detect(Options::default()).await?;
 //! let (runtime, clock) = (Arc::new(runtime), TokioClock::new());
 //! let pods = ReadySandboxes::new(runtime.clone());
@@ -126,22 +127,21 @@
 //! # tokio.block_on(async {
 //! use std::{sync::Arc, time::Duration};
 //! use kubegc_core::{Clock, Runtime};
-//! use kubegc_cri::{CriRuntime, Options, TokioClock};
-//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::{PinImages, ReadySandboxes, Settings}};
+//! use kubegc_cri::{CriRuntime, Options, ReadySandboxes, TokioClock};
+//! use kubegc_node::{Node, Policy, PolicySpec, Environment, driver::Settings};
 //! let (_, runtime) = CriRuntime::detect(Options::default()).await?;
-//! let mut kept: Vec<Arc<str>> = Vec::new();
+//! let mut keep_images: Vec<Arc<str>> = Vec::new();
 //! let sandbox_image = runtime.status().await?.sandbox_image;
 //! if let Some(reference) = &sandbox_image {
-//!     kept.extend(runtime.image_id(reference).await?);
-//!     kept.push(reference.clone());
+//!     keep_images.extend(runtime.image_id(reference).await?);
+//!     keep_images.push(reference.clone());
 //! }
-//! let runtime = Arc::new(PinImages::new(runtime, kept));
-//! println!("not pulled yet, or misspelled: {:?}", runtime.unmatched().await?);
+//! let runtime = Arc::new(runtime);
 //! let (pods, clock) = (ReadySandboxes::new(runtime.clone()), TokioClock::new());
 //! let environment = Environment { runtime: &*runtime, logs: None, pods: &pods, clock: &clock };
 //! let policy = Policy::new(&PolicySpec::default(), "1.36.0".parse()?)?;
 //! // Before 1.29, the planner protects the sandbox image.
-//! let mut node = Node::new(environment, Settings { sandbox_image, ..Settings::from(&policy) });
+//! let mut node = Node::new(environment, Settings { sandbox_image, keep_images, ..Settings::from(&policy) });
 //! loop {
 //!     // From the high threshold on, the least recently used images are removed. The first run records their use.
 //!     let report = node.collect_images().await;
@@ -161,6 +161,7 @@ mod error;
 mod file_systems;
 mod logs;
 mod options;
+mod pods;
 mod read;
 mod runtime;
 mod socket;
@@ -173,6 +174,7 @@ pub use file_systems::{FileSystems, MountedFileSystem};
 pub use kubegc_tokio::TokioClock;
 pub use logs::HostLogs;
 pub use options::Options;
+pub use pods::ReadySandboxes;
 pub use status::{Condition, RuntimeStatus};
 
 #[cfg(doctest)]

@@ -1,13 +1,12 @@
 //! The driver over a simulated node, with and without faults.
 
-mod approved;
+mod approval;
 mod begins;
 mod containers;
 mod images;
 mod inventory;
 mod loops;
-mod pin;
-mod ready;
+mod running;
 
 use std::{
     collections::BTreeSet,
@@ -24,13 +23,13 @@ use std::{
 use futures_util::FutureExt;
 use kubegc_core::{
     Clock, LogDirectory, PodSource, Runtime, RuntimeError, Uid,
-    node_facts::{ContainerState, PodIdentity, Pods, annotation},
+    node_facts::{ContainerState, Pods, annotation},
 };
 use kubegc_node::{
     Environment, Node, Policy, PolicySpec,
     container::Mode,
-    driver::{ImagesReport, NodeAction, Outcome, Report, Settings},
-    eviction, image,
+    driver::{NodeAction, Outcome, Report, Settings, WithRunning},
+    eviction,
     image::Task,
 };
 use kubegc_sim::{
@@ -56,6 +55,21 @@ fn world<'a, R: Runtime + LogDirectory + PodSource>(runtime: &'a R, clock: &'a S
         pods: runtime,
         clock,
     }
+}
+
+/// A pod source without pods.
+struct NoPods;
+
+#[async_trait::async_trait]
+impl PodSource for NoPods {
+    async fn pods(&self) -> Result<Pods, RuntimeError> {
+        Ok(crate::world::pods(&[]))
+    }
+}
+
+/// A source of the pods that are running in this runtime.
+fn running_pods(runtime: Arc<dyn Runtime>) -> impl PodSource {
+    WithRunning::new(NoPods, runtime)
 }
 
 /// Images of any age are removed from 50 % usage on; one dead container of each name is kept.
@@ -214,13 +228,4 @@ fn refuse() -> Fault {
 
 fn operations(node: &SimNode) -> Vec<Operation> {
     node.calls().iter().map(|call| call.operation).collect()
-}
-
-fn image_ids(report: &ImagesReport) -> Vec<&str> {
-    let ids = report
-        .plan
-        .actions
-        .iter()
-        .map(|image::Action::Remove { image, .. }| &*image.id);
-    ids.collect()
 }

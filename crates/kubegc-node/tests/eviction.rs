@@ -113,40 +113,26 @@ fn reason_of(kept: &[Kept<Subject, Reason>], signal: Signal) -> Option<&Reason> 
 }
 
 #[test]
-fn n4_8_to_n4_10_functions_of_each_signal() {
-    let both = &[C, I][..];
-    for (layout, of_node, of_images) in [
-        (Layout::Single, both, both),
-        (Layout::DedicatedImages, &[][..], both),
-        (Layout::Split, &[C][..], &[I][..]),
-    ] {
-        for signal in Signal::ALL {
-            let newer = match signal {
-                Signal::NodeFsAvailable | Signal::NodeFsInodesFree => Some(of_node),
-                Signal::ImageFsAvailable | Signal::ImageFsInodesFree => Some(of_images),
-                _ => None,
+fn n4_8_to_n4_10_functions_of_each_signal_by_release() {
+    // The recordings contain the functions of 1.28 and 1.31.
+    for signal in Signal::ALL {
+        let of = |minor, layout| reclaim_functions(signal, layout, semantics(minor));
+        for layout in LAYOUTS {
+            let before_the_split = if layout == Layout::Split {
+                Layout::DedicatedImages
+            } else {
+                layout
             };
-            for minor in [29, 31, 36] {
-                let got = reclaim_functions(signal, layout, semantics(minor));
-                assert_eq!(got, newer, "{signal}, {layout}, 1.{minor}");
+            for minor in [29, 36] {
+                assert_eq!(of(minor, layout), of(31, layout), "{signal} {layout} 1.{minor}");
             }
-        }
-    }
-    for minor in [20, 28] {
-        for signal in Signal::ALL {
-            let of = |layout| reclaim_functions(signal, layout, semantics(minor));
-            assert_eq!(
-                of(Layout::Split),
-                of(Layout::DedicatedImages),
-                "{signal}: no split yet"
-            );
-            let newer = |layout| reclaim_functions(signal, layout, semantics(29));
-            assert_eq!(of(Layout::Single), newer(Layout::Single), "{signal}");
-            assert_eq!(
-                of(Layout::DedicatedImages),
-                newer(Layout::DedicatedImages),
-                "{signal}"
-            );
+            for minor in [20, 28] {
+                assert_eq!(
+                    of(minor, layout),
+                    of(31, before_the_split),
+                    "{signal} {layout} 1.{minor}"
+                );
+            }
         }
     }
 }

@@ -103,17 +103,6 @@ fn n1_21_to_n1_23_percentages_are_validated_in_every_version() {
 }
 
 #[test]
-fn n1_31_equal_thresholds_pass_the_constructor_alone() {
-    let equal = image::Thresholds {
-        high_percent: 80,
-        low_percent: 80,
-        ..image::Thresholds::default()
-    };
-    assert!(image::Policy::new(equal, Semantics::default()).is_ok());
-    assert!(Policy::new(&spec(|spec| thresholds(spec, 80, 80)), KubernetesVersion::LATEST).is_err());
-}
-
-#[test]
 fn n1_24_to_n1_27_ages_are_validated_where_a_maximum_age_exists() {
     const GATE: &str = "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge";
     let unknown = "imageMaximumGCAge 1h0m0s is set, but Kubernetes 1.28.0 has no such field";

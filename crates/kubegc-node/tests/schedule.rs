@@ -20,22 +20,6 @@ fn n1_1_to_n1_5_periods() {
 }
 
 #[test]
-fn n1_1_the_first_run_is_at_once_and_the_next_one_period_after_the_end() {
-    for (which, period) in Loop::ALL.into_iter().zip([60, 300, 300, 30, 10]) {
-        let mut schedule = Schedule::new([which], at(100));
-        assert_eq!(schedule.next(at(99)), Next::WaitUntil(at(100)), "{which}");
-        assert_eq!(schedule.next(at(100)), Next::Run(which), "{which}");
-        assert!(schedule.is_running(which));
-        assert_eq!(schedule.next(at(1_000)), Next::Busy, "{which}: not twice at once");
-        // The run takes longer than a period, and still a whole period follows.
-        assert_eq!(schedule.finished(which, at(1_000)), Ok(()));
-        let due = at(1_000 + period);
-        assert_eq!(schedule.next(at(1_000)), Next::WaitUntil(due), "{which}");
-        assert_eq!(schedule.next(due), Next::Run(which), "{which}");
-    }
-}
-
-#[test]
 fn n1_2_collection_starts_once_with_the_first_run_of_the_image_loop() {
     let mut schedule = Schedule::new([Loop::Images, Loop::Containers], at(5));
     assert_eq!(schedule.began_gc(), None);

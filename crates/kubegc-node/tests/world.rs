@@ -134,10 +134,3 @@ pub(crate) const EVICTED: PodState = PodState {
     deleted: false,
     terminated: false,
 };
-
-/// A pod that is deleted and has not ended.
-pub(crate) const ENDING: PodState = PodState {
-    evicted: false,
-    deleted: true,
-    terminated: false,
-};

@@ -10,7 +10,7 @@
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
 //!   changes.
-//! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and limited disks
+//! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and a limited disk
 //!   ([`SimNode`]), and its faults.
 
 pub mod api_server;

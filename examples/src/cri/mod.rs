@@ -19,12 +19,12 @@ use kubegc::{
     core::{Clock as _, KubernetesVersion, PodSource, Runtime, RuntimeError, node_facts::Pods},
     node::{
         Node, Policy, PolicySpec,
-        driver::{Environment, PinImages, ReadySandboxes, Settings},
+        driver::{Environment, Settings, is_reference_to},
     },
     predict::node::Change,
     snapshot::{NodeFinding, NodeReader, PodManifests, PodsFile},
 };
-use kubegc_cri::{CriRuntime, Endpoint, HostLogs, Options, TokioClock};
+use kubegc_cri::{CriRuntime, Endpoint, HostLogs, Options, ReadySandboxes, TokioClock};
 
 pub use records_file::RecordsFile;
 
@@ -112,7 +112,7 @@ pub struct OpenNode {
     /// Name and version of the runtime.
     pub about: String,
     /// The runtime.
-    pub runtime: Arc<PinImages<CriRuntime>>,
+    pub runtime: Arc<CriRuntime>,
     /// The source of the pods of the node.
     pub pods: Box<dyn PodSource>,
     /// The logs, unless `--no-logs` is set.
@@ -123,6 +123,8 @@ pub struct OpenNode {
     pub records_file: RecordsFile,
     /// The image of sandboxes, as the runtime names it.
     pub sandbox_image: Option<Arc<str>>,
+    /// The images to keep.
+    pub keep_images: Vec<Arc<str>>,
     /// The time.
     pub clock: TokioClock,
 }
@@ -149,10 +151,13 @@ impl NodeArguments {
                     .unwrap_or_else(|| Arc::clone(image)),
             );
         }
-        let runtime = Arc::new(PinImages::new(runtime, keep));
-        for reference in runtime.unmatched().await? {
-            about = format!("{about}\nno image here has the name {reference}");
+        let images = runtime.images().await?;
+        for reference in &keep {
+            if !images.iter().any(|image| is_reference_to(reference, image)) {
+                about = format!("{about}\nno image here has the name {reference}");
+            }
         }
+        let runtime = Arc::new(runtime);
         let policy = self.policy()?;
         let logs = (!self.no_logs).then(|| HostLogs::new(policy.pod_logs_directory(), LINKS));
         Ok(OpenNode {
@@ -163,13 +168,14 @@ impl NodeArguments {
             policy,
             records_file: RecordsFile::open(self.records.as_deref(), clock.now())?,
             sandbox_image,
+            keep_images: keep,
             clock,
         })
     }
 }
 
 impl NodeArguments {
-    async fn pods(&self, runtime: &Arc<PinImages<CriRuntime>>) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
+    async fn pods(&self, runtime: &Arc<CriRuntime>) -> Result<Box<dyn PodSource>, Box<dyn Error>> {
         let shared = || Arc::clone(runtime) as Arc<dyn Runtime>;
         Ok(match &self.pods {
             PodsFrom::Unknown => Box::new(UnknownPods),
@@ -226,6 +232,7 @@ impl OpenNode {
     pub fn settings(&self) -> Settings {
         Settings {
             sandbox_image: self.sandbox_image.clone(),
+            keep_images: self.keep_images.clone(),
             ..Settings::from(&self.policy)
         }
     }

@@ -144,6 +144,7 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
         switches: switches(semantics),
         pod_logs_directory: "/var/log/pods".to_owned(),
         sandbox_image: None,
+        keep_images: Vec::new(),
         dry_run: false,
     })
 }

@@ -200,13 +200,13 @@ fn remove(round: &Round, action: &Action, outcome: &mut RoundOutcome) -> Result<
 }
 
 /// The keys of candidates, in groups that are equal in upstream's order.
-fn eviction_order(run: &Run<'_>) -> Vec<Vec<String>> {
+fn eviction_order(run: &Run) -> Vec<Vec<String>> {
     let keys: Vec<&Arc<str>> = run.records().iter().map(|record| &record.key).collect();
     let groups = run
         .candidates()
         .chunk_by(|a, b| (a.last_used, a.first_detected) == (b.last_used, b.first_detected));
     let group = |group: &[kubegc_node::image::Candidate]| {
-        let key = |candidate: &kubegc_node::image::Candidate| keys[candidate.record as usize].to_string();
+        let key = |candidate: &kubegc_node::image::Candidate| keys[candidate.record].to_string();
         let mut keys: Vec<String> = group.iter().map(key).collect();
         keys.sort_unstable();
         keys

@@ -1,7 +1,7 @@
 //! A simulated node as a backend: it performs, records and checks the calls of a client.
 
 use kubegc_core::{Runtime, RuntimeError};
-use kubegc_sim::{SimNode, runtime::FileSystemRole};
+use kubegc_sim::SimNode;
 use tonic::{Status, async_trait};
 
 use crate::{convert, server::Backend, tables::version, wire};
@@ -57,7 +57,7 @@ impl Backend for Simulated {
 
     /// The directory exists on no machine: the simulation holds the facts of the file system.
     async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
-        let used = self.0.file_system(FileSystemRole::Images).used_bytes;
+        let used = self.0.file_system().used_bytes;
         Ok(wire::ImageFsInfoResponse {
             image_filesystems: vec![wire::FilesystemUsage {
                 fs_id: Some(wire::FilesystemIdentifier {

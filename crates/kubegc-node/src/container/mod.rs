@@ -28,7 +28,6 @@ mod plan;
 mod policy;
 mod reason;
 mod run;
-mod units;
 
 pub use policy::{InvalidAge, Limits, Mode, Policy};
 pub use reason::{Action, Reason, RemovalReason, Subject, Summary};

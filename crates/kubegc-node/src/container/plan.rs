@@ -2,15 +2,16 @@
 //! [N2.27](crate::rules#n2-27)): those of removable pods, those over the limit of each unit, those over an
 //! equal share of the node's limit, the oldest of the node.
 
+use std::{cmp::Reverse, sync::Arc};
+
 use kubegc_core::{
-    Kept, Plan, PlanOf, Planner, Timestamp,
-    node_facts::{Container, PodState, annotation},
+    Kept, Plan, PlanOf, Planner, Timestamp, Uid,
+    node_facts::{Container, ContainerState, annotation},
 };
 
 use super::{
     Action, Mode, Policy, Reason, RemovalReason, Subject, Summary,
-    listing::classify,
-    units::{Dead, Shared, Units, newest_first},
+    listing::{Units, classify, unit},
 };
 use crate::{
     Inventory, Order,
@@ -49,13 +50,11 @@ impl Planner for Policy {
         let mut selection = Selection {
             policy: self,
             inventory,
-            actions: Vec::with_capacity(classified.units.total() as usize),
+            actions: Vec::new(),
             units: classified.units,
-            shared: classified.shared,
-            sources_not_ready: Vec::new(),
         };
-        plan.summary.candidates = selection.units.total();
-        plan.summary.units = count(selection.units.units.len());
+        plan.summary.candidates = selection.total();
+        plan.summary.units = count(selection.units.len());
         plan.summary.pod_ended = selection.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
             let reason = RemovalReason::UnitLimit { per_unit_max: max };
@@ -74,53 +73,37 @@ impl Planner for Policy {
 struct Selection<'a> {
     policy: &'a Policy,
     inventory: &'a Inventory,
-    units: Units,
-    shared: Shared<'a>,
+    /// The units with the containers that are still kept.
+    units: Units<'a>,
     actions: Vec<Action>,
-    /// Ascending indexes of the units whose pod is removable, while not all pod sources are ready.
-    sources_not_ready: Vec<usize>,
 }
 
 impl Selection<'_> {
-    /// [N2.21](crate::rules#n2-21): removes all containers in the units of removable pods.
+    /// [N2.21](crate::rules#n2-21): removes all containers in the units of removable pods, if all pod sources
+    /// are ready.
     fn removable_pods(&mut self) -> u32 {
+        if !self.inventory.pods.sources_ready {
+            return 0;
+        }
         let before = self.actions.len();
-        let pods = &self.inventory.pods;
-        let uids = std::mem::take(&mut self.units.pods);
-        // Units and known pods are both ordered by uid.
-        let mut known = pods.known.iter().peekable();
-        for (at, uid) in uids.iter().enumerate() {
-            while known.next_if(|(known, _)| *known < uid).is_some() {}
-            let state = known.peek().filter(|(known, _)| *known == uid);
-            let Some(state) = self.removable_state(state.map(|(_, state)| **state)) else {
-                continue;
-            };
-            if pods.sources_ready {
-                self.remove_beyond(at, 0, RemovalReason::PodEnded(state));
-            } else {
-                self.sources_not_ready.push(at);
+        for ((uid, _), unit) in &mut self.units {
+            if let Some(state) = removable_state(self.policy, self.inventory, uid) {
+                let reason = RemovalReason::PodEnded(state);
+                remove_beyond(&mut self.actions, unit, 0, self.policy.order, reason);
             }
         }
         // N2.23 divides by the number of units that still have containers.
-        self.units.units.retain(|unit| unit.len > 0);
+        self.units.retain(|_, unit| !unit.is_empty());
         count(self.actions.len() - before)
-    }
-
-    fn removable_state(&self, state: Option<PodState>) -> Option<RemovableState> {
-        let (pods, semantics) = (&self.inventory.pods, &self.policy.semantics);
-        content_removable_at(pods, state, semantics).or_else(|| match self.policy.mode {
-            Mode::Periodic => None,
-            Mode::Forced => runtime_removable_at(pods, state, semantics),
-        })
     }
 
     /// [N2.22](crate::rules#n2-22): each unit keeps its newest containers, up to `max`. Returns the number of
     /// removed containers.
     fn limit_units(&mut self, max: u32, reason: RemovalReason) -> u32 {
         let before = self.actions.len();
-        for at in 0..self.units.units.len() {
-            if self.units.units[at].len > max {
-                self.remove_beyond(at, max, reason);
+        for unit in self.units.values_mut() {
+            if count(unit.len()) > max {
+                remove_beyond(&mut self.actions, unit, max as usize, self.policy.order, reason);
             }
         }
         count(self.actions.len() - before)
@@ -129,11 +112,11 @@ impl Selection<'_> {
     /// [N2.23](crate::rules#n2-23) to [N2.26](crate::rules#n2-26): equal shares of the node's limit, at least
     /// one for each unit; then the oldest of all.
     fn node(&mut self, max: u32, summary: &mut Summary, findings: &mut Vec<Kept<Subject, Reason>>) {
-        let total = self.units.total();
+        let total = self.total();
         if total <= max {
             return;
         }
-        let units = count(self.units.units.len());
+        let units = count(self.units.len());
         let share = max.checked_div(units).unwrap_or(0).max(1);
         findings.push(node(Reason::LimitsConflict {
             per_unit_max: self.policy.limits.per_unit_max,
@@ -143,9 +126,9 @@ impl Selection<'_> {
         }));
         let reason = RemovalReason::EvenShare { share, node_max: max };
         summary.even_share = self.limit_units(share, reason);
-        let remaining = self.units.total();
+        let remaining = self.total();
         if remaining > max {
-            summary.node_limit = self.oldest(remaining - max, RemovalReason::NodeLimit { node_max: max });
+            summary.node_limit = self.oldest(max, RemovalReason::NodeLimit { node_max: max });
         } else if remaining < max {
             findings.push(node(Reason::RemovesMoreThanNeeded {
                 remaining,
@@ -154,54 +137,33 @@ impl Selection<'_> {
         }
     }
 
-    /// Removes this number of the oldest containers of the node.
-    fn oldest(&mut self, excess: u32, reason: RemovalReason) -> u32 {
-        let Units { dead, units, .. } = &mut self.units;
-        let mut all: Vec<Dead> = Vec::with_capacity(dead.len());
-        for unit in &*units {
-            all.extend_from_slice(&dead[unit.range()]);
+    /// Keeps this number of the newest containers of the node. Returns the number of removed containers.
+    fn oldest(&mut self, max: u32, reason: RemovalReason) -> u32 {
+        let before = self.actions.len();
+        let mut all: Vec<_> = self.units.values_mut().flat_map(std::mem::take).collect();
+        // Upstream sorts before it removes, even if it removes all.
+        newest_first(&mut all, self.policy.order);
+        remove_last(&mut self.actions, &mut all, max as usize, reason);
+        // The kept containers return to their units, the newest first.
+        for container in all {
+            self.units.entry(unit(container)).or_default().push(container);
         }
-        let keep = all.len() - excess as usize;
-        // Sorted even if all are removed, because upstream sorts before it removes.
-        newest_first(&mut all, self.shared.listing, self.policy.order);
-        remove(&mut self.shared, &mut self.actions, &all[keep..], reason);
-        // Move the removed containers to the end of their unit, for the report.
-        for unit in units {
-            let kept = &mut dead[unit.range()];
-            // A stable sort: kept containers come first, in their order.
-            kept.sort_by_key(|dead| self.shared.is_taken(*dead));
-            unit.len = count(kept.partition_point(|dead| !self.shared.is_taken(*dead)));
-        }
-        excess
+        count(self.actions.len() - before)
     }
 
-    /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers.
-    /// The others are removed, the oldest first.
-    fn remove_beyond(&mut self, at: usize, keep: u32, reason: RemovalReason) {
-        let Units { dead, units, .. } = &mut self.units;
-        let dead = &mut dead[units[at].range()];
-        if keep == 0 && self.policy.order == Order::Listing {
-            // Upstream sorts a unit only if it keeps a part of it.
-            dead.sort_unstable_by_key(|dead| dead.at);
-        }
-        remove(
-            &mut self.shared,
-            &mut self.actions,
-            &dead[keep as usize..],
-            reason,
-        );
-        units[at].len = keep;
+    /// The number of containers that are still kept.
+    fn total(&self) -> u32 {
+        count(self.units.values().map(Vec::len).sum())
     }
 
     /// Adds the reasons for kept containers, by unit, the newest first.
     fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
-        let Units { dead, units, .. } = &self.units;
-        reasons.reserve(units.iter().map(|unit| unit.len as usize).sum());
-        for (at, unit) in units.iter().enumerate() {
-            // If sources are not ready, `removable_pods` removes no unit, so the indexes are still valid.
-            let sources_not_ready = self.sources_not_ready.binary_search(&at).is_ok();
-            reasons.extend((0..).zip(&dead[unit.range()]).map(|(newer, &dead)| Kept {
-                object: Subject::Container(self.shared.take(dead)),
+        for ((uid, _), unit) in &mut self.units {
+            newest_first(unit, self.policy.order);
+            // With ready sources, the units of removable pods have been removed.
+            let sources_not_ready = removable_state(self.policy, self.inventory, uid).is_some();
+            reasons.extend((0..).zip(unit).map(|(newer, container)| Kept {
+                object: Subject::Container(Arc::clone(container)),
                 reason: if sources_not_ready {
                     Reason::SourcesNotReady
                 } else {
@@ -212,17 +174,55 @@ impl Selection<'_> {
     }
 }
 
-/// Adds the actions that remove these containers, the last one first.
-fn remove(shared: &mut Shared<'_>, actions: &mut Vec<Action>, removed: &[Dead], reason: RemovalReason) {
-    actions.extend(removed.iter().rev().map(|&dead| {
-        let container = shared.take(dead);
-        let is_unknown = shared.unknown.binary_search(&dead.at).is_ok();
-        Action::Remove {
-            stop_first: is_unknown.then(|| grace_seconds(&container)),
-            container,
-            reason,
-        }
+/// The state of a pod that allows the removal of all its dead containers.
+fn removable_state(policy: &Policy, inventory: &Inventory, uid: &Uid) -> Option<RemovableState> {
+    let (pods, semantics) = (&inventory.pods, &policy.semantics);
+    let state = pods.known.get(uid).copied();
+    content_removable_at(pods, state, semantics).or_else(|| match policy.mode {
+        Mode::Periodic => None,
+        Mode::Forced => runtime_removable_at(pods, state, semantics),
+    })
+}
+
+/// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers. The
+/// others are removed, the oldest first.
+fn remove_beyond(
+    actions: &mut Vec<Action>,
+    unit: &mut Vec<&Arc<Container>>,
+    keep: usize,
+    order: Order,
+    reason: RemovalReason,
+) {
+    // Upstream sorts a unit only if it keeps a part of it.
+    if keep > 0 || order == Order::Total {
+        newest_first(unit, order);
+    }
+    remove_last(actions, unit, keep, reason);
+}
+
+/// Adds the actions that remove all containers but the first ones, the last one first.
+fn remove_last(
+    actions: &mut Vec<Action>,
+    containers: &mut Vec<&Arc<Container>>,
+    keep: usize,
+    reason: RemovalReason,
+) {
+    actions.extend(containers.drain(keep..).rev().map(|container| Action::Remove {
+        stop_first: (container.state == ContainerState::Unknown).then(|| grace_seconds(container)),
+        container: Arc::clone(container),
+        reason,
     }));
+}
+
+/// Sorts by creation time, the newest first. Containers of the same time are sorted by id, or keep their
+/// order.
+fn newest_first(containers: &mut [&Arc<Container>], order: Order) {
+    match order {
+        Order::Total => {
+            containers.sort_unstable_by_key(|&container| (Reverse(container.created_at), &container.id));
+        }
+        Order::Listing => containers.sort_by_key(|container| Reverse(container.created_at)),
+    }
 }
 
 /// [N2.50](crate::rules#n2-50), [N2.51](crate::rules#n2-51): the grace period in seconds of a container that
@@ -243,7 +243,7 @@ const fn node(reason: Reason) -> Kept<Subject, Reason> {
     }
 }
 
-/// A count as 32 bits. Saturation cannot happen: [`index`](super::units::index) limits a listing already.
+/// A count as 32 bits. Saturation cannot happen: four billion containers do not fit into memory.
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

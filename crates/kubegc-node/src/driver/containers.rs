@@ -47,11 +47,24 @@ impl Node<'_> {
         report.containers = policy.plan(&inventory, self.environment.clock.now());
         if self.settings.dry_run {
             let actions = report.containers.actions.iter().cloned();
-            return report
-                .performed
-                .extend(actions.map(|action| not_performed(NodeAction::Container(action))));
+            return report.performed.extend(actions.map(|action| Performed {
+                action: NodeAction::Container(action),
+                outcome: Outcome::DryRun,
+            }));
         }
-        let mut run = container::Run::new(report.containers.clone());
+        let mut approved = report.containers.clone();
+        approved.actions.retain(|action| {
+            let action = NodeAction::Container(action.clone());
+            let is_approved = self.is_approved(&action);
+            if !is_approved {
+                report.performed.push(Performed {
+                    action,
+                    outcome: Outcome::NotApproved,
+                });
+            }
+            is_approved
+        });
+        let mut run = container::Run::new(approved);
         let mut response = None;
         // Terminates: at most two steps for each action of the plan.
         loop {
@@ -122,17 +135,17 @@ impl Node<'_> {
         report.sandboxes = policy.plan(&inventory, self.environment.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action::Remove { sandbox, .. } = action;
+            let action = NodeAction::Sandbox(action.clone());
             let outcome = if self.settings.dry_run {
                 Outcome::DryRun
+            } else if !self.is_approved(&action) {
+                Outcome::NotApproved
             } else if let Err(error) = self.environment.runtime.stop_sandbox(&sandbox.id).await {
                 Outcome::NotStopped(error)
             } else {
                 removal_outcome(self.environment.runtime.remove_sandbox(&sandbox.id).await)
             };
-            report.performed.push(Performed {
-                action: NodeAction::Sandbox(action.clone()),
-                outcome,
-            });
+            report.performed.push(Performed { action, outcome });
         }
     }
 
@@ -176,9 +189,11 @@ impl Node<'_> {
 
     async fn perform_logs(&self, actions: &[log::Action], report: &mut ContainersReport) {
         let Some(logs) = self.environment.logs else { return };
-        for action in actions {
-            let outcome = match action {
+        for log_action in actions {
+            let action = NodeAction::Log(log_action.clone());
+            let outcome = match log_action {
                 _ if self.settings.dry_run => Outcome::DryRun,
+                _ if !self.is_approved(&action) => Outcome::NotApproved,
                 log::Action::RemoveDirectory { entry, .. } => {
                     match self.check_removable(entry, &mut report.errors).await {
                         Ok(()) => removal_outcome(logs.remove_pod_entry(entry).await),
@@ -196,10 +211,7 @@ impl Node<'_> {
                     }
                 }
             };
-            report.performed.push(Performed {
-                action: NodeAction::Log(action.clone()),
-                outcome,
-            });
+            report.performed.push(Performed { action, outcome });
         }
     }
 
@@ -235,13 +247,6 @@ async fn remove_logs(
     }
 }
 
-fn removal_outcome(result: Result<(), RuntimeError>) -> Outcome {
+pub(super) fn removal_outcome(result: Result<(), RuntimeError>) -> Outcome {
     result.map_or_else(Outcome::NotRemoved, |()| Outcome::Done)
-}
-
-const fn not_performed(action: NodeAction) -> Performed {
-    Performed {
-        action,
-        outcome: Outcome::DryRun,
-    }
 }

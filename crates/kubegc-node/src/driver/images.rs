@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{RuntimeError, Timestamp};
+use kubegc_core::{
+    RuntimeError, Timestamp,
+    node_facts::{FileSystem, Image},
+};
 
-use super::{DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed};
+use super::{
+    DetectionReport, ImagesReport, Node, NodeAction, Outcome, Performed, containers::removal_outcome,
+};
 use crate::{
-    Inventory, Listing, Unlisted,
+    Inventory, Listing, Unlisted, image,
     image::{Response, Run, Step, Task},
     semantics::behavior,
 };
+
+/// The prefix of image ids in the listings of some runtimes.
+const ID_PREFIX: &str = "sha256:";
 
 impl Node<'_> {
     /// Updates the image records. Upstream: the detection loop.
@@ -63,11 +71,11 @@ impl Node<'_> {
                 Step::List | Step::Done => break,
                 Step::Measure => Response::Measured(self.measure().await),
                 Step::Remove(action) => {
-                    let result = self.remove_image(&action).await;
-                    let outcome = match &result {
-                        _ if self.settings.dry_run => Outcome::DryRun,
-                        Ok(()) => Outcome::Done,
-                        Err(error) => Outcome::NotRemoved(error.clone()),
+                    let outcome = self.remove_image(&action).await;
+                    let result = match &outcome {
+                        Outcome::NotRemoved(error) => Err(error.clone()),
+                        Outcome::NotApproved => Err(RuntimeError::refused("not approved")),
+                        _ => Ok(()),
                     };
                     performed.push(Performed {
                         action: NodeAction::Image(action),
@@ -85,22 +93,34 @@ impl Node<'_> {
         ImagesReport { plan, performed }
     }
 
-    async fn remove_image(&self, action: &crate::image::Action) -> Result<(), RuntimeError> {
-        if self.settings.dry_run {
-            return Ok(());
-        }
-        let crate::image::Action::Remove {
+    async fn remove_image(&self, action: &image::Action) -> Outcome {
+        let image::Action::Remove {
             image,
             runtime_handler,
             ..
         } = action;
-        self.environment
-            .runtime
-            .remove_image(&image.id, runtime_handler)
-            .await
+        // Releases before 1.23 ignore pins.
+        if self.keeps(image) {
+            let error = RuntimeError::refused("it is one of the images to keep");
+            return Outcome::NotRemoved(error);
+        }
+        if self.settings.dry_run {
+            return Outcome::DryRun;
+        }
+        if !self.is_approved(&NodeAction::Image(action.clone())) {
+            return Outcome::NotApproved;
+        }
+        let runtime = self.environment.runtime;
+        removal_outcome(runtime.remove_image(&image.id, runtime_handler).await)
     }
 
-    pub(super) async fn measure(&self) -> Listing<kubegc_core::node_facts::FileSystem> {
+    /// Returns whether [`Settings::keep_images`](super::Settings::keep_images) has a reference to the image.
+    fn keeps(&self, image: &Image) -> bool {
+        let mut references = self.settings.keep_images.iter();
+        references.any(|reference| is_reference_to(reference, image))
+    }
+
+    pub(super) async fn measure(&self) -> Listing<FileSystem> {
         self.environment
             .runtime
             .image_file_system()
@@ -121,6 +141,11 @@ impl Node<'_> {
             inventory.sandbox_image = runtime.image_id(reference).await.ok().flatten();
         }
         inventory.images = runtime.images().await.map_err(Unlisted::from);
+        for image in inventory.images.iter_mut().flatten() {
+            if !image.pinned && self.keeps(image) {
+                Arc::make_mut(image).pinned = true;
+            }
+        }
         if inventory.images.is_ok() {
             inventory.containers = self.containers().await;
         }
@@ -149,4 +174,17 @@ impl Node<'_> {
     pub const fn image_gc_began_at(&self) -> Option<Timestamp> {
         self.image_gc_began_at
     }
+}
+
+/// Returns whether a reference of [`Settings::keep_images`](super::Settings::keep_images) is one to this
+/// image: its id with or without `sha256:`, one of its tags, or one of its digests.
+#[must_use]
+pub fn is_reference_to(reference: &str, image: &Image) -> bool {
+    let without_prefix = |id| str::strip_prefix(id, ID_PREFIX).unwrap_or(id);
+    without_prefix(reference) == without_prefix(&image.id)
+        || image
+            .tags
+            .iter()
+            .chain(&image.digests)
+            .any(|name| **name == *reference)
 }

@@ -5,15 +5,13 @@
 //! longer contain what the stage before removed. It reads the pods after the listing. So a pod that starts
 //! between the two is known, and its containers are kept.
 
-mod approved;
 mod containers;
 mod images;
 mod inventory;
-mod pin;
-mod ready;
 mod reclaim;
 mod report;
 mod run;
+mod running;
 
 use std::sync::Arc;
 
@@ -30,12 +28,11 @@ use crate::{
     sandbox,
 };
 
-pub use approved::Approved;
+pub use images::is_reference_to;
 pub use inventory::InventoryReport;
-pub use pin::PinImages;
-pub use ready::{ReadySandboxes, WithRunning, add_created_since, add_running};
 pub use reclaim::ReclaimReport;
 pub use report::{ContainersReport, DetectionReport, ImagesReport, NodeAction, Outcome, Performed, Report};
+pub use running::{WithRunning, add_created_since, add_running};
 
 /// The interfaces that a node's driver uses.
 #[derive(Clone, Copy)]
@@ -70,6 +67,10 @@ pub struct Settings {
     /// A reference to the sandbox image that the runtime resolves. The image is protected up to 1.28 only;
     /// later the runtime must pin it.
     pub sandbox_image: Option<Arc<str>>,
+    /// Images that the driver never removes, such as the sandbox image from 1.29 on if the runtime does not
+    /// pin it (containerd 1.6). They are listed as pinned. Each is an id with or without `sha256:`, or a tag
+    /// or a digest exactly as the runtime lists it: `pause` does not match `docker.io/library/pause:latest`.
+    pub keep_images: Vec<Arc<str>>,
     /// Whether to plan and report without performing any action.
     pub dry_run: bool,
 }
@@ -85,10 +86,14 @@ impl From<&Policy> for Settings {
             switches: policy.switches(),
             pod_logs_directory: policy.pod_logs_directory().to_owned(),
             sandbox_image: None,
+            keep_images: Vec::new(),
             dry_run: false,
         }
     }
 }
+
+/// Whether an action is approved.
+type Approval<'a> = dyn Fn(&NodeAction) -> bool + Send + Sync + 'a;
 
 /// The driver of one node.
 ///
@@ -100,6 +105,7 @@ pub struct Node<'a> {
     settings: Settings,
     records: Records,
     image_gc_began_at: Option<Timestamp>,
+    is_approved: Option<Box<Approval<'a>>>,
 }
 
 impl<'a> Node<'a> {
@@ -118,7 +124,29 @@ impl<'a> Node<'a> {
             settings,
             records,
             image_gc_began_at: None,
+            is_approved: None,
         }
+    }
+
+    /// The same driver, except that it performs only approved actions. Others have the outcome
+    /// [`NotApproved`](Outcome::NotApproved).
+    ///
+    /// For tools that show a plan, ask the user for approval, and then perform it: the node can change in
+    /// between, and a run lists again and may plan other actions. Removing a container includes its log and
+    /// the link to it.
+    #[must_use]
+    pub fn require_approval<F>(mut self, is_approved: F) -> Self
+    where
+        F: Fn(&NodeAction) -> bool + Send + Sync + 'a,
+    {
+        self.is_approved = Some(Box::new(is_approved));
+        self
+    }
+
+    fn is_approved(&self, action: &NodeAction) -> bool {
+        self.is_approved
+            .as_ref()
+            .is_none_or(|is_approved| is_approved(action))
     }
 
     /// The image records.

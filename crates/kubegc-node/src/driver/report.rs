@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
+use kubegc_core::{PlanOf, PlannedAction, RuntimeError, node_facts::Container};
 
 use crate::{aggregate, container, event::Event, image, log, sandbox};
 
@@ -20,6 +20,20 @@ pub enum NodeAction {
     Image(image::Action),
 }
 
+impl NodeAction {
+    /// Returns whether both actions are on the same object with the same facts, whatever their reasons are.
+    #[must_use]
+    pub fn has_same_object(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Container(one), Self::Container(other)) => one.object() == other.object(),
+            (Self::Sandbox(one), Self::Sandbox(other)) => one.object() == other.object(),
+            (Self::Log(one), Self::Log(other)) => one.object() == other.object(),
+            (Self::Image(one), Self::Image(other)) => one.object() == other.object(),
+            _ => false,
+        }
+    }
+}
+
 /// The outcome of an action.
 #[expect(clippy::exhaustive_enums, reason = "readers of reports handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +47,8 @@ pub enum Outcome {
     /// The object is kept after a check right before the removal: a dangling link whose container has not
     /// exited, or a log directory whose pod exists now or is unknown.
     Kept(log::Reason),
+    /// Not performed because it is not [approved](super::Node::require_approval).
+    NotApproved,
     /// Not performed in a dry run.
     DryRun,
 }

@@ -1,12 +1,12 @@
 //! The plan of a policy: a run in which every removal succeeds, with a reason for every image.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Hook, Policy, Reason, Records, Response, Run, Subject, Summary, Task, candidates::CandidateState,
-    step::Needed,
+    Action, Candidate, Hook, Policy, Reason, Records, Response, Run, Step, Subject, Summary, Task,
+    candidates::ImageState,
 };
 use crate::{GoDuration, Inventory};
 
@@ -18,34 +18,28 @@ impl Planner for Policy {
     type Summary = Summary;
 
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
-        let records = Cow::Borrowed(&inventory.image_records);
-        let mut run = Run::with_records(*self, self.task, records, inventory.image_gc_began_at, now);
+        let records = inventory.image_records.clone();
+        let mut run = Run::new(*self, self.task, records, inventory.image_gc_began_at, now);
         let mut response = None;
         // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
-            response = match run.next_needed(response) {
-                Needed::Listing => Some(Response::Listed { inventory, at: now }),
-                Needed::Measurement => Some(Response::Measured(inventory.image_file_system.clone())),
-                Needed::Removal => Some(Response::Removed(Ok(()))),
-                Needed::Nothing => return run.finish(),
+            response = match run.next(response) {
+                Step::List => Some(Response::Listed { inventory, at: now }),
+                Step::Measure => Some(Response::Measured(inventory.image_file_system.clone())),
+                Step::Remove(_) => Some(Response::Removed(Ok(()))),
+                Step::Done => return run.finish(),
             };
         }
     }
 }
 
-impl Run<'_> {
+impl Run {
     /// The actions of the run, and the reasons for kept images. If a removal failed, the plan contains its
     /// action, and the image is in `kept`.
     ///
     /// For an unfinished run: the actions so far.
     pub fn finish(mut self) -> PlanOf<Policy> {
-        let images = self
-            .inventory
-            .and_then(|inventory| inventory.images.as_ref().ok());
-        let mut kept = Vec::new();
-        if let Some(images) = images {
-            kept = self.kept(images);
-        }
+        let kept = self.kept();
         let next_at = self.next_at();
         let hook = self.outcome.hooks_run.then(|| self.hook());
         let records = self.remaining_records();
@@ -70,38 +64,28 @@ impl Run<'_> {
     }
 
     /// The kept images with their reasons, sorted by key.
-    fn kept(&mut self, images: &[Arc<kubegc_core::node_facts::Image>]) -> Vec<Kept<Subject, Reason>> {
-        // The index of each record's candidate.
-        let mut candidate_of = vec![u32::MAX; self.candidates.listed.len()];
-        for (at, candidate) in (0_u32..).zip(&self.candidates.candidates) {
-            candidate_of[candidate.record as usize] = at;
-        }
-        let mut kept = Vec::with_capacity(self.candidates.listed.len());
+    fn kept(&self) -> Vec<Kept<Subject, Reason>> {
         let not_considered = self.not_considered();
-        for (at, &candidate) in candidate_of.iter().enumerate() {
-            let reason = if self.candidates.listed[at].in_use {
-                Reason::InUse
-            } else if self.records.sorted[at].pinned {
-                Reason::Pinned
-            } else {
-                match self.candidates.states.get(candidate as usize) {
-                    None => Reason::InvalidId,
-                    Some(CandidateState::Removed) => continue,
-                    Some(CandidateState::Failed(error)) => Reason::RemovalFailed(error.clone()),
-                    Some(CandidateState::UsedSince) => Reason::UsedSince,
-                    Some(CandidateState::TooYoung) => Reason::TooYoung {
-                        age: self.candidates.candidates[candidate as usize].age(self.now),
-                        age_min: self.policy().thresholds.age_min,
-                    },
-                    Some(CandidateState::NotConsidered) => not_considered.clone(),
-                }
+        let kept = self.listed.iter().filter_map(|listed| {
+            let reason = match &listed.state {
+                ImageState::InUse => Reason::InUse,
+                ImageState::Pinned => Reason::Pinned,
+                ImageState::Invalid => Reason::InvalidId,
+                ImageState::NotConsidered => not_considered.clone(),
+                ImageState::Removed => return None,
+                ImageState::Failed(error) => Reason::RemovalFailed(error.clone()),
+                ImageState::UsedSince => Reason::UsedSince,
+                ImageState::TooYoung { age } => Reason::TooYoung {
+                    age: *age,
+                    age_min: self.policy().thresholds.age_min,
+                },
             };
-            kept.push(Kept {
-                object: Subject::Image(self.candidates.take(at, images)),
+            Some(Kept {
+                object: Subject::Image(Arc::clone(&listed.image)),
                 reason,
-            });
-        }
-        kept
+            })
+        });
+        kept.collect()
     }
 
     /// The reason for candidates that were not considered.
@@ -141,20 +125,24 @@ impl Run<'_> {
             && thresholds.age_max != GoDuration::ZERO;
         // The maximum age must be exceeded, so it applies one nanosecond later.
         let applies_at = after(self.image_gc_began_at(), thresholds.age_max, 1);
-        let candidates = self.candidates.candidates.iter().zip(&self.candidates.states);
-        let times = candidates.filter_map(|(candidate, fate)| {
-            let reconsidered = match (fate, candidate.first_detected) {
-                (CandidateState::TooYoung, Some(detected)) => Some(after(detected, thresholds.age_min, 0)),
-                // An image is kept if it was used at `now` or later. One nanosecond after its use this ends.
-                (CandidateState::UsedSince, _) => {
-                    candidate.last_used.map(|used| after(used, GoDuration::ZERO, 1))
+        let times = self.candidates.iter().filter_map(|candidate| {
+            let Candidate {
+                first_detected,
+                last_used,
+                record,
+            } = *candidate;
+            let reconsidered = match self.listed[record].state {
+                ImageState::TooYoung { .. } => {
+                    first_detected.map(|detected| after(detected, thresholds.age_min, 0))
                 }
+                // An image is kept if it was used at `now` or later. One nanosecond after its use this ends.
+                ImageState::UsedSince => last_used.map(|used| after(used, GoDuration::ZERO, 1)),
                 _ => None,
             };
             // Also for an image that this plan removes to free space: later it is removed because of its age,
             // and other images are removed to free space.
             let exceeds_age_max = has_age_max.then(|| {
-                let idle = candidate.last_used.map(|used| after(used, thresholds.age_max, 1));
+                let idle = last_used.map(|used| after(used, thresholds.age_max, 1));
                 idle.map_or(applies_at, |idle| idle.max(applies_at))
             });
             // A saturated time means never.
@@ -169,32 +157,24 @@ impl Run<'_> {
     }
 
     fn hook(&self) -> Hook {
-        let id = |&at: &usize| {
-            let record = &self.records.sorted[self.candidates.candidates[at].record as usize];
-            let images = self
-                .inventory
-                .and_then(|inventory| inventory.images.as_ref().ok());
-            let listed = self.candidates.listed[self.candidates.candidates[at].record as usize];
-            images.map_or_else(
-                || Arc::clone(&record.key),
-                |images| Arc::clone(&images[listed.at as usize].id),
-            )
-        };
+        let considered = self.outcome.considered.iter();
         Hook {
-            remaining: self.outcome.considered.iter().map(id).collect(),
+            remaining: considered
+                .map(|&record| Arc::clone(&self.listed[record].image.id))
+                .collect(),
             began_at: self.now,
         }
     }
 
     /// [N3.45](crate::rules#n3-45): the records without those of removed images.
     fn remaining_records(&mut self) -> Records {
-        let mut removed = vec![false; self.records.sorted.len()];
-        for (candidate, fate) in self.candidates.candidates.iter().zip(&self.candidates.states) {
-            removed[candidate.record as usize] = *fate == CandidateState::Removed;
-        }
-        let mut records = std::mem::take(&mut self.records).into_owned();
-        let mut removed = removed.into_iter();
-        records.sorted.retain(|_| removed.next() == Some(false));
+        let mut records = std::mem::take(&mut self.records);
+        let mut listed = self.listed.iter();
+        records.sorted.retain(|_| {
+            listed
+                .next()
+                .is_none_or(|listed| listed.state != ImageState::Removed)
+        });
         records
     }
 }

@@ -35,7 +35,7 @@ impl Record {
 /// that.
 ///
 /// # Complexity
-/// Records are a sorted vector. A detection merges it with a sorted listing; a lookup is a binary search.
+/// Records are a sorted vector; a lookup is a binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Records {
     /// Sorted by key, without duplicates.

@@ -1,26 +1,26 @@
 //! Step-by-step execution of an image run: list images, measure the file system, remove one image after the
 //! other.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
     Action, Arithmetic, Error, Policy, Reason, Records, RemovalReason, Subject, Task, Wording,
-    candidates::{Candidate, CandidateState, Candidates},
-    detect::detect,
-    step::{Needed, Outcome, Response, Step},
+    candidates::{Candidate, ImageState, candidates, findings as image_findings},
+    detect::{Listed, detect},
+    step::{Outcome, Response, Step},
     usage::{Usage, usage},
 };
-use crate::{Inventory, Listing, aggregate, event, semantics::behavior};
+use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavior};
 
-/// The state machine of one image run ([N6.1](crate::rules#n6-1)). `'a` is the lifetime of the listing.
+/// The state machine of one image run ([N6.1](crate::rules#n6-1)).
 ///
 /// # Guarantees
 /// If all steps succeed with the facts of one inventory, it performs the actions of the [`Policy`]'s plan in
 /// order.
 #[derive(Clone, Debug)]
-pub struct Run<'a> {
+pub struct Run {
     policy: Policy,
     task: Task,
     /// The start of the run: upstream's `freeTime`.
@@ -29,9 +29,12 @@ pub struct Run<'a> {
     /// Whether new records have no time of first detection, in every version.
     zero_detection_time: bool,
     state: State,
-    pub(super) records: Cow<'a, Records>,
-    pub(super) inventory: Option<&'a Inventory>,
-    pub(super) candidates: Candidates,
+    pub(super) records: Records,
+    has_listed: bool,
+    /// The listed image of each record.
+    pub(super) listed: Vec<Listed>,
+    /// In the order of removal.
+    pub(super) candidates: Vec<Candidate>,
     /// The errors of removals in the current step, by age or for space.
     errors: Vec<String>,
     pub(super) usage: Option<Usage>,
@@ -55,24 +58,13 @@ enum State {
     Done,
 }
 
-impl<'a> Run<'a> {
+impl Run {
     /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
     #[must_use]
     pub fn new(
         policy: Policy,
         task: Task,
         records: Records,
-        image_gc_began_at: Timestamp,
-        now: Timestamp,
-    ) -> Self {
-        Self::with_records(policy, task, Cow::Owned(records), image_gc_began_at, now)
-    }
-
-    /// The same as [`new`](Self::new) without a copy of the records.
-    pub(super) fn with_records(
-        policy: Policy,
-        task: Task,
-        records: Cow<'a, Records>,
         image_gc_began_at: Timestamp,
         now: Timestamp,
     ) -> Self {
@@ -89,8 +81,9 @@ impl<'a> Run<'a> {
                 State::Listing
             },
             records,
-            inventory: None,
-            candidates: Candidates::default(),
+            has_listed: false,
+            listed: Vec::new(),
+            candidates: Vec::new(),
             errors: Vec::new(),
             usage: None,
             outcome: Outcome::default(),
@@ -111,20 +104,7 @@ impl<'a> Run<'a> {
 
     /// Processes the response to the last step and returns the next step. With `None`, or the response to
     /// another step, nothing changes and the last step is returned again.
-    pub fn next(&mut self, response: Option<Response<'a>>) -> Step {
-        match self.next_needed(response) {
-            Needed::Listing => Step::List,
-            Needed::Measurement => Step::Measure,
-            Needed::Removal => match self.outcome.actions.last() {
-                Some(action) => Step::Remove(action.clone()),
-                None => Step::Done,
-            },
-            Needed::Nothing => Step::Done,
-        }
-    }
-
-    /// The same as [`next`](Self::next) without a clone of the action, which is the last one of the outcome.
-    pub(super) fn next_needed(&mut self, response: Option<Response<'a>>) -> Needed {
+    pub fn next(&mut self, response: Option<Response<'_>>) -> Step {
         match (self.state, response) {
             (State::Listing, Some(Response::Listed { inventory, at })) => self.listed(inventory, at),
             (State::Measuring, Some(Response::Measured(measured))) => self.measured(measured),
@@ -139,27 +119,24 @@ impl<'a> Run<'a> {
     /// The candidates in the order of removal; empty before images are listed.
     #[must_use]
     pub fn candidates(&self) -> &[Candidate] {
-        &self.candidates.candidates
+        &self.candidates
     }
 
     /// The current records. They are updated when images are listed. Records of removed images are dropped
     /// when the run is finished.
     #[must_use]
     pub const fn records(&self) -> &Records {
-        match &self.records {
-            Cow::Borrowed(records) => records,
-            Cow::Owned(records) => records,
-        }
+        &self.records
     }
 
     /// Returns whether images have been listed.
     #[must_use]
     pub const fn has_listed(&self) -> bool {
-        self.inventory.is_some()
+        self.has_listed
     }
 
     /// Processes a listing ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
-    fn listed(&mut self, inventory: &'a Inventory, at: Timestamp) {
+    fn listed(&mut self, inventory: &Inventory, at: Timestamp) {
         let is_zero_time = self.task == Task::Detect
             && !self.records.detected
             && !self
@@ -187,13 +164,11 @@ impl<'a> Run<'a> {
                 self.fail(error);
             }
             Ok(detected) => {
-                self.inventory = Some(inventory);
-                self.candidates =
-                    Candidates::new(&self.policy, &detected.records, detected.listed, detected.shared);
-                self.records = Cow::Owned(detected.records);
-                self.outcome
-                    .findings
-                    .extend(self.candidates.findings(inventory, &self.records, self.now));
+                self.has_listed = true;
+                self.candidates = candidates(&self.policy, &detected.records, &detected.listed);
+                findings.extend(image_findings(&detected.records, &detected.listed, self.now));
+                self.records = detected.records;
+                self.listed = detected.listed;
                 self.start();
             }
         }
@@ -203,7 +178,7 @@ impl<'a> Run<'a> {
     fn start(&mut self) {
         match self.task {
             Task::Detect => {
-                self.records.to_mut().detected = true;
+                self.records.detected = true;
                 self.state = State::Done;
                 return;
             }
@@ -215,15 +190,14 @@ impl<'a> Run<'a> {
                 None => self.state = State::Age(0),
             },
         }
-        let invalid = self.candidates.invalid();
-        for _ in 0..invalid {
+        let is_invalid = |listed: &&Listed| listed.state == ImageState::Invalid;
+        for _ in self.listed.iter().filter(is_invalid) {
             let reason = event::reason::IMAGE_ID_IS_NOT_VALID;
             self.outcome.events.push(event::Event::warning(reason, ""));
         }
     }
 
     fn free_space(&mut self, bytes: i64) {
-        self.outcome.actions.reserve(self.candidates.candidates.len());
         self.outcome.wanted = Some(bytes);
         self.outcome.freed = Some(0);
         self.state = State::Space(0);
@@ -255,25 +229,24 @@ impl<'a> Run<'a> {
         }
         match usage.to_free_bytes {
             None => self.state = State::Done,
-            Some(_) if self.inventory.is_none() => self.state = State::Listing,
+            Some(_) if !self.has_listed => self.state = State::Listing,
             Some(bytes) => self.free_space(bytes),
         }
     }
 
     /// Processes the result of the removal of the candidate with this index.
     fn removed(&mut self, at: usize, by_age: bool, result: Result<(), RuntimeError>) {
+        let record = self.candidates[at].record;
         match result {
             Err(error) => {
                 let text = error.to_string();
-                self.candidates.states[at] = CandidateState::Failed(text.as_str().into());
+                self.listed[record].state = ImageState::Failed(text.as_str().into());
                 self.errors.push(text);
-                if !by_age {
-                    self.outcome.considered.push(at);
-                }
+                self.outcome.considered.push(record);
             }
             Ok(()) => {
-                self.candidates.states[at] = CandidateState::Removed;
-                let size_bytes = self.candidates.size(at, &self.records);
+                self.listed[record].state = ImageState::Removed;
+                let size_bytes = self.records.sorted[record].size_bytes;
                 if by_age {
                     self.outcome.freed_by_age = self.add(self.outcome.freed_by_age, size_bytes);
                 } else {
@@ -311,13 +284,16 @@ impl<'a> Run<'a> {
     }
 
     /// Advances to the next state that needs input.
-    fn advance(&mut self) -> Needed {
+    fn advance(&mut self) -> Step {
         loop {
             match self.state {
-                State::Listing => return Needed::Listing,
-                State::Measuring => return Needed::Measurement,
-                State::Removing { .. } => return Needed::Removal,
-                State::Done => return Needed::Nothing,
+                State::Listing => return Step::List,
+                State::Measuring => return Step::Measure,
+                State::Removing { .. } => {
+                    let requested = self.outcome.actions.last();
+                    return requested.map_or(Step::Done, |action| Step::Remove(action.clone()));
+                }
+                State::Done => return Step::Done,
                 State::Age(at) => self.age(at),
                 State::Space(at) => self.space(at),
             }
@@ -328,10 +304,9 @@ impl<'a> Run<'a> {
     /// [N3.40](crate::rules#n3-40)).
     fn age(&mut self, at: usize) {
         let age_max = self.policy.thresholds.age_max;
-        let applies = self
-            .candidates
-            .age_applies(&self.policy, self.image_gc_began_at, self.now);
-        let Some(candidate) = self.candidates.candidates.get(at).filter(|_| applies) else {
+        let applies =
+            age_max != GoDuration::ZERO && GoDuration::between(self.image_gc_began_at, self.now) > age_max;
+        let Some(candidate) = self.candidates.get(at).filter(|_| applies) else {
             match aggregate(std::mem::take(&mut self.errors)) {
                 Some(errors) => self.fail(Error::Age {
                     age_max,
@@ -352,17 +327,18 @@ impl<'a> Run<'a> {
     /// The space step for the candidate with this index ([N3.41](crate::rules#n3-41) and
     /// [N3.42](crate::rules#n3-42)).
     fn space(&mut self, at: usize) {
-        let Some(candidate) = self.candidates.candidates.get(at) else {
+        let Some(candidate) = self.candidates.get(at) else {
             return self.space_freed();
         };
-        if self.candidates.states[at] == CandidateState::Removed {
+        if self.listed[candidate.record].state == ImageState::Removed {
             self.state = State::Space(at + 1);
             return;
         }
         let state = if candidate.last_used.is_some_and(|used| used >= self.now) {
-            CandidateState::UsedSince
+            ImageState::UsedSince
         } else if candidate.age(self.now) < self.policy.thresholds.age_min {
-            CandidateState::TooYoung
+            let age = candidate.age(self.now);
+            ImageState::TooYoung { age }
         } else {
             let wanted_bytes = match self.outcome.wanted.unwrap_or(0) {
                 i64::MAX => i64::MAX,
@@ -370,24 +346,16 @@ impl<'a> Run<'a> {
             };
             return self.remove(at, false, RemovalReason::Space { wanted_bytes });
         };
-        self.candidates.states[at] = state;
-        self.outcome.considered.push(at);
+        self.outcome.considered.push(candidate.record);
+        self.listed[candidate.record].state = state;
         self.state = State::Space(at + 1);
     }
 
     /// Requests the removal of the candidate with this index.
     fn remove(&mut self, at: usize, by_age: bool, reason: RemovalReason) {
-        let images = self
-            .inventory
-            .and_then(|inventory| inventory.images.as_ref().ok());
-        let Some(images) = images else {
-            // Unreachable: candidates exist only after a listing.
-            self.state = State::Done;
-            return;
-        };
-        let record = self.candidates.candidates[at].record as usize;
+        let record = self.candidates[at].record;
         self.outcome.actions.push(Action::Remove {
-            image: self.candidates.take(record, images),
+            image: Arc::clone(&self.listed[record].image),
             runtime_handler: Arc::clone(&self.records.sorted[record].runtime_handler),
             reason,
         });

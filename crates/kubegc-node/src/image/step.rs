@@ -46,17 +46,7 @@ pub(super) struct Outcome {
     pub(super) wanted: Option<i64>,
     pub(super) error: Option<Error>,
     pub(super) events: Vec<Event>,
-    /// Indexes of the candidates that the space step considered and kept.
+    /// Indexes of the records of images that the space step considered and kept.
     pub(super) considered: Vec<usize>,
     pub(super) hooks_run: bool,
-}
-
-/// The input that a run needs next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needed {
-    Listing,
-    Measurement,
-    /// The result of the last action.
-    Removal,
-    Nothing,
 }

@@ -113,36 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn n3_31_percentages_are_truncated() {
-        for (available, percent) in [
-            (159, 85),
-            (150, 85),
-            (160, 84),
-            (9, 100),
-            (10, 99),
-            (1000, 0),
-            (0, 100),
-        ] {
-            let usage = usage(&policy(85, 80), &file_system(1000, available));
-            assert_eq!(usage.map(|usage| usage.percent), Ok(percent), "{available}");
-        }
-    }
-
-    #[test]
-    fn n3_32_n3_33_amounts_start_at_the_threshold() {
-        for (high, low, available, to_free) in [
-            (85, 80, 160, None),
-            (85, 80, 159, Some(41)),
-            (90, 80, 50, Some(150)),
-            (0, 0, 1000, Some(0)),
-            (50, 50, 500, Some(0)),
-        ] {
-            let usage = usage(&policy(high, low), &file_system(1000, available));
-            assert_eq!(usage.map(|usage| usage.to_free_bytes), Ok(to_free), "{available}");
-        }
-    }
-
-    #[test]
     fn the_available_bytes_at_which_space_is_freed_are_exact() {
         for high in 0..=100 {
             let policy = policy(high, 0);
@@ -160,16 +130,6 @@ mod tests {
             }
         }
         assert_eq!(policy(85, 80).collects_below_bytes(0), None);
-    }
-
-    #[test]
-    fn n3_30_missing_capacity_and_too_many_available_bytes() {
-        assert_eq!(
-            usage(&policy(85, 80), &FileSystem::default()),
-            Err(Error::InvalidCapacity)
-        );
-        let more = usage(&policy(85, 80), &file_system(1000, 1001));
-        assert_eq!(more.map(|usage| (usage.percent, usage.capped)), Ok((0, true)));
     }
 
     #[test]

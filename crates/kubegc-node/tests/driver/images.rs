@@ -1,5 +1,8 @@
 //! Passes over images, and reclaim under pressure.
 
+use kubegc_core::node_facts::Image;
+use kubegc_node::driver::is_reference_to;
+
 use super::*;
 
 #[test]
@@ -90,30 +93,6 @@ fn n3_20_the_order_of_calls_per_version() {
 }
 
 #[test]
-fn n3_14_up_to_1_28_new_images_are_removed_right_after_a_restart() {
-    for (release, vanishes) in [("1.28.0", true), ("1.29.0", false), ("1.36.0", false)] {
-        let busy = busy();
-        let spec = PolicySpec {
-            image_minimum_gc_age: seconds(120),
-            ..spec()
-        };
-        let settings = Settings::from(&Policy::new(&spec, version(release)).expect("a valid policy"));
-        let mut node = Node::new(world(&busy.node, &busy.clock), settings);
-        let detected = now(node.detect_images());
-        assert_eq!((detected.images, detected.error), (5, None));
-        busy.clock.advance(Duration::from_secs(1));
-        let report = now(node.collect_images());
-        assert_eq!(image_ids(&report).contains(&&*busy.unused), vanishes, "{release}");
-        busy.clock.advance(Duration::from_secs(120));
-        now(node.collect_images());
-        assert!(
-            busy.node.image(&busy.unused).is_none(),
-            "{release}: two minutes later it is removed in any case"
-        );
-    }
-}
-
-#[test]
 fn n3_4_n3_40_the_maximum_age_counts_from_the_first_collection() {
     let busy = busy();
     let spec = PolicySpec {
@@ -146,25 +125,6 @@ fn n3_4_n3_40_the_maximum_age_counts_from_the_first_collection() {
     assert_eq!(node.image_gc_began_at(), Some(began), "fixed");
     node.set_image_gc_began_at(at(5));
     assert_eq!(node.image_gc_began_at(), Some(at(5)));
-}
-
-#[test]
-fn n3_45_the_handler_of_the_record_is_passed_to_the_runtime() {
-    let busy = busy();
-    let kata = ImageSpec {
-        runtime_handler: "kata".into(),
-        ..ImageSpec::new("kata:1").layer("kata", 5)
-    };
-    busy.node.pull(&kata).expect("there is room");
-    let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-    now(node.delete_unused_images());
-    let handlers: BTreeSet<_> = busy
-        .node
-        .changes()
-        .iter()
-        .map(|call| call.runtime_handler.to_string())
-        .collect();
-    assert_eq!(handlers, ["".to_owned(), "kata".to_owned()].into());
 }
 
 #[test]
@@ -207,5 +167,66 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
             "without a measurement pods are evicted"
         );
         assert_eq!(busy.node.violations(), []);
+    }
+}
+
+#[test]
+fn n3_17_images_to_keep_are_pinned_and_not_removed_in_any_version() {
+    for release in RELEASES {
+        for (reference, is_kept) in [("old:1", true), ("old", false), ("", false)] {
+            let busy = busy();
+            let settings = Settings {
+                keep_images: vec![reference.into()],
+                ..settings(release)
+            };
+            let mut node = Node::new(world(&busy.node, &busy.clock), settings);
+            let images = now(node.read_inventory()).inventory.images.expect("listed");
+            let unused = images
+                .iter()
+                .find(|image| image.id == busy.unused)
+                .expect("listed");
+            assert_eq!(unused.pinned, is_kept, "{release} {reference:?}");
+            let report = now(node.delete_unused_images());
+            assert_eq!(
+                busy.node.image(&busy.unused).is_some(),
+                is_kept,
+                "{release} {reference:?}"
+            );
+            // Before 1.23 pins are ignored, so the removal is planned and refused.
+            let refused = report
+                .error()
+                .is_some_and(|error| error.contains("one of the images to keep"));
+            assert_eq!(refused, is_kept && release == "1.20.2", "{release} {reference:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reference_is_an_id_or_a_name_exactly_as_listed() {
+    let image = |id: &str| Image {
+        id: id.into(),
+        tags: vec!["registry.k8s.io/pause:3.9".into()],
+        digests: vec!["registry.k8s.io/pause@sha256:d9".into()],
+        ..Image::default()
+    };
+    for id in ["sha256:0e6f", "0e6f"] {
+        for (reference, expected) in [
+            ("sha256:0e6f", true),
+            ("0e6f", true),
+            ("registry.k8s.io/pause:3.9", true),
+            ("registry.k8s.io/pause@sha256:d9", true),
+            ("sha256:0e6", false),
+            ("sha256:", false),
+            ("", false),
+            ("pause:3.9", false),
+            ("registry.k8s.io/pause", false),
+            ("registry.k8s.io/pause@sha256:", false),
+        ] {
+            assert_eq!(
+                is_reference_to(reference, &image(id)),
+                expected,
+                "{reference} {id}"
+            );
+        }
     }
 }

@@ -62,40 +62,6 @@ fn the_inventory_contains_all_objects_of_the_node() {
     assert_eq!(calls.last(), Some(&Operation::Pods), "pods come last: {calls:?}");
 }
 
-#[test]
-fn each_version_reads_only_the_facts_that_it_uses() {
-    for (release, sandbox_image, volumes) in [
-        ("1.20.2", true, false),
-        ("1.28.0", true, false),
-        ("1.29.0", false, false),
-        ("1.34.0", false, false),
-        ("1.36.0", false, true),
-    ] {
-        let busy = busy();
-        let settings = Settings {
-            sandbox_image: Some("pause:1".into()),
-            dry_run: true,
-            ..settings(release)
-        };
-        let node = Node::new(world(&busy.node, &busy.clock), settings);
-        let inventory = now(node.read_inventory()).inventory;
-        let pinned = Some(Arc::clone(&busy.pinned)).filter(|_| sandbox_image);
-        assert_eq!(inventory.sandbox_image, pinned, "{release}");
-        let reported = distinct(inventory.image_volumes);
-        let expected = if volumes {
-            Ok([Arc::clone(&busy.mounted)].into())
-        } else {
-            Err(Unlisted::NotRequested)
-        };
-        assert_eq!(reported, expected, "{release}");
-        assert_eq!(
-            inventory.image_gc_began_at,
-            Timestamp::from_nanos(i64::MAX),
-            "{release}: use was not watched"
-        );
-    }
-}
-
 /// The known facts of each part: `+`, or the reason.
 fn known(report: &InventoryReport) -> String {
     let Inventory {
@@ -179,7 +145,10 @@ fn a_dead_runtime_lists_nothing_and_an_absent_log_directory_is_not_read() {
         ..world(&busy.node, &busy.clock)
     };
     let node = Node::new(world, settings("1.36.0"));
-    assert_eq!(known(&now(node.read_inventory())), "entries; links");
+    let found = now(node.read_inventory());
+    assert_eq!(known(&found), "entries; links");
+    let never = Timestamp::from_nanos(i64::MAX);
+    assert_eq!(found.inventory.image_gc_began_at, never, "use was not watched");
 }
 
 #[test]

@@ -187,27 +187,6 @@ fn an_error_of_one_function_does_not_stop_the_next() {
 }
 
 #[test]
-fn a_split_layout_removes_images_only_for_image_signals() {
-    let thresholds = hard(&[("imagefs.available", "15%")]).on(36);
-    let facts = pressure(Layout::Split, measured(&[(Signal::ImageFsAvailable, 0)], 1));
-    let plan = thresholds.plan(&facts, at(1));
-    assert_eq!(
-        plan.actions
-            .iter()
-            .map(|action| action.function)
-            .collect::<Vec<_>>(),
-        [I]
-    );
-    let reclaim = Run::new(&thresholds, Layout::Split, Signal::ImageFsAvailable);
-    let (ran, decision, _) = run(
-        reclaim,
-        &[],
-        Ok(measured(&[(Signal::ImageFsAvailable, 50 * GI)], 2)),
-    );
-    assert_eq!((ran, decision), (vec![I], Decision::NoEviction));
-}
-
-#[test]
 fn n4_11_a_run_repeats_a_step_without_a_response() {
     let disk = Signal::NodeFsAvailable;
     let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);

@@ -365,18 +365,3 @@ fn file_systems_are_inserted_if_both_numbers_are_known() {
         );
     }
 }
-
-#[test]
-fn memory_comes_first_and_nothing_is_collected_for_the_disk() {
-    let thresholds = hard(&[("memory.available", "1Gi"), ("nodefs.available", "10%")]).on(36);
-    let free = [(Signal::MemoryAvailable, 0), (Signal::NodeFsAvailable, 0)];
-    let plan = thresholds.plan(&pressure(Layout::Single, measured(&free, 1)), at(1));
-    assert!(plan.actions.is_empty());
-    let than = Signal::MemoryAvailable;
-    assert_eq!(
-        reason_of(&plan.kept, Signal::NodeFsAvailable),
-        Some(&Reason::LessUrgent { than })
-    );
-    assert_eq!(reason_of(&plan.kept, than), Some(&Reason::NothingToCollect));
-    assert_eq!(plan.summary.conditions.len(), 2);
-}

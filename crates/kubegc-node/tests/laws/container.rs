@@ -190,20 +190,6 @@ proptest! {
     }
 
     #[test]
-    fn under_the_order_of_listings_only_equals_are_exchanged(case in a_case()) {
-        // The number and ages of the removals for each reason are equal.
-        let of_age = |plan: PlanOf<Policy>| {
-            let mut ages: Vec<_> = plan.actions.iter()
-                .map(|action| (action.reason().as_str(), action.container().created_at))
-                .collect();
-            ages.sort_unstable();
-            (ages, plan.summary, plan.next_at)
-        };
-        let other = |order| Case { order, ..case.clone() }.plan();
-        prop_assert_eq!(of_age(other(Order::Total)), of_age(other(Order::Listing)));
-    }
-
-    #[test]
     fn the_order_of_a_listing_changes_nothing(mut case in a_case(), seed in any::<u64>()) {
         case.order = Order::Total;
         let plan = case.plan();
@@ -233,63 +219,6 @@ proptest! {
         prop_assert_eq!(plan.summary.removed() as usize, plan.actions.len());
         let texts = plan.kept.iter().chain(&plan.findings).map(|kept| kept.reason.to_string());
         prop_assert!(texts.into_iter().all(|text| !text.is_empty()));
-    }
-
-    #[test]
-    fn the_limits_are_exceeded_by_equal_shares_only(case in a_case()) {
-        let plan = case.plan();
-        let removed = |uid: &str| case.node.pods.sources_ready
-            && is_removable(&case.node.pods, &uid.into(), case.release, case.forced);
-        let mut units = units(&case);
-        let by_pod: usize = units.iter().filter(|((uid, _), _)| removed(uid)).map(|(_, unit)| unit.len()).sum();
-        prop_assert_eq!(plan.summary.pod_ended as usize, by_pod);
-        units.retain(|(uid, _), _| !removed(uid));
-        let sizes: Vec<usize> = units.values().map(Vec::len).collect();
-        let per_unit = case.limits.per_unit_max.map_or(usize::MAX, |max| max as usize);
-        let excess: usize = sizes.iter().map(|size| size.saturating_sub(per_unit)).sum();
-        prop_assert_eq!(plan.summary.unit_limit as usize, excess);
-        let left: Vec<usize> = sizes.iter().map(|size| *size.min(&per_unit)).collect();
-        let total: usize = left.iter().sum();
-        let by_node = (plan.summary.even_share + plan.summary.node_limit) as usize;
-        match case.limits.node_max.map(|max| max as usize).filter(|max| total > *max) {
-            None => prop_assert_eq!(by_node, 0),
-            Some(max) => {
-                let share = (max / left.len()).max(1);
-                let shared: usize = left.iter().map(|size| *size.min(&share)).sum();
-                prop_assert_eq!(by_node, total - shared.min(max), "all but the over-removal is required");
-                // N2.25: at most the limit, less one whole share and one container of each other unit.
-                let over = max.saturating_sub(shared);
-                prop_assert!(over == 0 || over <= max - share - (left.len() - 1), "{} over", over);
-                let reported = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
-                prop_assert_eq!(reported, over > 0);
-            }
-        }
-    }
-
-    #[test]
-    fn the_oldest_are_removed_first_for_every_reason_and_unit(case in a_case()) {
-        let plan = case.plan();
-        let stays = |container: &Container| plan.actions.iter().all(|action| action.container().id != container.id);
-        for action in &plan.actions {
-            if action.reason().as_str() == "PodEnded" {
-                continue;
-            }
-            let removed = action.container();
-            let unit = |other: &&Arc<Container>| other.pod.uid == removed.pod.uid && other.name == removed.name;
-            let older = case.containers().iter().filter(unit).filter(|other| {
-                other.state != ContainerState::Running && other.created_at < removed.created_at && stays(other)
-            });
-            prop_assert_eq!(older.count(), 0);
-        }
-        // N2.15: upstream does not sort a unit that is removed as a whole.
-        let sorted = case.order == Order::Total || case.limits.per_unit_max != Some(0);
-        for reason in ["UnitLimit", "EvenShare", "NodeLimit"].into_iter().filter(|_| sorted) {
-            let of_reason: Vec<_> = plan.actions.iter().filter(|action| action.reason().as_str() == reason).map(Action::container).collect();
-            for pair in of_reason.windows(2) {
-                let same = pair[0].pod.uid == pair[1].pod.uid && pair[0].name == pair[1].name;
-                prop_assert!(pair[0].created_at <= pair[1].created_at || reason != "NodeLimit" && !same);
-            }
-        }
     }
 
     #[test]

@@ -398,20 +398,6 @@ proptest! {
     }
 
     #[test]
-    fn under_the_order_of_listings_only_equals_are_exchanged(case in a_case()) {
-        let keys = |order| {
-            let case = Case { order, ..case.clone() };
-            let mut run = Run::new(case.policy(), Task::DeleteUnused, case.node.image_records.clone(), at(0), at(NOW));
-            run.next(None);
-            run.next(Some(Response::Listed { inventory: &case.node, at: at(NOW) }));
-            run.candidates().iter().map(|candidate| (candidate.last_used, candidate.first_detected)).collect::<Vec<_>>()
-        };
-        let keys = (keys(Order::Total), keys(Order::Listing));
-        prop_assert_eq!(&keys.0, &keys.1);
-        prop_assert!(keys.0.is_sorted(), "least recently used first, then detected first");
-    }
-
-    #[test]
     fn never_a_pinned_or_used_image_and_everything_is_reported_once(case in a_case()) {
         let plan = case.plan();
         let used = case.in_use();

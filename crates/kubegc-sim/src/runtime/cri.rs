@@ -12,8 +12,6 @@ use super::{
     SimNode,
     call::{Operation, Request},
     disk::Purpose,
-    error::BadId,
-    settings::FileSystemRole,
 };
 
 #[async_trait]
@@ -43,18 +41,13 @@ impl Runtime for SimNode {
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
         self.call(Request::new(Operation::ImageFileSystem, ""), |world| {
-            let mut reported = world.disks.file_system(FileSystemRole::Images);
-            if !world.settings.reports_capacity {
-                reported.capacity_bytes = None;
-                reported.available_bytes = None;
-            }
-            Ok(reported)
+            Ok(world.disk.file_system())
         })
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
         self.call(Request::new(Operation::ContainerStatus, id), |world| {
-            let key = world.containers.find(id)?.ok_or(RuntimeError::NotFound)?;
+            let key = world.containers.find(id).ok_or(RuntimeError::NotFound)?;
             let row = world.containers.get(key).ok_or(RuntimeError::NotFound)?;
             Ok(Some(ContainerStatus {
                 state: row.facts.state,
@@ -66,9 +59,6 @@ impl Runtime for SimNode {
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
         self.call(Request::new(Operation::ImageId, reference), |world| {
-            if reference.is_empty() {
-                return Err(BadId::Empty.into());
-            }
             Ok(world.images.find_any(reference).map(|key| key.id))
         })
     }
@@ -79,7 +69,7 @@ impl Runtime for SimNode {
             ..Request::new(Operation::StopContainer, id)
         };
         self.call(request, |world| {
-            if let Some(key) = world.containers.find(id)? {
+            if let Some(key) = world.containers.find(id) {
                 world.stop_container(key);
             }
             Ok(())
@@ -88,7 +78,7 @@ impl Runtime for SimNode {
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::RemoveContainer, id), |world| {
-            if let Some(key) = world.containers.find(id)? {
+            if let Some(key) = world.containers.find(id) {
                 world.remove_container(key);
             }
             Ok(())
@@ -97,7 +87,7 @@ impl Runtime for SimNode {
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::StopSandbox, id), |world| {
-            if let Some(key) = world.sandboxes.find(id)? {
+            if let Some(key) = world.sandboxes.find(id) {
                 world.stop_sandbox(key);
             }
             Ok(())
@@ -106,7 +96,7 @@ impl Runtime for SimNode {
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::RemoveSandbox, id), |world| {
-            if let Some(key) = world.sandboxes.find(id)? {
+            if let Some(key) = world.sandboxes.find(id) {
                 world.remove_sandbox(key);
             }
             Ok(())
@@ -120,9 +110,6 @@ impl Runtime for SimNode {
             ..Request::new(Operation::RemoveImage, id)
         };
         self.call(request, |world| {
-            if id.is_empty() {
-                return Err(BadId::Empty.into());
-            }
             if let Some(key) = world.images.find(id, runtime_handler) {
                 world.remove_image(&key);
             }
@@ -152,7 +139,7 @@ impl LogDirectory for SimNode {
                 return Err(RuntimeError::refused(format!("{entry:?} is not a name")));
             }
             let freed_bytes = world.logs.remove_entry(entry);
-            world.disks.give(Purpose::Logs, freed_bytes);
+            world.disk.give(Purpose::Logs, freed_bytes);
             Ok(())
         })
     }
@@ -171,7 +158,7 @@ impl LogDirectory for SimNode {
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
         self.call(Request::new(Operation::RemoveContainerLogs, log_path), |world| {
             let freed_bytes = world.logs.remove_files(log_path);
-            world.disks.give(Purpose::Logs, freed_bytes);
+            world.disk.give(Purpose::Logs, freed_bytes);
             Ok(())
         })
     }

@@ -4,35 +4,28 @@ use std::sync::Arc;
 
 use kubegc_core::{
     Uid,
-    node_facts::{Container, ContainerState, Image, LogTarget, PodIdentity, PodState, Sandbox},
+    node_facts::{Container, ContainerState, LogTarget, PodIdentity, PodState, Sandbox},
 };
 
 use super::{
     SimNode,
-    disk::{Growth, Purpose},
+    disk::Purpose,
     error::NodeError,
-    image_store::ImageKey,
-    lifecycle::{CONTAINER, IMAGE, POD, SANDBOX, not_found},
+    lifecycle::{CONTAINER, POD, SANDBOX, not_found},
     log::{Link, LinkTo, POD_LOG_DIRECTORY},
-    settings::FileSystemRole,
-    spec::{ContainerSpec, ImageSpec, Layer, PodSpec, RunningPod},
-    world::{ContainerRow, World},
+    spec::{ContainerSpec, ImageSpec, PodSpec, RunningPod},
+    world::World,
 };
 
 impl World {
     fn container_key(&self, id: &str) -> Result<u64, NodeError> {
-        let found = self.containers.find(id).ok().flatten();
+        let found = self.containers.find(id);
         found.ok_or_else(|| not_found(CONTAINER, id))
     }
 
     fn sandbox_key(&self, id: &str) -> Result<u64, NodeError> {
-        let found = self.sandboxes.find(id).ok().flatten();
+        let found = self.sandboxes.find(id);
         found.ok_or_else(|| not_found(SANDBOX, id))
-    }
-
-    fn image_key(&self, reference: &str) -> Result<ImageKey, NodeError> {
-        let found = self.images.find_any(reference);
-        found.ok_or_else(|| not_found(IMAGE, reference))
     }
 
     fn change_pod(&mut self, uid: &Uid, change: impl FnOnce(&mut PodState)) -> Result<(), NodeError> {
@@ -49,57 +42,9 @@ impl SimNode {
     /// tag. A tag is moved from its previous image.
     ///
     /// # Errors
-    /// The missing layers do not fit; a layer has another size on disk; the given id belongs to other layers.
+    /// The missing layers do not fit.
     pub fn pull(&self, spec: &ImageSpec) -> Result<Arc<str>, NodeError> {
         self.lock().pull(spec)
-    }
-
-    /// Adds an image in the form of a listing, on a layer of its own.
-    ///
-    /// # Errors
-    /// It does not fit, or exists already.
-    pub fn insert_image(&self, image: Image) -> Result<(), NodeError> {
-        let mut world = self.lock();
-        let key = ImageKey {
-            id: Arc::clone(&image.id),
-            handler: Arc::clone(&image.runtime_handler),
-        };
-        if world.images.get(&key).is_some() {
-            return Err(NodeError::Exists {
-                noun: IMAGE,
-                id: key.id,
-            });
-        }
-        let layer = Layer {
-            digest: format!("all of {} {}", key.id, key.handler).into(),
-            size_bytes: image.size_bytes,
-        };
-        let layers = world.add_layers(&[layer])?;
-        world.images.insert(key, image, layers);
-        Ok(())
-    }
-
-    /// Pins an image, or unpins it.
-    ///
-    /// # Errors
-    /// There is no such image.
-    pub fn pin_image(&self, reference: &str, pinned: bool) -> Result<(), NodeError> {
-        let mut world = self.lock();
-        let key = world.image_key(reference)?;
-        world.images.set_pinned(&key, pinned);
-        Ok(())
-    }
-
-    /// Removes an image by its id, tag or digest, as an administrator does: not recorded, and not checked for
-    /// harm.
-    ///
-    /// # Errors
-    /// There is no such image.
-    pub fn drop_image(&self, reference: &str) -> Result<(), NodeError> {
-        let mut world = self.lock();
-        let key = world.image_key(reference)?;
-        world.remove_image(&key);
-        Ok(())
     }
 }
 
@@ -158,14 +103,6 @@ impl SimNode {
         world.end_pod(uid);
         world.pods.known.remove(uid);
     }
-
-    /// Sets whether the known pods are complete: whether every source delivered, and whether the running pods
-    /// were compared with them.
-    pub fn set_pods_known(&self, sources_ready: bool, synced: bool) {
-        let mut world = self.lock();
-        world.pods.sources_ready = sources_ready;
-        world.pods.synced = synced;
-    }
 }
 
 /// Sandboxes and containers.
@@ -193,7 +130,7 @@ impl SimNode {
     /// Creates a container in a ready sandbox; returns its id.
     ///
     /// # Errors
-    /// There is no such sandbox or image, the sandbox is not ready, or the writable layer does not fit.
+    /// There is no such sandbox or image, or the sandbox is not ready.
     pub fn create_container(&self, sandbox_id: &str, spec: &ContainerSpec) -> Result<Arc<str>, NodeError> {
         let mut world = self.lock();
         let sandbox = world.sandbox_key(sandbox_id)?;
@@ -234,8 +171,7 @@ impl SimNode {
     /// returns the new id.
     ///
     /// # Errors
-    /// There is no such container; its sandbox is missing or not ready; its image is missing; the writable
-    /// layer does not fit.
+    /// There is no such container; its sandbox is missing or not ready; its image is missing.
     pub fn restart_container(&self, id: &str) -> Result<Arc<str>, NodeError> {
         let mut world = self.lock();
         let key = world.container_key(id)?;
@@ -267,7 +203,6 @@ impl SimNode {
             edit(facts);
             (facts.id, facts.sandbox_id) = (id, sandbox_id);
         }
-        world.note_growth(key);
         Ok(())
     }
 
@@ -290,85 +225,13 @@ impl SimNode {
         world.sandboxes_of.entry(after).or_default().insert(key);
         Ok(())
     }
-
-    /// Adds a sandbox in the form of a listing, without a log entry.
-    ///
-    /// # Errors
-    /// The id exists already.
-    pub fn insert_sandbox(&self, sandbox: Sandbox) -> Result<(), NodeError> {
-        self.lock().add_sandbox(sandbox).map(|_| ())
-    }
-
-    /// Adds a container in the form of a listing. Its sandbox may be missing. The image of its `image_id`,
-    /// else `image_ref`, is in use from now on if it exists already. `log_path`: the path of its log in its
-    /// status; empty for none. No file and no link is created.
-    ///
-    /// # Errors
-    /// The id exists already.
-    pub fn insert_container(&self, container: Container, log_path: &str) -> Result<(), NodeError> {
-        let mut world = self.lock();
-        let image_spec = &container.image;
-        let reference = if image_spec.id.is_empty() {
-            &image_spec.reference
-        } else {
-            &image_spec.id
-        };
-        let image = world.images.find(reference, &image_spec.runtime_handler);
-        let spec = ContainerSpec {
-            name: container.name.clone().unwrap_or_default(),
-            image: image.as_ref().map(|key| Arc::clone(&key.id)).unwrap_or_default(),
-            runtime_handler: Arc::clone(&image_spec.runtime_handler),
-            annotations: container.annotations.clone(),
-            ..ContainerSpec::default()
-        };
-        let row = ContainerRow {
-            facts: Arc::new(container),
-            spec,
-            image,
-            image_volumes: Vec::new(),
-            layers: Vec::new(),
-            writable_bytes: 0,
-            log_path: log_path.into(),
-            writable_growth: Growth::default(),
-            log_growth: Growth::default(),
-        };
-        world.add_container(row).map(|_| ())
-    }
 }
 
-/// Disks and logs.
+/// The disk and logs.
 impl SimNode {
-    /// Writes bytes of other processes to a file system; returns how many of them fitted.
-    pub fn fill(&self, role: FileSystemRole, bytes: u64) -> u64 {
-        let mut world = self.lock();
-        let purpose = world.disks.others_on(role);
-        world.disks.take_some(purpose, bytes)
-    }
-
-    /// Removes bytes of other processes from a file system; returns how many bytes were freed.
-    pub fn clear(&self, role: FileSystemRole, bytes: u64) -> u64 {
-        let mut world = self.lock();
-        let purpose = world.disks.others_on(role);
-        world.disks.give(purpose, bytes)
-    }
-
-    /// Sets how many bytes other processes write to the node's file system per hour, while there is space.
-    pub fn set_growth(&self, bytes_per_hour: u64) {
-        self.lock().other_growth = Growth::new(bytes_per_hour);
-    }
-
-    /// Writes to the writable layer of a container; returns how many of these bytes fitted.
-    ///
-    /// # Errors
-    /// There is no such container.
-    pub fn write_layer(&self, container_id: &str, bytes: u64) -> Result<u64, NodeError> {
-        let mut world = self.lock();
-        let key = world.container_key(container_id)?;
-        let taken = world.disks.take_some(Purpose::Writable, bytes);
-        if let Some(row) = world.containers.get_mut(key) {
-            row.writable_bytes = row.writable_bytes.saturating_add(taken);
-        }
-        Ok(taken)
+    /// Writes bytes of other processes; returns how many of them fitted.
+    pub fn fill(&self, bytes: u64) -> u64 {
+        self.lock().disk.take_some(Purpose::Other, bytes)
     }
 
     /// Writes to the log of a container; returns how many of these bytes fitted: none if its log is missing.
@@ -381,28 +244,12 @@ impl SimNode {
         if !world.logs.has_file(&path) {
             return Ok(0);
         }
-        let taken = world.disks.take_some(Purpose::Logs, bytes);
+        let taken = world.disk.take_some(Purpose::Logs, bytes);
         world.logs.add_file(path, taken);
         Ok(taken)
     }
 
-    /// Rotates a log, as the kubelet does: its bytes move to a copy with the time in its name, and an empty
-    /// log replaces it.
-    ///
-    /// # Errors
-    /// There is no such container, or its log is missing.
-    pub fn rotate_log(&self, container_id: &str) -> Result<(), NodeError> {
-        let mut world = self.lock();
-        let path = world.log_path_of(container_id)?;
-        let copy = format!("{path}.{}", world.now.as_secs());
-        if !world.logs.rename(&path, copy.into()) {
-            return Err(not_found("log", &path));
-        }
-        world.logs.add_file(path, 0);
-        Ok(())
-    }
-
-    /// Removes a container's log, but not its rotated copies: the link to it dangles.
+    /// Removes a container's log: the link to it dangles.
     ///
     /// # Errors
     /// There is no such container, or its log is missing.
@@ -411,7 +258,7 @@ impl SimNode {
         let path = world.log_path_of(container_id)?;
         let freed = world.logs.remove_file(&path);
         let bytes = freed.ok_or_else(|| not_found("log", &path))?;
-        world.disks.give(Purpose::Logs, bytes);
+        world.disk.give(Purpose::Logs, bytes);
         Ok(())
     }
 
@@ -421,7 +268,7 @@ impl SimNode {
     /// The bytes do not fit.
     pub fn insert_log_entry(&self, name: &str, bytes: u64) -> Result<(), NodeError> {
         let mut world = self.lock();
-        world.disks.take(Purpose::Logs, bytes)?;
+        world.disk.take(Purpose::Logs, bytes)?;
         world.logs.add_entry(name);
         if bytes > 0 {
             let path = format!("{POD_LOG_DIRECTORY}/{name}/inserted.log");

@@ -1,11 +1,11 @@
-//! Images of a node, their shared layers, and the time when the bytes of a layer are freed.
+//! Images of a node and their shared layers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use kubegc_core::{Timestamp, node_facts::Image};
+use kubegc_core::node_facts::Image;
 
 use super::spec::{ImageSpec, Layer};
 use crate::rng::mix;
@@ -131,12 +131,6 @@ impl Images {
         facts.pinned |= pinned;
     }
 
-    pub(super) fn set_pinned(&mut self, key: &ImageKey, pinned: bool) {
-        if let Some(row) = self.rows.get_mut(key) {
-            Arc::make_mut(&mut row.facts).pinned = pinned;
-        }
-    }
-
     /// Removes an image with all its names.
     pub(super) fn remove(&mut self, key: &ImageKey) -> Option<ImageRow> {
         let row = self.rows.remove(key)?;
@@ -153,8 +147,6 @@ pub(super) struct OnDisk {
     pub(super) size_bytes: u64,
     /// Number of images and containers that use it.
     pub(super) holders: u64,
-    /// The time when it is freed, if it is unused.
-    pub(super) due: Option<(Timestamp, u64)>,
 }
 
 /// Layers of an image, each digest once.
@@ -177,7 +169,7 @@ fn content_hex<'a>(seed: u64, texts: impl Iterator<Item = &'a str>) -> String {
     lanes.iter().map(|lane| format!("{lane:016x}")).collect()
 }
 
-/// The id of an image whose spec has none.
+/// The id of an image.
 pub(super) fn image_id(seed: u64, layers: &[Layer]) -> Arc<str> {
     let digests = layers.iter().map(|layer| &*layer.digest);
     format!("sha256:{}", content_hex(seed, digests)).into()

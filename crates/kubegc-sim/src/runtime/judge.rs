@@ -92,11 +92,11 @@ pub(super) fn harms(world: &World, request: Request<'_>) -> Vec<Harm> {
     let mut harms = Vec::new();
     match request.operation {
         Operation::StopContainer => {
-            let found = world.containers.find(target).ok().flatten();
+            let found = world.containers.find(target);
             harms.extend(found.and_then(|key| stopping(world, key)));
         }
         Operation::RemoveContainer => {
-            let found = world.containers.find(target).ok().flatten();
+            let found = world.containers.find(target);
             harms.extend(found.and_then(|key| removing(world, key)));
         }
         Operation::StopSandbox | Operation::RemoveSandbox => sandbox(world, request, &mut harms),
@@ -119,7 +119,7 @@ pub(super) fn harms(world: &World, request: Request<'_>) -> Vec<Harm> {
             let link = world.logs.link(target);
             if link.is_some_and(|link| {
                 let id = link.container_id.as_deref().unwrap_or_default();
-                let key = world.containers.key(id);
+                let key = world.containers.find(id);
                 let row = key.and_then(|key| world.containers.get(key));
                 world.logs.target(link) == LogTarget::Exists
                     || row.is_some_and(|row| row.facts.state == ContainerState::Running)
@@ -158,7 +158,7 @@ fn removing(world: &World, key: u64) -> Option<Harm> {
 }
 
 fn sandbox(world: &World, request: Request<'_>, harms: &mut Vec<Harm>) {
-    let found = world.sandboxes.find(request.target).ok().flatten();
+    let found = world.sandboxes.find(request.target);
     let Some(row) = found.and_then(|key| world.sandboxes.get(key)) else {
         return;
     };

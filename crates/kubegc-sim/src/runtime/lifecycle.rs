@@ -13,7 +13,7 @@ use kubegc_core::{
 };
 
 use super::{
-    disk::{Growth, Purpose},
+    disk::Purpose,
     error::NodeError,
     image_store::{self, ImageKey},
     log::{Link, LinkTo, POD_LOG_DIRECTORY, container_log_link, pod_log_entry},
@@ -35,18 +35,14 @@ impl World {
 
     pub(super) fn pull(&mut self, spec: &ImageSpec) -> Result<Arc<str>, NodeError> {
         let layers = image_store::distinct(&spec.layers);
-        let id = spec.id.clone();
-        let id = id.unwrap_or_else(|| image_store::image_id(self.settings.seed, &layers));
+        let id = image_store::image_id(self.seed, &layers);
         let key = ImageKey {
             id: Arc::clone(&id),
             handler: Arc::clone(&spec.runtime_handler),
         };
-        let digest = image_store::repository_digest(self.settings.seed, spec, &id);
+        let digest = image_store::repository_digest(self.seed, spec, &id);
         let tag = (!spec.tag.is_empty()).then_some(&spec.tag);
-        if let Some(row) = self.images.get(&key) {
-            if !row.layers.iter().eq(layers.iter().map(|layer| &layer.digest)) {
-                return Err(NodeError::Exists { noun: IMAGE, id });
-            }
+        if self.images.get(&key).is_some() {
             self.images.add_names(&key, tag, digest, spec.pinned);
             return Ok(id);
         }
@@ -211,7 +207,6 @@ impl World {
             .max();
         let attempt = attempt.or(next).unwrap_or(0);
         let (image, image_volumes) = self.images_of(spec)?;
-        self.disks.take(Purpose::Writable, spec.writable_bytes)?;
 
         let pod = sandbox_facts.pod.clone();
         let entry = pod_log_entry(&pod);
@@ -224,11 +219,7 @@ impl World {
         if let Some(key) = &image {
             facts.image = ContainerImage {
                 reference: Arc::clone(&key.id),
-                id: if self.settings.reports_image_ids {
-                    Arc::clone(&key.id)
-                } else {
-                    Arc::default()
-                },
+                id: Arc::clone(&key.id),
                 runtime_handler: Arc::clone(&key.handler),
             };
         }
@@ -238,19 +229,12 @@ impl World {
             image,
             image_volumes,
             layers: Vec::new(),
-            writable_bytes: spec.writable_bytes,
             log_path: log_path.into(),
-            writable_growth: Growth::new(spec.writable_bytes_per_hour),
-            log_growth: Growth::new(spec.log_bytes_per_hour),
         };
-        let added = self.add_container(row);
-        if added.is_err() {
-            self.disks.give(Purpose::Writable, spec.writable_bytes);
-        }
-        added.map(|key| (id, key))
+        self.add_container(row).map(|key| (id, key))
     }
 
-    /// Adds a container whose bytes are already allocated, and retains the layers of its image.
+    /// Adds a container, and retains the layers of its image.
     pub(super) fn add_container(&mut self, mut row: ContainerRow) -> Result<u64, NodeError> {
         let image = row.image.as_ref().and_then(|key| self.images.get(key));
         row.layers = image.map(|image| image.layers.clone()).unwrap_or_default();
@@ -262,12 +246,11 @@ impl World {
         if !log_path.is_empty() {
             self.writers.insert(log_path, key);
         }
-        if let Some(sandbox) = self.sandboxes.key(&sandbox_id)
+        if let Some(sandbox) = self.sandboxes.find(&sandbox_id)
             && let Some(sandbox) = self.sandboxes.get_mut(sandbox)
         {
             sandbox.containers.insert(key);
         }
-        self.note_growth(key);
         Ok(key)
     }
 
@@ -292,7 +275,7 @@ impl World {
         let link = container_log_link(&row.facts.pod, &name, &id);
         if !path.is_empty() {
             if self.logs.has_directory_of(&path) {
-                let taken = self.disks.take_some(Purpose::Logs, bytes);
+                let taken = self.disk.take_some(Purpose::Logs, bytes);
                 self.logs.add_file(Arc::clone(&path), taken);
             }
             let to = LinkTo::Path(path);
@@ -319,16 +302,14 @@ impl World {
         let Some(row) = self.containers.remove(&id) else {
             return;
         };
-        self.note_growth(key);
         if self.writers.get(&row.log_path) == Some(&key) {
             self.writers.remove(&row.log_path);
         }
-        if let Some(sandbox) = self.sandboxes.key(&row.facts.sandbox_id)
+        if let Some(sandbox) = self.sandboxes.find(&row.facts.sandbox_id)
             && let Some(sandbox) = self.sandboxes.get_mut(sandbox)
         {
             sandbox.containers.remove(&key);
         }
-        self.release_writable(row.writable_bytes);
         self.release(&row.layers);
     }
 
@@ -339,7 +320,7 @@ impl World {
         };
         let (spec, attempt) = (row.spec.clone(), row.facts.attempt.saturating_add(1));
         let sandbox_id = Arc::clone(&row.facts.sandbox_id);
-        let sandbox = self.sandboxes.key(&sandbox_id);
+        let sandbox = self.sandboxes.find(&sandbox_id);
         let sandbox = sandbox.ok_or_else(|| not_found(SANDBOX, &sandbox_id))?;
         let (id, next) = self.create_container(sandbox, &spec, Some(attempt))?;
         self.stop_container(key);

@@ -10,24 +10,22 @@ use kubegc_core::node_facts::{LogLink, LogTarget, PodIdentity};
 use super::table::beginning_with;
 
 /// The parent of the pods' log directories.
-pub const POD_LOG_DIRECTORY: &str = "/var/log/pods";
+pub(super) const POD_LOG_DIRECTORY: &str = "/var/log/pods";
 /// The directory of links to the logs of containers.
-pub const CONTAINER_LOG_DIRECTORY: &str = "/var/log/containers";
+const CONTAINER_LOG_DIRECTORY: &str = "/var/log/containers";
 
 /// The maximum length of a file name in bytes.
 const FILE_NAME_BYTES: usize = 255;
 const LINK_SUFFIX: &str = ".log";
 
 /// The name of a pod's entry in the pod log directory: `<namespace>_<name>_<uid>`.
-#[must_use]
-pub fn pod_log_entry(pod: &PodIdentity) -> String {
+pub(super) fn pod_log_entry(pod: &PodIdentity) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
 /// The path of the link to a container's log: `<pod>_<namespace>_<container>-<id>.log`, truncated before
 /// `.log` so that the file name has at most 255 bytes (rule N2.49). Truncation respects character boundaries.
-#[must_use]
-pub fn container_log_link(pod: &PodIdentity, container: &str, id: &str) -> String {
+pub(super) fn container_log_link(pod: &PodIdentity, container: &str, id: &str) -> String {
     let stem = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
     let room = stem.len().min(FILE_NAME_BYTES - LINK_SUFFIX.len());
     let whole = (0..=room).rev().find(|end| stem.is_char_boundary(*end));
@@ -99,15 +97,6 @@ impl LogTree {
 
     pub(super) fn has_file(&self, path: &str) -> bool {
         self.files.contains_key(path)
-    }
-
-    /// Moves a file's bytes to another file; returns whether the file existed.
-    pub(super) fn rename(&mut self, path: &str, to: Arc<str>) -> bool {
-        let moved = self.files.remove(path);
-        if let Some(bytes) = moved {
-            self.add_file(to, bytes);
-        }
-        moved.is_some()
     }
 
     /// Removes one file; returns its bytes.

@@ -1,4 +1,5 @@
-//! A node in memory: containers, sandboxes, images on shared layers, logs, and limited disks.
+//! A node in memory for tests of node collectors: containers, sandboxes, images on shared layers, logs, and a
+//! limited disk.
 //!
 //! A collector uses [`SimNode`] through the traits of `kubegc-core` ([`Runtime`](kubegc_core::Runtime),
 //! [`LogDirectory`](kubegc_core::LogDirectory), [`PodSource`](kubegc_core::PodSource)). A test changes the
@@ -24,11 +25,9 @@ mod table;
 mod world;
 
 pub use call::{CallRecord, Operation};
-pub use disk::Usage;
 pub use error::NodeError;
 pub use fault::{Fault, FaultPlan, FaultyRuntime, Rule};
 pub use judge::{Harm, Violation};
-pub use log::{CONTAINER_LOG_DIRECTORY, POD_LOG_DIRECTORY, container_log_link, pod_log_entry};
 pub use node::SimNode;
-pub use settings::{FileSystemRole, Layout, ListingOrder, NodeSettings};
+pub use settings::NodeSettings;
 pub use spec::{ContainerSpec, ImageSpec, Layer, PodSpec, RunningPod};

@@ -10,9 +10,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     call::{CallRecord, Request},
-    disk::{Purpose, Usage},
     judge::Violation,
-    settings::{FileSystemRole, NodeSettings},
+    settings::NodeSettings,
     world::World,
 };
 use crate::SimClock;
@@ -23,36 +22,33 @@ use crate::SimClock;
 /// Calls behave as in containerd. Removing a missing thing again is not an error. A running container, an
 /// image in use and a pinned image are removed on request. Removing a sandbox removes its containers, and
 /// removing an image removes all its names. A container retains the layers of its image, so removing the
-/// image frees only the other layers. Ids may be abbreviated to a unique prefix; an empty id is an error.
-/// Listings have no order ([`ListingOrder`](super::ListingOrder)). Bytes in use never exceed a capacity. The
+/// image frees only the other layers. Listings have no order. Bytes in use never exceed the capacity. The
 /// same settings and the same calls at the same times give the same ids, listings and bytes.
 ///
 /// # Assumptions
-/// Containers end immediately when stopped, regardless of their grace period. If several writers fill a disk,
-/// the time of the reads determines which writer gets the last bytes; the sum does not depend on it.
+/// Containers end immediately when stopped, regardless of their grace period. A runtime also accepts
+/// abbreviated ids; this one does not.
 ///
 /// # Complexity
-/// A call for one thing needs a few tree lookups, and one step for each event since the last call. A listing
-/// of n things is O(n), of images O(n log n). Removing an image checks all containers for harm.
+/// A call for one thing needs a few tree lookups. A listing of n things is O(n), of images O(n log n).
+/// Removing an image checks all containers for harm.
 ///
 /// # Examples
 /// ```
 /// use kubegc_core::Timestamp;
-/// use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode, runtime::FileSystemRole};
+/// use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode};
 /// let clock = SimClock::new(Timestamp::from_secs(1_000));
 /// let node = SimNode::new(clock.clone(), NodeSettings { capacity_bytes: 1_000, ..NodeSettings::default() });
 /// node.pull(&ImageSpec::new("shop/web:1").layer("base", 300).layer("web", 200))?;
-/// let job = node.pull(&ImageSpec::new("shop/job:1").layer("base", 300).layer("job", 100))?;
-/// let free = || node.file_system(FileSystemRole::Images).available_bytes;
+/// node.pull(&ImageSpec::new("shop/job:1").layer("base", 300).layer("job", 100))?;
+/// let free = || node.file_system().available_bytes;
 /// assert_eq!(free(), Some(400), "the base is there once");
 ///
 /// let pod = node.run_pod(&PodSpec::new("shop", "web").container(ContainerSpec::new("app", "shop/web:1")))?;
 /// let second = node.restart_container(&pod.container_ids[0])?;
 /// assert_eq!(node.container(&second).map(|container| container.attempt), Some(1));
 ///
-/// node.drop_image(&job)?;
-/// assert_eq!(free(), Some(500), "the image of 400 bytes frees 100");
-/// assert!(node.pull(&ImageSpec::new("shop/big:1").layer("big", 501)).is_err(), "no space left");
+/// assert!(node.pull(&ImageSpec::new("shop/big:1").layer("big", 401)).is_err(), "no space left");
 /// assert!(node.violations().is_empty());
 /// # Ok::<(), kubegc_sim::runtime::NodeError>(())
 /// ```
@@ -70,7 +66,7 @@ impl SimNode {
     /// and that the list is complete.
     #[must_use]
     pub fn new(clock: SimClock, settings: NodeSettings) -> Self {
-        let world = World::new(settings, clock.now());
+        let world = World::new(&settings, clock.now());
         Self::share(world, clock)
     }
 
@@ -85,7 +81,7 @@ impl SimNode {
     #[must_use]
     pub fn fork(&self, clock: SimClock) -> Self {
         let mut world = self.lock().clone();
-        world.settle(clock.now());
+        world.now = clock.now();
         Self::share(world, clock)
     }
 
@@ -99,7 +95,7 @@ impl SimNode {
     pub(super) fn lock(&self) -> MutexGuard<'_, World> {
         let now = self.0.clock.now();
         let mut world = self.0.world.lock();
-        world.settle(now);
+        world.now = world.now.max(now);
         world
     }
 
@@ -112,12 +108,6 @@ impl SimNode {
     }
 
     // Reads that are not recorded.
-
-    /// The settings.
-    #[must_use]
-    pub fn settings(&self) -> NodeSettings {
-        self.lock().settings.clone()
-    }
 
     /// All containers, in the order of their creation.
     #[must_use]
@@ -159,19 +149,19 @@ impl SimNode {
         self.lock().pods.clone()
     }
 
-    /// One container, by its id or a unique prefix of it.
+    /// One container, by its id.
     #[must_use]
     pub fn container(&self, id: &str) -> Option<Arc<Container>> {
         let world = self.lock();
-        let key = world.containers.find(id).ok().flatten()?;
+        let key = world.containers.find(id)?;
         world.containers.get(key).map(|row| Arc::clone(&row.facts))
     }
 
-    /// One sandbox, by its id or a unique prefix of it.
+    /// One sandbox, by its id.
     #[must_use]
     pub fn sandbox(&self, id: &str) -> Option<Arc<Sandbox>> {
         let world = self.lock();
-        let key = world.sandboxes.find(id).ok().flatten()?;
+        let key = world.sandboxes.find(id)?;
         world.sandboxes.get(key).map(|row| Arc::clone(&row.facts))
     }
 
@@ -187,29 +177,14 @@ impl SimNode {
     #[must_use]
     pub fn log_path(&self, container_id: &str) -> Option<Arc<str>> {
         let world = self.lock();
-        let key = world.containers.find(container_id).ok().flatten()?;
+        let key = world.containers.find(container_id)?;
         world.containers.get(key).map(|row| Arc::clone(&row.log_path))
     }
 
-    /// The usage of a file system. For [`FileSystemRole::Node`] `used_bytes` counts all bytes on it; for
-    /// others, the bytes that the runtime reports.
+    /// The usage of the disk. `used_bytes` counts the layers of images, as the runtime reports it.
     #[must_use]
-    pub fn file_system(&self, role: FileSystemRole) -> FileSystem {
-        self.lock().disks.file_system(role)
-    }
-
-    /// Used bytes by purpose, on all file systems together.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        let world = self.lock();
-        let used = |purpose| world.disks.used(purpose);
-        Usage {
-            layers_bytes: used(Purpose::Layers),
-            writable_bytes: used(Purpose::Writable),
-            logs_bytes: used(Purpose::Logs),
-            other_bytes: used(Purpose::Other).saturating_add(used(Purpose::OtherOnImages)),
-            pending_bytes: world.pending_bytes(),
-        }
+    pub fn file_system(&self) -> FileSystem {
+        self.lock().disk.file_system()
     }
 
     // Recorded calls.

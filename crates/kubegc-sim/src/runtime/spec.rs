@@ -14,7 +14,8 @@ pub struct Layer {
     pub size_bytes: u64,
 }
 
-/// An image in a registry.
+/// An image in a registry. Its id is derived from its layers, so the same content has the same id under every
+/// tag.
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ImageSpec {
@@ -22,8 +23,6 @@ pub struct ImageSpec {
     pub tag: Arc<str>,
     /// Its layers. A repeated digest counts once.
     pub layers: Vec<Layer>,
-    /// Its id. `None`: derived from the layers, so that the same content has the same id under every tag.
-    pub id: Option<Arc<str>>,
     /// Whether the runtime reports it as pinned.
     pub pinned: bool,
     /// Handler of the pull; empty for the default.
@@ -70,14 +69,8 @@ pub struct ContainerSpec {
     pub runtime_handler: Arc<str>,
     /// Tags, digests or ids of images that it mounts as volumes.
     pub image_volumes: Vec<Arc<str>>,
-    /// Bytes of its writable layer at its creation.
-    pub writable_bytes: u64,
-    /// Bytes that it writes to that layer per hour while it runs.
-    pub writable_bytes_per_hour: u64,
     /// Bytes of its log at its start.
     pub log_bytes: u64,
-    /// Bytes that it logs per hour while it runs.
-    pub log_bytes_per_hour: u64,
     /// Annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
 }

@@ -1,8 +1,6 @@
-//! Rows in the order of their creation, found by id or by a prefix of it.
+//! Rows in the order of their creation, found by id.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
-
-use super::error::BadId;
 
 /// Rows by creation.
 #[derive(Clone, Debug)]
@@ -39,7 +37,7 @@ impl<T> Table<T> {
     }
 
     /// The row with exactly this id.
-    pub(super) fn key(&self, id: &str) -> Option<u64> {
+    pub(super) fn find(&self, id: &str) -> Option<u64> {
         self.ids.get(id).copied()
     }
 
@@ -54,24 +52,6 @@ impl<T> Table<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.rows.iter().map(|(key, row)| (*key, row))
     }
-
-    /// The row with this id, or the only row whose id has this prefix.
-    ///
-    /// # Upstream
-    /// containerd uses a prefix index for ids, so that `crictl rm 3f2` works.
-    pub(super) fn find(&self, id: &str) -> Result<Option<u64>, BadId> {
-        if id.is_empty() {
-            return Err(BadId::Empty);
-        }
-        if let Some(key) = self.ids.get(id) {
-            return Ok(Some(*key));
-        }
-        let mut like = beginning_with(&self.ids, id);
-        match (like.next(), like.next()) {
-            (Some(_), Some(_)) => Err(BadId::Ambiguous),
-            (only, _) => Ok(only.map(|(_, key)| *key)),
-        }
-    }
 }
 
 /// All entries whose keys have this prefix.
@@ -82,32 +62,4 @@ pub(super) fn beginning_with<'a, V>(
     let bounds = (Bound::Included(beginning), Bound::Unbounded);
     map.range::<str, _>(bounds)
         .take_while(move |(text, _)| text.starts_with(beginning))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_found_whole_or_by_a_beginning_that_is_theirs_alone() {
-        let mut table = Table::default();
-        for id in ["abc", "abcd", "bcd"] {
-            assert!(table.insert(id.into(), id).is_ok());
-        }
-        assert_eq!(table.insert("abc".into(), "again"), Err("again"));
-        for (id, expected) in [
-            ("", Err(BadId::Empty)),
-            ("a", Err(BadId::Ambiguous)),
-            ("abc", Ok(Some(1))),
-            ("abcd", Ok(Some(2))),
-            ("abcde", Ok(None)),
-            ("b", Ok(Some(3))),
-            ("c", Ok(None)),
-        ] {
-            assert_eq!(table.find(id), expected, "{id}");
-        }
-        assert_eq!(table.remove("abc"), Some("abc"));
-        assert_eq!(table.find("abc"), Ok(Some(2)));
-        assert_eq!(table.remove("abc"), None);
-    }
 }

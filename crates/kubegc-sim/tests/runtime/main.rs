@@ -1,7 +1,6 @@
-//! The simulated node: responses like containerd's, full disks, the record of calls, and the
-//! faults in front of it.
+//! The simulated node: responses like containerd's, its disk, the record of calls, and the faults in front of
+//! it.
 
-mod disks;
 mod faults;
 mod images;
 mod lifecycle;

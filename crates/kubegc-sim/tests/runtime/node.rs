@@ -8,10 +8,7 @@ use std::{
 };
 
 use kubegc_core::{RuntimeError, Timestamp};
-use kubegc_sim::{
-    ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode,
-    runtime::{FileSystemRole, RunningPod},
-};
+use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode, runtime::RunningPod};
 
 /// Drives a future that never has to wait.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
@@ -32,6 +29,15 @@ pub(crate) fn clock() -> SimClock {
 
 /// A node of 1000 bytes with two images that share a base: `shop/web:1` of 500 bytes, `shop/job:1` of 400,
 /// 600 together.
+pub(crate) fn node() -> SimNode {
+    let settings = NodeSettings {
+        capacity_bytes: 1_000,
+        ..NodeSettings::default()
+    };
+    node_with(settings)
+}
+
+/// The same with other settings.
 pub(crate) fn node_with(settings: NodeSettings) -> SimNode {
     let node = SimNode::new(clock(), settings);
     let web = ImageSpec::new(WEB).layer("base", 300).layer("web", 200);
@@ -42,26 +48,15 @@ pub(crate) fn node_with(settings: NodeSettings) -> SimNode {
     node
 }
 
-pub(crate) fn node() -> SimNode {
-    node_with(small())
-}
-
-pub(crate) fn small() -> NodeSettings {
-    NodeSettings {
-        capacity_bytes: 1_000,
-        ..NodeSettings::default()
-    }
-}
-
 /// Runs a pod of one container `app`.
 pub(crate) fn run(node: &SimNode, name: &str, image: &str) -> RunningPod {
     let pod = PodSpec::new("shop", name).container(ContainerSpec::new("app", image));
     node.run_pod(&pod).unwrap()
 }
 
-/// Free bytes where the images lie.
+/// Free bytes.
 pub(crate) fn free(node: &SimNode) -> u64 {
-    node.file_system(FileSystemRole::Images).available_bytes.unwrap()
+    node.file_system().available_bytes.unwrap()
 }
 
 pub(crate) fn is_unknown<T>(answer: &Result<T, RuntimeError>) -> bool {

@@ -1,84 +1,12 @@
-//! Pod sources based on running containers and sandboxes: as the only source, or in addition to a source that
-//! can be outdated.
+//! The pods that are running in a runtime, in addition to a source that can be outdated.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use kubegc_core::{
     PodSource, Runtime, RuntimeError, Timestamp, Uid,
     node_facts::{Container, ContainerState, PodState, Pods, Sandbox, SandboxState},
 };
-
-/// The error if no pod is running.
-const NO_RUNNING_POD: &str = "no pod is running: no sandbox is ready, and all containers have exited; \
-    the runtime may be the wrong one, or the machine may have just booted";
-
-/// A pod source for nodes without another source: it derives the pods from the runtime. A pod exists if and
-/// only if it is running.
-///
-/// A pod is running if it has a ready sandbox, or a container that has not exited: running, created, or in an
-/// unknown state. Pods are identified by their sandboxes and containers. So a container without labels in a
-/// ready sandbox belongs to the pod of the sandbox.
-///
-/// # Guarantees
-/// If a listing fails, the source fails, and no pod counts as removed. Of a pod with a ready sandbox, only
-/// dead containers and sandboxes that are not ready are removed, by the limits for existing pods.
-///
-/// **If no pod is running, the source fails.** That happens if the machine has two runtimes and this is the
-/// wrong one, or if the machine has just booted. The error names both causes.
-///
-/// A pod that starts during the listings is not removed. Containers are listed first, sandboxes second. A
-/// sandbox that is created between the two is ready in the second listing. A container that is created after
-/// the first listing belongs to a ready sandbox. Objects that are created after both listings are not in the
-/// listings of the driver, because it reads the pods last. It reads the pods again before it removes a log
-/// directory.
-///
-/// # Assumptions
-/// **A pod that is not running counts as removed. Its dead containers, its sandboxes and its logs are
-/// removed.** This applies to
-/// - a completed pod: `kubectl logs` of a finished Job fails afterwards;
-/// - a pod whose sandbox exited and is not created again yet: the kubelet starts its containers again, but
-///   their old logs and restart counts are lost;
-/// - after a boot, every pod whose sandbox is not created again yet, once another pod is running;
-/// - a new pod whose log directory exists and whose sandbox does not exist yet: the kubelet creates the
-///   directory again for each container.
-///
-/// A container that was created and never started keeps its pod, until a limit removes it. To keep pods that
-/// are not running, use another source: the API server, a list in a file, or static manifests.
-///
-/// # Complexity
-/// Two CRI requests, and `O(n log n)` for `n` containers and sandboxes.
-#[derive(Clone)]
-pub struct ReadySandboxes {
-    runtime: Arc<dyn Runtime>,
-}
-
-impl ReadySandboxes {
-    /// Creates a source of the pods that are running in this runtime.
-    #[must_use]
-    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime }
-    }
-}
-
-#[async_trait]
-impl PodSource for ReadySandboxes {
-    async fn pods(&self) -> Result<Pods, RuntimeError> {
-        let mut pods = Pods {
-            known: BTreeMap::new(),
-            sources_ready: true,
-            synced: true,
-        };
-        add_running_pods(&mut pods, &*self.runtime).await?;
-        if pods.known.is_empty() {
-            return Err(RuntimeError::refused(NO_RUNNING_POD));
-        }
-        Ok(pods)
-    }
-}
 
 /// A pod source that adds the running pods to those of another source.
 ///
