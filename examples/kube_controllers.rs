@@ -4,7 +4,7 @@
 //! `expected/kube_controllers.txt`.
 //!
 //! ```sh
-//! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- --dry-run
+//! cargo run --release -p kubegc-examples --features kube --example kube_controllers
 //! cargo run --release -p kubegc-examples --features kube --example kube_controllers -- podgc ttl-after-finished
 //! ```
 #![expect(clippy::print_stdout, reason = "a command line tool")]
@@ -23,14 +23,11 @@ struct Arguments {
     /// that run by default.
     #[arg(default_value = "*")]
     controllers: Vec<String>,
-    /// Only print the writes of the next minute.
-    #[arg(long)]
-    dry_run: bool,
     /// Print the roles that the controllers need.
     #[arg(long)]
     rbac: bool,
     /// Work only while holding the Lease kube-system/kubegc-controllers under this identity.
-    #[arg(long, value_name = "IDENTITY", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "IDENTITY")]
     leader_election: Option<String>,
     /// Behave as this release, instead of the API server's own.
     #[arg(long, value_name = "VERSION")]
@@ -52,9 +49,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let client = kubegc_kube::client().await?;
-    let mut manager = ControllerManager::new(client)
-        .controllers(arguments.controllers)
-        .dry_run(arguments.dry_run);
+    let mut manager = ControllerManager::new(client).controllers(arguments.controllers);
     if let Some(version) = arguments.kubernetes {
         manager = manager.version(version);
     }
@@ -62,9 +57,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         manager = manager.leader_election(LeaderElection::for_controllers(&identity));
     }
     let summary = manager.run(interrupted()).await?;
-    for write in summary.dry_run.iter().flatten() {
-        println!("{write}");
-    }
     for (controller, object, missing) in &summary.unknown {
         println!("{controller}: {object}: cannot decide: {missing}");
     }

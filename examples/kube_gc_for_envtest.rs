@@ -1,7 +1,7 @@
 //! Runs the collector for an API server that has none: envtest, a bare kube-apiserver, kcp.
 //!
 //! It waits for an API server that does not respond yet. In a real cluster the controller manager collects
-//! already, and a second collector has no effect. `--dry-run` prints the writes without performing them.
+//! already, and a second collector has no effect.
 //!
 //! ```sh
 //! KUBECONFIG=envtest.kubeconfig cargo run --release -p kubegc-examples --features kube --example kube_gc_for_envtest
@@ -17,11 +17,8 @@ use kubegc_kube::{GarbageCollector, LeaderElection};
 /// Collects garbage of an API server until interrupted.
 #[derive(Parser)]
 struct Arguments {
-    /// Only print the writes, and end when the collector is idle.
-    #[arg(long)]
-    dry_run: bool,
     /// Collect only while holding the Lease `kubegc` under this identity.
-    #[arg(long, value_name = "IDENTITY", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "IDENTITY")]
     leader_election: Option<String>,
     /// Behave as this release, instead of the API server's own.
     #[arg(long, value_name = "VERSION")]
@@ -36,7 +33,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let client = kubegc_kube::client().await?;
-    let mut collector = GarbageCollector::new(client).dry_run(arguments.dry_run);
+    let mut collector = GarbageCollector::new(client);
     if let Some(version) = arguments.kubernetes {
         collector = collector.version(version);
     }
@@ -50,9 +47,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     );
     for resource in &summary.unsynced {
         println!("never seen whole: {resource}");
-    }
-    if let Some(report) = summary.dry_run {
-        print!("{report}");
     }
     Ok(())
 }

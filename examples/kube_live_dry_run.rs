@@ -1,28 +1,30 @@
 //! What would this delete do to the cluster that my kubeconfig points to?
 //!
-//! Lists the metadata of everything, and predicts. Nothing is written. Without objects it reports what the
-//! collector would do now: each write is then sent as a dry run to the API server.
+//! Takes a snapshot of the cluster and predicts from it. Nothing is written. Without objects it forecasts what
+//! the garbage collector and the other controllers delete anyway.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --features kube --example kube_live_dry_run -- deployment/storefront -n shop --cascade foreground
 //! ```
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use kube::Client;
-use kubegc::predict::{Cluster, Detail};
-use kubegc_examples::{dump::AssumptionArguments, exit_code, interrupted, selection::SelectionArguments};
-use kubegc_kube::{GarbageCollector, SnapshotOptions, snapshot};
+use kubegc::predict::{Cluster, Detail, Question};
+use kubegc_examples::{dump::AssumptionArguments, exit_code, selection::SelectionArguments, time};
+use kubegc_kube::{SnapshotOptions, snapshot};
 
-/// Predicts what deleting objects does to a live cluster, without deleting anything.
+/// Predicts what deleting objects does to a live cluster, or what happens anyway, without deleting anything.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
     #[command(flatten)]
     assumptions: AssumptionArguments,
+    /// The duration of the forecast without objects, in minutes.
+    #[arg(long, value_name = "NUMBER", default_value_t = 60)]
+    minutes: u32,
     /// Explain the fate of this object, such as `pod/web-0`.
     #[arg(long, value_name = "OBJECT")]
     explain: Vec<String>,
@@ -38,14 +40,20 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let client = kubegc_kube::client().await?;
-    if arguments.selection.is_empty() {
-        return collector_now(client).await;
-    }
-    let snapshot = snapshot(&client, &SnapshotOptions::default()).await?;
     let version = kubegc_kube::version(&client).await?;
+    let mut options = SnapshotOptions::default();
+    options.version = Some(version);
+    // The controllers read more than metadata.
+    options.whole = arguments.selection.is_empty();
+    let snapshot = snapshot(&client, &options).await?;
     eprintln!("{} objects of Kubernetes {version}", snapshot.len());
     let cluster = Cluster::new(version, snapshot, (&arguments.assumptions).into());
-    let forecast = cluster.predict(&arguments.selection.intents(&cluster)?)?;
+    let forecast = if arguments.selection.is_empty() {
+        let horizon = Duration::from_secs(u64::from(arguments.minutes) * 60);
+        cluster.forecast(&Question::new(version).at(time("now")?).up_to(horizon))?
+    } else {
+        cluster.predict(&arguments.selection.intents(&cluster)?)?
+    };
     let detail = Detail {
         steps: arguments.timeline,
         ..Detail::default()
@@ -53,18 +61,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     print!("{}", forecast.to_text(detail));
     for object in arguments.selection.objects_named(&cluster, &arguments.explain)? {
         print!("\n{}", forecast.explain(&object));
-    }
-    Ok(())
-}
-
-/// The writes of a collector that starts now.
-async fn collector_now(client: Client) -> Result<(), Box<dyn Error>> {
-    let summary = GarbageCollector::new(client)
-        .dry_run(true)
-        .run(interrupted())
-        .await?;
-    if let Some(report) = summary.dry_run {
-        print!("{report}");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Runs the garbage collector of `kubegc_objects` against an API server: combines store, clock, driver,
 //! events and leader election.
 
-use std::{num::NonZeroU32, pin::pin, time::Duration};
+use std::{num::NonZeroU32, pin::pin};
 
 use futures_util::{
     FutureExt as _,
@@ -15,13 +15,10 @@ use kubegc_objects::{
     driver::{self, Report},
 };
 use metrics::counter;
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 
 use crate::{
-    DryRunReport, Error, KubeStore, TokioClock, dry_run,
+    Error, KubeStore, TokioClock,
     events::{self, Event, WAITING_MAX},
     metrics as names, retry,
     terms::{self, Election, Terms},
@@ -31,9 +28,6 @@ use crate::{
 /// a client that allows 20 requests a second (its default `--kube-api-qps`). kube's client has no rate limit,
 /// so this limit replaces it. At 10 ms a request it still allows far more than upstream does.
 const CALLS_IN_FLIGHT_MAX: u32 = 20;
-/// Default time for which a dry run waits for lists before it fails: twice as long as upstream waits since
-/// 1.32.
-const DRY_RUN_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A garbage collector for a live API server. It replaces the one in kube-controller-manager.
 ///
@@ -46,8 +40,9 @@ const DRY_RUN_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use kubegc_kube::GarbageCollector;
 /// let client = kubegc_kube::client().await?;
-/// let summary = GarbageCollector::new(client).dry_run(true).run(std::future::pending()).await?;
-/// print!("{}", summary.dry_run.expect("a dry run"));
+/// let hour = tokio::time::sleep(std::time::Duration::from_secs(3_600));
+/// let summary = GarbageCollector::new(client).run(hour).await?;
+/// println!("{} writes, {} failed", summary.writes, summary.writes_failed);
 /// # Ok(())
 /// # }
 /// ```
@@ -58,8 +53,6 @@ pub struct GarbageCollector {
     settings: Option<Settings>,
     calls_in_flight_max: Option<NonZeroU32>,
     ignored_resources: Vec<(String, String)>,
-    dry_run: bool,
-    dry_run_wait_timeout: Duration,
     events: bool,
     election: Option<Election>,
 }
@@ -80,8 +73,6 @@ pub struct Summary {
     pub warnings: u64,
     /// Resources that could not be listed at the end, as `resource.group`, sorted.
     pub unsynced: Vec<String>,
-    /// The report of a dry run; `None` without a dry run.
-    pub dry_run: Option<DryRunReport>,
 }
 
 impl GarbageCollector {
@@ -93,8 +84,6 @@ impl GarbageCollector {
             settings: None,
             calls_in_flight_max: NonZeroU32::new(CALLS_IN_FLIGHT_MAX),
             ignored_resources: Vec::new(),
-            dry_run: false,
-            dry_run_wait_timeout: DRY_RUN_WAIT_TIMEOUT,
             events: true,
             election: None,
         }
@@ -129,20 +118,6 @@ impl GarbageCollector {
         self
     }
 
-    /// Whether to change nothing and report the writes up to the end of every cascade. Default: no. A dry run
-    /// needs no leadership, publishes no events, and ends by itself.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Time for which a dry run waits for an unavailable API server, and for resources that cannot be listed.
-    /// Default: 60 s.
-    pub fn dry_run_wait_timeout(mut self, timeout: Duration) -> Self {
-        self.dry_run_wait_timeout = timeout;
-        self
-    }
-
     /// Whether warnings are published as Kubernetes Events. Default: yes.
     pub fn events(mut self, events: bool) -> Self {
         self.events = events;
@@ -159,16 +134,13 @@ impl GarbageCollector {
     /// Collects until `stop` is ready, then waits for the requests in flight and releases the lease.
     ///
     /// It waits for an unavailable API server: requests for its version and for the lease are repeated after
-    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged. A dry run waits until its
-    /// [timeout](Self::dry_run_wait_timeout).
+    /// 1 s, 2 s, and so on up to 30 s, and each failure is logged.
     ///
     /// # Errors
-    /// The API server has a version that kubegc does not know, the configuration of the election is invalid,
-    /// or a dry run has waited too long for the API server. Failures of single objects and kinds are retried,
-    /// logged and counted instead.
+    /// The API server has a version that kubegc does not know, or the configuration of the election is
+    /// invalid. Failures of single objects and kinds are retried, logged and counted instead.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
-        let election = election.filter(|_| !self.dry_run);
         terms::elect(&client, election, stop, |leading, stop| {
             self.run_while_leading(leading, stop)
         })
@@ -195,15 +167,6 @@ impl GarbageCollector {
             Either::Right((prepared, _)) => prepared?,
         };
         let clock = TokioClock::new();
-        if self.dry_run {
-            summary.terms = 1;
-            let (wait_timeout, store) = (self.dry_run_wait_timeout, store.dry());
-            let log_report = |report: &Report| log(&mut summary, report, "would be written");
-            let report = dry_run::run(store, &clock, settings, wait_timeout, stop, log_report).await?;
-            summary.unsynced.clone_from(&report.unsynced);
-            summary.dry_run = Some(report);
-            return Ok(summary);
-        }
         let mut terms = Terms::new(leading, stop);
         loop {
             names::leading(false);
@@ -221,8 +184,7 @@ impl GarbageCollector {
     }
 
     async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
-        let give_up = self.dry_run.then(|| Instant::now() + self.dry_run_wait_timeout);
-        let version = retry::version(&self.client, self.version, give_up).await?;
+        let version = retry::version(&self.client, self.version).await?;
         let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
         settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
         settings
@@ -245,7 +207,7 @@ impl GarbageCollector {
         let (warn, warnings) = mpsc::channel(WAITING_MAX);
         let events = self.events;
         let report = move |report: Report| {
-            log(summary, &report, "written");
+            log(summary, &report);
             if let (Report::Warning(warning), true) = (report, events)
                 && warn.try_send(Event::from(&*warning)).is_err()
             {
@@ -269,7 +231,7 @@ fn unsynced(collector: &Collector) -> Vec<String> {
 }
 
 /// Traces and counts a collector's report.
-fn log(summary: &mut Summary, report: &Report, done: &'static str) {
+fn log(summary: &mut Summary, report: &Report) {
     match report {
         Report::Performed { request, response } => {
             let (operation, outcome) = (operation_name(&request.operation), response_name(response));
@@ -284,7 +246,7 @@ fn log(summary: &mut Summary, report: &Report, done: &'static str) {
                     &mut summary.writes_failed
                 };
                 *count = count.saturating_add(1);
-                trace_write(request, outcome, if applied { done } else { "not written" });
+                trace_write(request, outcome, if applied { "written" } else { "not written" });
             } else {
                 tracing::debug!(object = %request.target, request = operation, outcome, reason = request.reason.name(), "{}", request.reason);
             }

@@ -3,8 +3,8 @@
 use kubegc_core::{FieldError, StoreError};
 use kubegc_objects::collector::Misuse;
 
-/// A reason why a run, a dry run or a snapshot failed as a whole. Failures of single objects and kinds are
-/// not errors of this type.
+/// A reason why a run or a snapshot failed as a whole. Failures of single objects and kinds are not errors of
+/// this type.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -120,7 +120,6 @@ impl Lease {
         // exist yet.
         let reading = retry::with_backoff(
             "reading the Lease",
-            None,
             |_| true,
             async || election.lease(client.clone()).await,
         );

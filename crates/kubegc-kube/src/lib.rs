@@ -7,8 +7,8 @@
 //! | item | does |
 //! |---|---|
 //! | [`KubeStore`] | the API server as [`kubegc_core::ObjectStore`], by metadata only |
-//! | [`GarbageCollector`] | the collector for a live API server, with writes or as a dry run |
-//! | [`ControllerManager`] | a selection of the [controllers](#controllers) for a live API server, with writes or as a dry run |
+//! | [`GarbageCollector`] | the collector for a live API server |
+//! | [`ControllerManager`] | a selection of the [controllers](#controllers) for a live API server |
 //! | [`snapshot`](snapshot()) | the objects of a cluster, for predictions, with the completeness of each kind |
 //! | [`TokioClock`] | tokio's time as [`kubegc_core::Clock`] |
 //! | [`rbac`] | the least rules that the API server must grant |
@@ -61,7 +61,7 @@
 //!   and without a limit, and as a consistent list if the server does not have that version. A list whose
 //!   next page has expired is restarted up to three times; upstream reads it again without pages. Initial
 //!   lists are never streamed through a watch (`sendInitialEvents`), as newer releases can do. Lists for
-//!   [snapshots](snapshot()) and dry runs are consistent and read in pages. A response may have up to 1 GiB.
+//!   [snapshots](snapshot()) are consistent and read in pages. A response may have up to 1 GiB.
 //! - **Rate.** Upstream's client keeps to 20 requests a second. Here the requests in flight are bounded
 //!   ([`GarbageCollector::calls_in_flight_max`]).
 //!
@@ -91,7 +91,6 @@
 mod collect;
 mod controllers;
 mod discovery;
-mod dry_run;
 mod error;
 mod events;
 #[cfg(feature = "leader-election")]
@@ -104,8 +103,7 @@ mod store;
 mod terms;
 
 pub use collect::{GarbageCollector, Summary};
-pub use controllers::{ControllerManager, ControllersSummary, PlannedWrite};
-pub use dry_run::{DryRunReport, NotFollowed, Terminating, Write};
+pub use controllers::{ControllerManager, ControllersSummary};
 pub use error::Error;
 pub use kubegc_tokio::TokioClock;
 #[cfg(feature = "leader-election")]

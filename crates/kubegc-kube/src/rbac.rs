@@ -3,7 +3,6 @@
 //! | role | for |
 //! |---|---|
 //! | ClusterRole `kubegc-collect` | [`GarbageCollector::run`](crate::GarbageCollector::run) |
-//! | ClusterRole `kubegc-dry-run` | the same with [`dry_run`](crate::GarbageCollector::dry_run) |
 //! | ClusterRole `kubegc-snapshot` | [`snapshot`](crate::snapshot()) |
 //! | ClusterRole `kubegc-events` | warnings, unless [`events`](crate::GarbageCollector::events) are off |
 //! | Role `kubegc-leader-election` | the Lease, with the feature `leader-election` |
@@ -29,8 +28,7 @@ pub const YAML: &str = include_str!("../rbac.yaml");
 /// the ClusterRole `kubegc-controllers`, the ClusterRole `kubegc-events` for their Events, and the Role
 /// `kubegc-controllers-leader-election` for a Lease of this namespace and name.
 ///
-/// A dry run needs the same rules, because the API server authorizes a dry run as it authorizes the write
-/// itself. Without Events or leader election the corresponding documents are not needed.
+/// Without Events or leader election the corresponding documents are not needed.
 ///
 /// # Examples
 /// ```

@@ -4,18 +4,16 @@ use std::{error::Error, time::Duration};
 
 use kube::Client;
 use kubegc_core::KubernetesVersion;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// The wait after the first failure. Each further failure doubles it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Repeats a request with backoff while its failure is temporary, and logs each failure. Returns the last
-/// failure if the next attempt would be after `give_up`.
+/// Repeats a request with backoff while its failure is temporary, and logs each failure.
 pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
     purpose: &'static str,
-    give_up: Option<Instant>,
     is_temporary: impl Fn(&E) -> bool,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, E> {
@@ -25,9 +23,6 @@ pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
             Err(error) if is_temporary(&error) => error,
             result => return result,
         };
-        if give_up.is_some_and(|end| Instant::now() + wait > end) {
-            return Err(error);
-        }
         let seconds = wait.as_secs();
         tracing::warn!(
             error = with_causes(&error),
@@ -38,17 +33,16 @@ pub(crate) async fn with_backoff<T, E: Error, F: Future<Output = Result<T, E>>>(
     }
 }
 
-/// The version to emulate: the given one, or that of the API server, which is waited for until `give_up`.
+/// The version to emulate: the given one, or that of the API server, which is waited for.
 pub(crate) async fn version(
     client: &Client,
     given: Option<KubernetesVersion>,
-    give_up: Option<Instant>,
 ) -> Result<KubernetesVersion, crate::Error> {
     if let Some(version) = given {
         return Ok(version);
     }
     let is_temporary = |error: &crate::Error| matches!(error, crate::Error::Version { .. });
-    with_backoff("GET /version", give_up, is_temporary, || crate::version(client)).await
+    with_backoff("GET /version", is_temporary, || crate::version(client)).await
 }
 
 /// The error and its causes, in one line.

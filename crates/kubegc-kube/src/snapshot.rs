@@ -23,6 +23,9 @@ pub struct SnapshotOptions {
     /// Resources, as group and name, that are not listed, in addition to those that the garbage collector of
     /// the version ignores (events). Default: none.
     pub left_out: Vec<(String, String)>,
+    /// Whether all kinds are read with all fields, as forecasts of what controllers clean up need them.
+    /// Default: no.
+    pub whole: bool,
 }
 
 impl Default for SnapshotOptions {
@@ -31,11 +34,12 @@ impl Default for SnapshotOptions {
             version: None,
             lists_at_a_time: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
             left_out: Vec::new(),
+            whole: false,
         }
     }
 }
 
-/// Kinds that are read with all fields, because predictions need more than their metadata: the grace period
+/// Kinds that are always read with all fields, because predictions need more than their metadata: the grace period
 /// of pods, the finalizers of namespaces, the kinds of CustomResourceDefinitions.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
@@ -45,7 +49,7 @@ fn is_read_whole(resource: &ApiResource) -> bool {
 }
 
 /// Takes a snapshot: the kinds of the cluster, and the metadata of the objects of every kind that can be
-/// listed.
+/// listed, or [all fields](SnapshotOptions::whole).
 ///
 /// # Guarantees
 /// A kind is complete only if all pages of its list were read. Kinds that are forbidden, fail, cannot be
@@ -91,7 +95,7 @@ pub async fn snapshot(client: &Client, options: &SnapshotOptions) -> Result<Snap
         }
     }
     let lists = stream::iter(wanted.into_iter().map(|resource| {
-        let list = store.raw_list(resource, is_read_whole(resource));
+        let list = store.raw_list(resource, options.whole || is_read_whole(resource));
         async move { (resource, list.await) }
     }));
     let mut lists = lists.buffered(options.lists_at_a_time.get());

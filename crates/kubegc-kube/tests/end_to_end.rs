@@ -1,19 +1,19 @@
-//! The collector on a simulated cluster, through a client: cascades, kinds that fail, appear and disappear,
-//! leadership, dry runs, snapshots.
+//! The collector on a simulated cluster, through a client: cascades, leadership, events, snapshots.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Event, Namespace, Secret},
+    NamespaceResourceScope,
+    api::core::v1::{ConfigMap, Event, Secret},
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
+    api::{DeleteParams, PostParams},
 };
 use kubegc_kube::{Error, GarbageCollector, SnapshotOptions, Summary, snapshot};
 use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
-use serde_json::json;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
@@ -23,6 +23,7 @@ fn cluster(version: &str) -> Cluster {
     Cluster::builder()
         .version(version)
         .namespace("shop")
+        .namespace("yard")
         .without_collector()
         .build()
         .expect("valid")
@@ -39,32 +40,25 @@ fn owner<K: Resource<DynamicType = ()>>(of: &K) -> OwnerReference {
     }
 }
 
-async fn config_map(client: &Client, name: &str, owners: Vec<OwnerReference>) -> ConfigMap {
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some(name.to_owned());
-    object.metadata.owner_references = Some(owners).filter(|owners| !owners.is_empty());
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "shop");
-    api.create(&PostParams::default(), &object)
-        .await
-        .expect("created")
-}
-
-async fn secret(client: &Client, name: &str, owners: Vec<OwnerReference>) -> Secret {
-    let mut object = Secret::default();
-    object.metadata.name = Some(name.to_owned());
-    object.metadata.owner_references = Some(owners).filter(|owners| !owners.is_empty());
-    let api: Api<Secret> = Api::namespaced(client.clone(), "shop");
-    api.create(&PostParams::default(), &object)
-        .await
-        .expect("created")
+async fn create<K>(client: &Client, namespace: &str, name: &str, owners: Vec<OwnerReference>) -> K
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Default + Clone + Debug,
+    K: Serialize + DeserializeOwned,
+{
+    let mut object = K::default();
+    object.meta_mut().name = Some(name.to_owned());
+    object.meta_mut().owner_references = Some(owners).filter(|owners| !owners.is_empty());
+    let api = Api::namespaced(client.clone(), namespace);
+    let created = api.create(&PostParams::default(), &object).await;
+    created.expect("created")
 }
 
 /// root (config map) <- middle (secret) <- leaf (config map), and another secret.
 async fn family(client: &Client) {
-    let root = config_map(client, "root", Vec::new()).await;
-    let middle = secret(client, "middle", vec![owner(&root)]).await;
-    config_map(client, "leaf", vec![owner(&middle)]).await;
-    secret(client, "other", Vec::new()).await;
+    let root: ConfigMap = create(client, "shop", "root", Vec::new()).await;
+    let middle: Secret = create(client, "shop", "middle", vec![owner(&root)]).await;
+    create::<ConfigMap>(client, "shop", "leaf", vec![owner(&middle)]).await;
+    create::<Secret>(client, "shop", "other", Vec::new()).await;
 }
 
 async fn delete_root(client: &Client, policy: &str) {
@@ -153,115 +147,12 @@ async fn a_cascade_completes_under_all_three_policies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_whose_list_always_fails_stops_the_others_before_1_32_only() {
-    for (version, collects) in [("1.31.0", false), ("1.32.0", true), ("1.36.0", true)] {
-        let cluster = cluster(version);
-        let client = cluster.client();
-        family(&client).await;
-        cluster.faults().add(
-            Rule::new(Fault::status(500))
-                .on(Verb::List)
-                .resource("services")
-                .client("kubegc")
-                .always(),
-        );
-        let collecting = Collecting::start(collector(&cluster));
-        sleep(Duration::from_secs(1)).await;
-        delete_root(&client, "Background").await;
-        sleep(Duration::from_secs(25)).await;
-        assert!(
-            names(&cluster).contains("middle"),
-            "{version}: no dependent is deleted before 30 s"
-        );
-        sleep(Duration::from_secs(60)).await;
-        assert_eq!(!names(&cluster).contains("middle"), collects, "{version}");
-        assert_eq!(collecting.end().await.unsynced, ["services"], "{version}");
-    }
-}
-
-fn definition() -> serde_json::Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn kinds_appear_and_disappear_while_it_runs() {
-    let cluster = cluster("1.36.0");
-    let client = cluster.client();
-    let root = config_map(&client, "root", Vec::new()).await;
-    let collecting = Collecting::start(collector(&cluster));
-    let others = cluster.run();
-    sleep(Duration::from_secs(5)).await;
-    let crds = ApiResource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "apiextensions.k8s.io/v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    };
-    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &crds);
-    let definition: DynamicObject = serde_json::from_value(definition()).expect("an object");
-    definitions
-        .create(&PostParams::default(), &definition)
-        .await
-        .expect("created");
-    let widgets = ApiResource {
-        group: "example.com".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "example.com/v1".to_owned(),
-        kind: "Widget".to_owned(),
-        plural: "widgets".to_owned(),
-    };
-    let widgets_api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &widgets);
-    sleep(Duration::from_secs(1)).await;
-    let mut widget = DynamicObject::new("widget", &widgets);
-    widget.metadata.owner_references = Some(vec![owner(&root)]);
-    widgets_api
-        .create(&PostParams::default(), &widget)
-        .await
-        .expect("served");
-    // Discovery runs every 30 s.
-    sleep(Duration::from_secs(40)).await;
-    delete_root(&client, "Foreground").await;
-    sleep(Duration::from_secs(20)).await;
-    assert!(
-        widgets_api.get_opt("widget").await.expect("served").is_none(),
-        "a custom resource is collected"
-    );
-    definitions
-        .delete("widgets.example.com", &DeleteParams::default())
-        .await
-        .expect("deleted");
-    sleep(Duration::from_secs(90)).await;
-    let later = config_map(&client, "later", Vec::new()).await;
-    secret(&client, "dependent", vec![owner(&later)]).await;
-    Api::<ConfigMap>::namespaced(client.clone(), "shop")
-        .delete("later", &DeleteParams::background())
-        .await
-        .expect("deleted");
-    sleep(Duration::from_secs(20)).await;
-    assert_eq!(
-        names(&cluster),
-        BTreeSet::new(),
-        "others are collected after a kind was removed"
-    );
-    drop(others);
-    assert!(collecting.end().await.unsynced.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_former_leader_starts_no_write_and_loses_no_response() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
-    let root = config_map(&client, "root", Vec::new()).await;
+    let root: ConfigMap = create(&client, "shop", "root", Vec::new()).await;
     for at in 0..60 {
-        secret(&client, &format!("dependent-{at}"), vec![owner(&root)]).await;
+        create::<Secret>(&client, "shop", &format!("dependent-{at}"), vec![owner(&root)]).await;
     }
     cluster.faults().add(
         Rule::new(Fault::Delay(Duration::from_secs(1)))
@@ -305,81 +196,13 @@ async fn a_former_leader_starts_no_write_and_loses_no_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_changes_nothing_and_predicts_the_writes_of_a_run() {
-    for version in ["1.28.0", "1.36.0"] {
-        for policy in POLICIES {
-            let cluster = cluster(version);
-            let client = cluster.client();
-            family(&client).await;
-            let held = secret(&client, "held", Vec::new()).await;
-            let mut held_map = ConfigMap::default();
-            held_map.metadata.name = Some("held-map".to_owned());
-            held_map.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
-            held_map.metadata.owner_references = Some(vec![owner(&held)]);
-            Api::<ConfigMap>::namespaced(client.clone(), "shop")
-                .create(&PostParams::default(), &held_map)
-                .await
-                .expect("created");
-            Api::<Secret>::namespaced(client.clone(), "shop")
-                .delete("held", &DeleteParams::background())
-                .await
-                .expect("deleted");
-            delete_root(&client, policy).await;
-            let before = (names(&cluster), cluster.server().with(|server| server.revision()));
-            let summary = collector(&cluster)
-                .dry_run(true)
-                .run(std::future::pending())
-                .await
-                .expect("a summary");
-            let report = summary.dry_run.expect("requested");
-            let after = (names(&cluster), cluster.server().with(|server| server.revision()));
-            assert_eq!(before, after, "{version} {policy}: nothing changed\n{report}");
-            assert!(
-                report.complete && report.not_followed.is_empty(),
-                "{version} {policy}\n{report}"
-            );
-            let predicted: BTreeSet<String> = report
-                .removed
-                .iter()
-                .map(|object| object.name.to_string())
-                .collect();
-            let marked: BTreeSet<String> = report
-                .terminating
-                .iter()
-                .map(|left| left.object.name.to_string())
-                .collect();
-            let collecting = Collecting::start(collector(&cluster));
-            sleep(Duration::from_secs(60)).await;
-            let real = collecting.end().await;
-            let removed: BTreeSet<String> = before.0.difference(&names(&cluster)).cloned().collect();
-            assert_eq!(predicted, removed, "{version} {policy}\n{report}");
-            assert_eq!(marked, set(&["held-map"]), "{version} {policy}\n{report}");
-            let written = report.writes.iter().filter(|write| write.tries == 1).count() as u64;
-            assert_eq!(written, real.writes, "{version} {policy}\n{report}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_reference_into_another_namespace_is_an_event() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some("yard".to_owned());
-    Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await
-        .expect("created");
-    let root = config_map(&client, "root", Vec::new()).await;
+    let root: ConfigMap = create(&client, "shop", "root", Vec::new()).await;
     let collecting = Collecting::start(collector(&cluster));
     sleep(Duration::from_secs(5)).await;
-    let mut stray = Secret::default();
-    stray.metadata.name = Some("stray".to_owned());
-    stray.metadata.owner_references = Some(vec![owner(&root)]);
-    Api::<Secret>::namespaced(client.clone(), "yard")
-        .create(&PostParams::default(), &stray)
-        .await
-        .expect("created");
+    create::<Secret>(&client, "yard", "stray", vec![owner(&root)]).await;
     sleep(Duration::from_secs(20)).await;
     let events = cluster.find_all::<Event>();
     assert!(!events.is_empty());
@@ -428,10 +251,16 @@ async fn a_snapshot_declares_the_kinds_that_it_listed_complete() {
         "{:?}",
         of("", "Secret")
     );
-    assert!(snapshot.find("", "ConfigMap", "shop", "leaf").is_some());
     let shop = snapshot.find("", "Namespace", "", "shop").expect("there");
     assert!(shop.details.is_some(), "namespaces are read whole");
+    let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
+    assert!(leaf.details.is_none(), "only metadata is read of others");
     assert!(snapshot.findings.is_empty(), "{:?}", snapshot.findings);
+    let mut options = SnapshotOptions::default();
+    options.whole = true;
+    let snapshot = kubegc_kube::snapshot(&me, &options).await.expect("a snapshot");
+    let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
+    assert!(leaf.details.is_some(), "all kinds are read whole");
 }
 
 /// All kinds that the collector of a version monitors are listed, so that a forecast misses no dependent.

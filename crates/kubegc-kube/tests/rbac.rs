@@ -27,10 +27,11 @@ fn each_role_has_only_the_verbs_of_its_function() {
             (name, verbs)
         })
         .collect();
-    let writes = vec!["delete", "get", "list", "patch", "update", "watch"];
     let expected: Vec<(String, Vec<String>)> = [
-        ("kubegc-collect", writes.clone()),
-        ("kubegc-dry-run", writes),
+        (
+            "kubegc-collect",
+            vec!["delete", "get", "list", "patch", "update", "watch"],
+        ),
         ("kubegc-snapshot", vec!["list"]),
         ("kubegc-events", vec!["create"]),
         ("kubegc-leader-election", vec!["create", "get", "patch"]),
@@ -43,7 +44,7 @@ fn each_role_has_only_the_verbs_of_its_function() {
 
 #[test]
 fn roles_for_collection_and_snapshots_can_read_discovery_and_the_version() {
-    for (name, rules) in documents().into_iter().take(3) {
+    for (name, rules) in documents().into_iter().take(2) {
         let urls: Vec<String> = rules
             .into_iter()
             .filter_map(|rule| rule.non_resource_urls)

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use kubegc_kube::{Error, GarbageCollector};
+use kubegc_kube::GarbageCollector;
 use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -51,19 +51,6 @@ async fn a_stop_ends_the_wait_for_an_api_server() {
     let run = GarbageCollector::new(Script::new(|_| None).client()).run(sleep(Duration::from_secs(5)));
     assert_eq!(run.await.expect("a stop is not an error").terms, 0);
     assert_eq!(began.elapsed(), Duration::from_secs(5));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_waits_for_an_api_server_until_its_timeout() {
-    let began = Instant::now();
-    let run = GarbageCollector::new(Script::new(|_| None).client())
-        .dry_run(true)
-        .dry_run_wait_timeout(Duration::from_secs(10))
-        .run(std::future::pending());
-    let error = run.await.expect_err("there is no server");
-    assert!(matches!(error, Error::Version { .. }), "{error}");
-    // After 0, 1, 3 and 7 s; the next attempt would be after 15 s.
-    assert_eq!(began.elapsed(), Duration::from_secs(7));
 }
 
 /// Up to 1.31 one forbidden resource prevents all collection.

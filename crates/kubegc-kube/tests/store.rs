@@ -416,10 +416,6 @@ async fn patches_have_their_content_type_and_the_field_manager_kubegc() {
             .patch(pod(&pods, "web"), format, b"[1]")
             .await
             .expect("patched");
-        let dry = script.store().dry();
-        dry.patch(pod(&pods, "web"), format, b"[1]")
-            .await
-            .expect("patched");
         store
             .patch_subresource(pod(&pods, "web"), "status", format, b"[1]")
             .await
@@ -429,7 +425,6 @@ async fn patches_have_their_content_type_and_the_field_manager_kubegc() {
             script.lines(),
             [
                 format!("{base}?fieldManager=kubegc"),
-                format!("{base}?fieldManager=kubegc&dryRun=All"),
                 format!("{base}/status?fieldManager=kubegc"),
             ]
         );
@@ -486,14 +481,14 @@ async fn deletes_send_upstreams_fields_and_report_whether_the_object_remains() {
         );
     }
     let script = Script::of(vec![status(200)]);
-    let dry = script.store().dry();
-    dry.delete(
-        pod(&pods, "web"),
-        &options(Some(Propagation::OrphanDependents(true))),
-    )
-    .await
-    .expect("deleted");
-    dry.delete_collection(&pods, "shop", &DeleteOptions::default())
+    let store = script.store();
+    let dry = DeleteOptions {
+        dry_run: true,
+        ..options(Some(Propagation::OrphanDependents(true)))
+    };
+    store.delete(pod(&pods, "web"), &dry).await.expect("deleted");
+    store
+        .delete_collection(&pods, "shop", &dry)
         .await
         .expect("deleted");
     let requests = script.requests();

@@ -6,29 +6,22 @@ use std::{
     collections::BTreeMap,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use async_trait::async_trait;
 use futures_util::{
     FutureExt as _,
     future::{Either, select},
 };
 use kube::Client;
 use kubegc_controllers::{
-    Cache, Cloud, Controller, EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request,
-    Wire,
+    Cache, Controller, Missing, Reason, Request, Wire,
     driver::{Driver, NothingOutside, Outside, Resources, Summary, TaskCounts},
     select_controllers,
 };
-use kubegc_core::{Clock, KubernetesVersion, StoreError, record::ObjectId};
+use kubegc_core::{Clock, KubernetesVersion, record::ObjectId};
 use kubegc_snapshot::JsonDocuments;
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 
-pub use self::report::PlannedWrite;
 use self::report::Reporter;
 use crate::{
     Error, KubeStore, TokioClock,
@@ -36,11 +29,6 @@ use crate::{
     metrics as names, retry,
     terms::{self, Election, Terms},
 };
-
-/// The default horizon of a dry run: longer than the quarantine of podgc, which is 40 s.
-const DRY_RUN_HORIZON: Duration = Duration::from_secs(60);
-/// Time for which a dry run waits for the version of an unavailable API server.
-const DRY_RUN_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decides whether a write may be sent.
 type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync>;
@@ -72,12 +60,9 @@ type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sy
 ///         }
 ///         _ => Ok(()),
 ///     })
-///     .dry_run(true)
-///     .run(std::future::pending())
+///     .run(tokio::time::sleep(std::time::Duration::from_secs(3_600)))
 ///     .await?;
-/// for write in summary.dry_run.into_iter().flatten() {
-///     println!("{write}");
-/// }
+/// println!("{} writes, {} failed", summary.writes, summary.writes_failed);
 /// # Ok(())
 /// # }
 /// ```
@@ -92,8 +77,6 @@ pub struct ControllerManager {
     guard: Option<WriteGuard>,
     outside: Arc<dyn Outside>,
     clock: Option<Arc<dyn Clock>>,
-    dry_run: bool,
-    dry_run_horizon: Duration,
     events: bool,
     election: Option<Election>,
 }
@@ -112,8 +95,6 @@ pub struct ControllersSummary {
     pub writes_failed: u64,
     /// The objects about which a controller could not decide at the end, with the missing fact.
     pub unknown: Vec<(&'static str, ObjectId, Missing)>,
-    /// The writes of a dry run, Events included; `None` without a dry run.
-    pub dry_run: Option<Vec<PlannedWrite>>,
 }
 
 impl ControllersSummary {
@@ -146,8 +127,6 @@ impl ControllerManager {
             guard: None,
             outside: Arc::new(NothingOutside),
             clock: None,
-            dry_run: false,
-            dry_run_horizon: DRY_RUN_HORIZON,
             events: true,
             election: None,
         }
@@ -196,7 +175,7 @@ impl ControllerManager {
     }
 
     /// Volume plugins, external provisioners and the cloud provider. Default: [`NothingOutside`], so that no
-    /// deletion happens that needs their response. A dry run queries them and performs no work with them.
+    /// deletion happens that needs their response.
     pub fn outside(mut self, outside: Arc<dyn Outside>) -> Self {
         self.outside = outside;
         self
@@ -205,22 +184,6 @@ impl ControllerManager {
     /// The clock. Default: a [`TokioClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
-        self
-    }
-
-    /// Whether to change nothing and report the writes instead. Default: no.
-    ///
-    /// A dry run sends each write with `dryRun=All`, so that the API server evaluates it, publishes no
-    /// Events, needs no leadership and ends by itself. It does not show what would follow from a write, such
-    /// as the finalizer that is removed once a namespace is empty.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// The horizon of a dry run: it waits for keys that become due within this time. Default: 60 s.
-    pub fn dry_run_horizon(mut self, horizon: Duration) -> Self {
-        self.dry_run_horizon = horizon;
         self
     }
 
@@ -244,12 +207,11 @@ impl ControllerManager {
     /// [`GarbageCollector::run`](crate::GarbageCollector::run).
     ///
     /// # Errors
-    /// A name belongs to no controller, the API server has a version that kubegc does not know, the
-    /// configuration of the election is invalid, or a dry run has waited for 60 s for the API server.
-    /// Failures of single objects and resources are retried, logged and counted instead.
+    /// A name belongs to no controller, the API server has a version that kubegc does not know, or the
+    /// configuration of the election is invalid. Failures of single objects and resources are retried, logged
+    /// and counted instead.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) -> Result<ControllersSummary, Error> {
         let (client, election) = (self.client.clone(), self.election.take());
-        let election = election.filter(|_| !self.dry_run);
         terms::elect(&client, election, stop, |leading, stop| {
             self.run_while_leading(leading, stop)
         })
@@ -269,9 +231,8 @@ impl ControllerManager {
     ) -> Result<ControllersSummary, Error> {
         names::describe();
         let mut stop = pin!(stop.fuse());
-        let give_up = self.dry_run.then(|| Instant::now() + DRY_RUN_WAIT_TIMEOUT);
-        let asking = retry::version(&self.client, self.version, give_up);
-        let version = match select(&mut stop, pin!(asking)).await {
+        let version = retry::version(&self.client, self.version);
+        let version = match select(&mut stop, pin!(version)).await {
             Either::Left(_) => return Ok(ControllersSummary::default()),
             Either::Right((version, _)) => version?,
         };
@@ -280,19 +241,14 @@ impl ControllerManager {
         let store = KubeStore::new(self.client.clone(), version);
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(TokioClock::new()));
         let summary = Arc::new(Mutex::new(ControllersSummary::default()));
-        if self.dry_run {
-            self.term(&store.dry(), &clock, &controllers, stop, &summary)
+        let mut terms = Terms::new(leading, stop);
+        while terms.begins().await {
+            tracing::info!("starting {} controllers", controllers.len());
+            names::running(&controllers, true);
+            self.term(&store, &clock, &controllers, terms.ends(), &summary)
                 .await;
-        } else {
-            let mut terms = Terms::new(leading, stop);
-            while terms.begins().await {
-                tracing::info!("starting {} controllers", controllers.len());
-                names::running(&controllers, true);
-                self.term(&store, &clock, &controllers, terms.ends(), &summary)
-                    .await;
-                names::running(&controllers, false);
-                tracing::info!("the controllers have stopped");
-            }
+            names::running(&controllers, false);
+            tracing::info!("the controllers have stopped");
         }
         Ok(std::mem::take(
             &mut *summary.lock().unwrap_or_else(PoisonError::into_inner),
@@ -311,15 +267,9 @@ impl ControllerManager {
         let (send, events) = mpsc::channel(WAITING_MAX);
         let mut reporter = Reporter::new(
             Arc::clone(summary),
-            self.dry_run,
-            (self.events && !self.dry_run).then_some(send),
+            self.events.then_some(send),
             Resources::new(&store.builtin().clone().into()),
         );
-        let outside = if self.dry_run {
-            Arc::new(OutsideOfDryRun(Arc::clone(&self.outside)))
-        } else {
-            Arc::clone(&self.outside)
-        };
         let mut driver = Driver::builder(
             Arc::new(store.clone()),
             Arc::clone(clock),
@@ -327,7 +277,7 @@ impl ControllerManager {
         )
         .controllers(controllers.iter().cloned())
         .wire(self.wire)
-        .outside(outside)
+        .outside(Arc::clone(&self.outside))
         .observer(move |report| reporter.report(report));
         if let Some(workers) = self.workers {
             driver = driver.workers(workers);
@@ -336,48 +286,10 @@ impl ControllerManager {
             driver = driver.guard(move |cache, request| guard(cache, request));
         }
         let driver = driver.build();
-        let horizon = clock.now().saturating_add(self.dry_run_horizon);
-        let running = async {
-            if self.dry_run {
-                driver.run_until_idle_after(horizon, end).await
-            } else {
-                driver.run(end).await
-            }
-        };
         let publishing = events::publish(&self.client, &**clock, events, names::controller_event);
-        let ended = events::publish_during(running, publishing).await;
+        let ended = events::publish_during(driver.run(end), publishing).await;
         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
         summary.terms = summary.terms.saturating_add(1);
         summary.add(ended);
-    }
-}
-
-/// Forwards queries and performs no work: work on storage counts as done, and no Event is recorded.
-struct OutsideOfDryRun(Arc<dyn Outside>);
-
-#[async_trait]
-impl Outside for OutsideOfDryRun {
-    async fn find_plugin(&self, volume: &ObjectId, document: &[u8], operation: Operation) -> Plugin {
-        self.0.find_plugin(volume, document, operation).await
-    }
-
-    async fn operate(&self, _volume: &ObjectId, _document: &[u8], _operation: Operation) -> Operated {
-        Operated::Done
-    }
-
-    async fn may_delete(&self, volume: &ObjectId, document: &[u8]) -> Guard {
-        self.0.may_delete(volume, document).await
-    }
-
-    async fn exists(&self, node: &ObjectId, provider_id: &str) -> Cloud {
-        self.0.exists(node, provider_id).await
-    }
-
-    async fn is_shut_down(&self, node: &ObjectId, provider_id: &str) -> Cloud {
-        self.0.is_shut_down(node, provider_id).await
-    }
-
-    async fn record(&self, _event: &EventRequest) -> Result<(), StoreError> {
-        Ok(())
     }
 }

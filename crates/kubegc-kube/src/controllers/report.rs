@@ -2,89 +2,47 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use kubegc_controllers::{
-    End, EventRequest, Reason, Request,
+    End, EventRequest, Request,
     driver::{Performed, Report, Resources},
 };
-use kubegc_core::{
-    ObjectRef, StoreError,
-    record::{ObjectId, Resource},
-};
+use kubegc_core::{ObjectRef, StoreError, record::Resource};
 use metrics::{counter, histogram};
 use tokio::sync::mpsc;
 
 use super::ControllersSummary;
 use crate::{collect::is_logged, events::Event, metrics as names};
 
-/// One write that a controller would make, with the API server's response.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedWrite {
-    /// Name of the controller.
-    pub controller: &'static str,
-    /// The request.
-    pub request: Request,
-    /// The object that the controller works on.
-    pub object: ObjectId,
-    /// Why.
-    pub reason: Reason,
-    /// The API server's last response to it as a dry run.
-    pub result: Result<(), StoreError>,
-    /// Number of attempts. Controllers retry because a dry run changes nothing.
-    pub tries: u32,
-}
-
-impl fmt::Display for PlannedWrite {
-    /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.controller, self.request, self.reason)?;
-        match &self.result {
-            Ok(()) => Ok(()),
-            Err(error) => write!(f, ": {error}"),
-        }
-    }
-}
-
 /// Takes the reports of one term.
 pub(super) struct Reporter {
     summary: Arc<Mutex<ControllersSummary>>,
-    is_dry_run: bool,
     events: Option<mpsc::Sender<Event>>,
     /// The built-in kinds, for the apiVersion of the objects of Events.
     builtin: Resources,
     /// Number of consecutive list or watch failures of each resource.
     failures: BTreeMap<Resource, u32>,
-    /// Position of each write of a dry run.
-    planned: BTreeMap<(&'static str, String), usize>,
 }
 
 impl Reporter {
     pub(super) fn new(
         summary: Arc<Mutex<ControllersSummary>>,
-        is_dry_run: bool,
         events: Option<mpsc::Sender<Event>>,
         builtin: Resources,
     ) -> Self {
-        if is_dry_run {
-            summary.lock().unwrap_or_else(PoisonError::into_inner).dry_run = Some(Vec::new());
-        }
         Self {
             summary,
-            is_dry_run,
             events,
             builtin,
             failures: BTreeMap::new(),
-            planned: BTreeMap::new(),
         }
     }
 
     pub(super) fn report(&mut self, report: Report) {
         match report {
-            Report::Performed(performed) => self.performed(*performed),
+            Report::Performed(performed) => self.performed(&performed),
             Report::Ended {
                 controller,
                 object,
@@ -136,10 +94,9 @@ impl Reporter {
         }
     }
 
-    fn performed(&mut self, performed: Performed) {
+    fn performed(&self, performed: &Performed) {
         let (controller, request) = (performed.controller, &performed.request);
-        let is_event = matches!(request, Request::Event(_));
-        if !is_event {
+        if !matches!(request, Request::Event(_)) {
             let outcome = performed.result.as_ref().err().map_or("applied", error_name);
             let labels = [
                 ("controller", controller),
@@ -147,13 +104,15 @@ impl Reporter {
                 ("outcome", outcome),
             ];
             counter!(names::CONTROLLER_REQUESTS, &labels).increment(1);
-            if !self.is_dry_run {
-                count_as_upstream(&performed);
-            }
-            let done = match (&performed.result, self.is_dry_run) {
-                (Err(_), _) => "not written",
-                (Ok(()), true) => "would be written",
-                (Ok(()), false) => "written",
+            count_as_upstream(performed);
+            let done = {
+                let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
+                let (done, count) = match performed.result {
+                    Ok(()) => ("written", &mut summary.writes),
+                    Err(_) => ("not written", &mut summary.writes_failed),
+                };
+                *count = count.saturating_add(1);
+                done
             };
             tracing::info!(controller, object = %performed.object, reason = performed.reason.code(), "{done}: {performed}");
         }
@@ -161,36 +120,6 @@ impl Reporter {
             && events.try_send(self.event(controller, event)).is_err()
         {
             names::controller_event("dropped");
-        }
-        let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_event {
-            let count = match &performed.result {
-                Ok(()) => &mut summary.writes,
-                Err(_) => &mut summary.writes_failed,
-            };
-            *count = count.saturating_add(1);
-        }
-        let Some(writes) = &mut summary.dry_run else {
-            return;
-        };
-        // The time in a status is another at each try, so that the text identifies the write.
-        let key = (controller, request.to_string());
-        match self.planned.get(&key).and_then(|at| writes.get_mut(*at)) {
-            Some(known) => {
-                known.tries = known.tries.saturating_add(1);
-                known.result = performed.result;
-            }
-            None => {
-                self.planned.insert(key, writes.len());
-                writes.push(PlannedWrite {
-                    controller,
-                    request: performed.request,
-                    object: performed.object,
-                    reason: performed.reason,
-                    result: performed.result,
-                    tries: 1,
-                });
-            }
         }
     }
 

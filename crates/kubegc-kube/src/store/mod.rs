@@ -53,14 +53,11 @@ const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8
 pub struct KubeStore {
     client: Client,
     builtin: Arc<Catalog>,
-    dry: bool,
 }
 
 impl std::fmt::Debug for KubeStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KubeStore")
-            .field("dry", &self.dry)
-            .finish_non_exhaustive()
+        f.debug_struct("KubeStore").finish_non_exhaustive()
     }
 }
 
@@ -72,7 +69,6 @@ impl KubeStore {
         Self {
             client,
             builtin: Arc::new(Catalog::builtin(version)),
-            dry: false,
         }
     }
 
@@ -83,14 +79,6 @@ impl KubeStore {
     pub async fn connect(client: Client) -> Result<Self, Error> {
         let version = crate::version(&client).await?;
         Ok(Self::new(client, version))
-    }
-
-    /// The same, sending every write with `dryRun=All`: the API server evaluates it in every respect and
-    /// stores nothing.
-    #[must_use]
-    pub fn dry(mut self) -> Self {
-        self.dry = true;
-        self
     }
 
     /// The client.
@@ -126,11 +114,6 @@ impl KubeStore {
         Ok(pages)
     }
 
-    fn write_url(&self, url: Url) -> Url {
-        let url = url.query("fieldManager", FIELD_MANAGER);
-        if self.dry { url.query("dryRun", "All") } else { url }
-    }
-
     async fn written(
         &self,
         method: Method,
@@ -139,7 +122,7 @@ impl KubeStore {
         media_type: &'static str,
         body: Vec<u8>,
     ) -> Result<ObjectMeta, StoreError> {
-        let url = self.write_url(url);
+        let url = url.query("fieldManager", FIELD_MANAGER);
         let request = HttpRequest {
             method,
             url: &url,
@@ -312,7 +295,7 @@ struct PreconditionsBody<'a> {
     resource_version: Option<&'a str>,
 }
 
-fn delete_body(options: &DeleteOptions, dry: bool) -> Result<Vec<u8>, StoreError> {
+fn delete_body(options: &DeleteOptions) -> Result<Vec<u8>, StoreError> {
     let uid = options.preconditions.uid.as_ref().map(ToString::to_string);
     let resource_version = options
         .preconditions
@@ -334,7 +317,7 @@ fn delete_body(options: &DeleteOptions, dry: bool) -> Result<Vec<u8>, StoreError
         }),
         orphan_dependents,
         propagation_policy,
-        dry_run: (options.dry_run || dry).then_some(["All"]),
+        dry_run: options.dry_run.then_some(["All"]),
     };
     let mut json = serde_json::to_vec(&body).map_err(|error| StoreError::Refused {
         code: 400,
@@ -420,7 +403,7 @@ impl ObjectStore for KubeStore {
             method: Method::DELETE,
             url: &url,
             accept: META,
-            content: Some((JSON, delete_body(options, self.dry)?)),
+            content: Some((JSON, delete_body(options)?)),
             about: Some(address.name),
         };
         let response = send(&self.client, request).await?;
@@ -569,7 +552,7 @@ impl ObjectStore for KubeStore {
             method: Method::DELETE,
             url: &url,
             accept: META_LIST,
-            content: Some((JSON, delete_body(options, self.dry)?)),
+            content: Some((JSON, delete_body(options)?)),
             about: None,
         };
         send(&self.client, request).await.map(drop)

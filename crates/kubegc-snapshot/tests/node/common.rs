@@ -1,6 +1,6 @@
 //! Readers of short documents, and findings as text: common to the tests.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use kubegc_core::Timestamp;
 use kubegc_node::{Listing, Unlisted};
@@ -52,14 +52,6 @@ pub(crate) fn unlisted(error: &Unlisted) -> String {
         Unlisted::Failed(reason) => format!("failed: {reason}"),
     }
 }
-
-/// Anything as its debug text.
-pub(crate) fn debug(value: &impl fmt::Debug) -> String {
-    format!("{value:?}")
-}
-
-/// Fields of an entry and their new values, as JSON.
-pub(crate) type Changes = &'static [(&'static str, &'static str)];
 
 /// A container as `crictl ps` prints it, with these fields over those of a good one. `null` unsets a field,
 /// and `-` leaves it out.

@@ -3,12 +3,15 @@
 mod archives;
 mod bad_input;
 mod bundled;
+mod cases;
 mod common;
-mod containers;
-mod disks;
+#[path = "../transcript/escapes.rs"]
+mod escapes;
+#[path = "../transcript/facts.rs"]
+mod facts;
 mod knowledge;
 mod laws;
-mod listings;
 mod manifests;
 mod pods_file;
-mod settings;
+#[path = "../transcript/mod.rs"]
+mod transcript;

@@ -23,7 +23,11 @@ use kubegc_sim::{
 };
 use kubegc_snapshot::{PodsFile, read_all_pods};
 
-use crate::common::{bundled, bundled_text};
+use crate::{
+    common::{bundled, bundled_text},
+    escapes::unescaped,
+    transcript::check,
+};
 
 /// The response of a simulated node, which is immediate.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
@@ -154,176 +158,42 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
     assert!(now(source.pods()).is_err());
 }
 
+/// A list is known as a whole, or it is an error with the reason, from a file as from any text.
 #[test]
-fn n2_61_an_input_that_leaves_a_pod_unknown_is_an_error_with_the_reason() {
-    let pod = list(&[("a", "Running")]);
-    let cases: [(&str, String, &str); 21] = [
-        ("empty", String::new(), "pods: holds no document"),
-        ("blank", "\n# nothing\n".to_owned(), "pods: holds no document"),
-        (
-            "cut JSON",
-            pod.trim_end_matches('}').to_owned(),
-            "pods, document 1: the input ends in the middle of the document, at line 1",
-        ),
-        (
-            "cut YAML",
-            "items:\n- metadata: {uid: a}\nkind: PodList".to_owned(),
-            "pods, document 1: may be cut off",
-        ),
-        (
-            "cut YAML whose kind comes first",
-            "kind: PodList\nitems:\n- metadata: {uid: a}".to_owned(),
-            "pods, document 1: may be cut off",
-        ),
-        (
-            "no list",
-            "5\n".to_owned(),
-            "pods: looks like no document of a node",
-        ),
-        (
-            "another kind",
-            r#"{"kind":"DeploymentList","items":[{"metadata":{"uid":"d"}}]}"#.to_owned(),
-            "pods: looks like no document of a node",
-        ),
-        (
-            "a list without kind",
-            r#"{"apiVersion":"v1","items":[{"metadata":{"uid":"d"}}]}"#.to_owned(),
-            "pods: looks like no document of a node",
-        ),
-        (
-            "nothing in it",
-            r#"{"kind":"List","items":[]}"#.to_owned(),
-            "pods: no document lists the pods",
-        ),
-        (
-            "other things in it",
-            r#"{"kind":"List","items":[{"kind":"Service"}]}"#.to_owned(),
-            "pods: no document lists the pods",
-        ),
-        (
-            "containers instead",
-            r#"{"containers":[]}"#.to_owned(),
-            "pods: no document lists the pods",
-        ),
-        (
-            "sandboxes instead",
-            r#"{"items":[]}"#.to_owned(),
-            "pods: no document lists the pods",
-        ),
-        (
-            "a continue token",
-            r#"{"kind":"PodList","metadata":{"continue":"next"},"items":[]}"#.to_owned(),
-            "pods, document 1: metadata.continue: the list continues",
-        ),
-        (
-            "a pod without uid",
-            r#"{"kind":"PodList","items":[{"metadata":{"uid":"a"}},{"metadata":{"name":"b"}}]}"#.to_owned(),
-            "pods, document 1: items[1].metadata.uid: missing",
-        ),
-        (
-            "a pod with an odd phase",
-            r#"{"kind":"PodList","items":[{"metadata":{"uid":"a"},"status":{"phase":7}}]}"#.to_owned(),
-            "pods, document 1: items[0].status.phase: expected a string, found a number",
-        ),
-        (
-            "kubectl get pod web -o yaml",
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n  uid: w\n\
-             spec:\n  containers:\n  - name: main\nstatus:\n  phase: Running\n"
-                .to_owned(),
-            "pods: one pod, and no list of pods",
-        ),
-        (
-            "kubectl get pod web -o json",
-            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","uid":"w"}}"#.to_owned(),
-            "pods: one pod, and no list of pods",
-        ),
-        (
-            "pods by themselves, one after the other",
-            "kind: Pod\nmetadata: {uid: a}\n---\nkind: Pod\nmetadata: {uid: b}\n".to_owned(),
-            "pods: one pod, and no list of pods",
-        ),
-        (
-            "a pod next to a list of other objects",
-            "kind: Pod\nmetadata: {uid: a}\n---\nkind: List\nitems:\n- kind: Service\n".to_owned(),
-            "pods: one pod, and no list of pods",
-        ),
-        (
-            "no items",
-            r#"{"kind":"PodList"}"#.to_owned(),
-            "pods, document 1: items: missing",
-        ),
-        (
-            "a table",
-            "NAME   READY   STATUS\nweb    1/1     Running\n".to_owned(),
-            "pods: looks like a table of kubectl get",
-        ),
-    ];
+fn n2_61_a_list_is_whole_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, text, expected) in cases {
-        let path = folder.path().join("pods");
+    let path = folder.path().join("pods");
+    let prefix = format!("{}/", folder.path().display());
+    check("node/pods_file.txt", |input| {
+        let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
+        let pods = read_all_pods("pods", &*text);
         fs::write(&path, &text).expect("written");
         let node = sim();
-        run(&node, "shop", "web", "w");
-        node.end_sandbox(&node.all_sandboxes()[0].id)
-            .expect("there is one");
-        let error = now(source(&path, &node).pods()).expect_err(name);
-        let RuntimeError::Refused { message } = &error else {
-            panic!("{name}: {error:?}");
-        };
-        let expected = format!("{}/{expected}", folder.path().display());
-        assert!(message.starts_with(&expected), "{name}: {message}");
-        assert_eq!(
-            node.calls().len(),
-            0,
-            "{name}: an error needs no call of the runtime"
-        );
-        let error = read_all_pods("pods", text.as_bytes()).expect_err(name);
-        assert_eq!(
-            error,
-            RuntimeError::refused(message.replace(&format!("{}/", folder.path().display()), "")),
-            "{name}: as any list"
-        );
-    }
-}
-
-#[test]
-fn a_complete_list_of_any_tool_is_known() {
-    let of_server = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
-        "items":[{"metadata":{"name":"web","namespace":"shop","uid":"w"},"status":{"phase":"Failed","reason":"Evicted"}}]}"#;
-    let evicted = PodState {
-        evicted: true,
-        terminated: true,
-        ..PodState::ACTIVE
-    };
-    for (text, expected) in [
-        (of_server, vec![("w", evicted)]),
-        (
-            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"continue":""},"items":[]}"#,
-            vec![],
-        ),
-        ("kind: PodList\nitems: null\n", vec![]),
-        (
-            "kind: List\nitems:\n- kind: Pod\n  metadata: {uid: a}\n- kind: Service\n",
-            vec![("a", PodState::ACTIVE)],
-        ),
-        (
-            "kind: Pod\nmetadata: {uid: b}\n---\nkind: PodList\nitems: []\n",
-            vec![("b", PodState::ACTIVE)],
-        ),
-    ] {
-        assert_eq!(
-            read_all_pods("answer", text.as_bytes()),
-            Ok(whole(&expected)),
-            "{text}"
-        );
-    }
-    let one_by_one = kubegc_snapshot::NodeReader::new().pods_are_whole();
-    let mut reader = one_by_one;
-    reader
-        .read("pod", &br#"{"kind":"Pod","metadata":{"uid":"a"}}"#[..])
-        .expect("read");
+        let of_file = now(source(&path, &node).pods()).map_err(|error| match error {
+            RuntimeError::Refused { message } => RuntimeError::refused(message.replace(&prefix, "")),
+            error => error,
+        });
+        assert_eq!(of_file, pods);
+        match pods {
+            Ok(pods) => {
+                assert!(pods.sources_ready && pods.synced);
+                let known = pods.known.iter().map(|(uid, state)| format!("{uid}: {state:?}"));
+                known
+                    .chain(["no others".to_owned()])
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            }
+            Err(error) => {
+                assert_eq!(node.calls(), [], "an error needs no call of the runtime");
+                error.to_string()
+            }
+        }
+    });
+    let mut one_by_one = kubegc_snapshot::NodeReader::new().pods_are_whole();
+    let pod = br#"{"kind":"Pod","metadata":{"uid":"a"}}"#;
+    one_by_one.read("pod", &pod[..]).expect("read");
     assert!(
-        reader.finish().expect("read").inventory.pods.synced,
+        one_by_one.finish().expect("read").inventory.pods.synced,
         "pods declared complete may be separate documents"
     );
 }

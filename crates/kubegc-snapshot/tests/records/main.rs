@@ -1,12 +1,11 @@
 //! The records that are read of objects, and the patches that change objects.
 
-mod cluster;
 mod common;
-mod controllers;
+#[path = "../transcript/facts.rs"]
+mod facts;
+mod fields;
 mod laws;
 mod patches;
-mod pods;
 mod records;
-mod security;
-mod storage;
-mod workloads;
+#[path = "../transcript/mod.rs"]
+mod transcript;

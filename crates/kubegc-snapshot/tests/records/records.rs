@@ -1,4 +1,6 @@
-//! Objects with and without a body, and fields of other kinds.
+//! Objects with and without a body, fields of other kinds, and what is kept of texts.
+
+use std::sync::Arc;
 
 use kubegc_controllers::Documents;
 use kubegc_core::{
@@ -6,9 +8,9 @@ use kubegc_core::{
     record::{Body, Field, Record, Resource},
 };
 use kubegc_snapshot::{JsonDocuments, Reader};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::common::{object, snapshot};
+use crate::common::{object, read, snapshot};
 
 /// Every position of the kind: before or after the other fields, or in the list.
 fn ways(api_version: &str, kind: &str, body: &str) -> Vec<String> {
@@ -220,5 +222,126 @@ fn the_last_kind_of_a_list_counts() {
     assert_eq!(
         record.pod().map(|pod| &pod.node_name),
         Some(&Field::Known("n".into()))
+    );
+}
+
+/// The digest of a template, which is the same in a Deployment and a ReplicaSet.
+fn digest(template: &Value) -> Field<u64> {
+    let body = json!({ "spec": { "revisionHistoryLimit": 1, "template": template }, "status": {} });
+    let (Body::Deployment(deployment), flaws) = read(Resource::Deployments, body.clone()) else {
+        panic!("a Deployment");
+    };
+    assert_eq!(flaws, [""; 0]);
+    let (Body::ReplicaSet(set), _) = read(Resource::ReplicaSets, body) else {
+        panic!("a ReplicaSet");
+    };
+    assert_eq!(set.template_digest, deployment.template_digest, "{template}");
+    set.template_digest
+}
+
+#[test]
+fn equivalent_templates_have_one_digest() {
+    let template = json!({
+        "metadata": { "labels": { "app": "web" } },
+        "spec": { "containers": [{ "name": "web", "args": ["a", "b"] }], "restartPolicy": "Always", "priority": 1 },
+    });
+    for same in [
+        json!({
+            "metadata": { "creationTimestamp": null, "labels": { "pod-template-hash": "5d4", "app": "web" } },
+            "spec": { "priority": 1, "restartPolicy": "Always",
+                "containers": [{ "args": ["a", "b"], "name": "web", "resources": {}, "env": [], "image": "" }] },
+        }),
+        json!({
+            "metadata": { "labels": { "app": "web" }, "annotations": {} },
+            "spec": { "containers": [{ "name": "web", "args": ["a", "b"], "securityContext": { "capabilities": {} } }],
+                "restartPolicy": "Always", "priority": 1 },
+        }),
+    ] {
+        assert_eq!(digest(&same), digest(&template), "{same}");
+    }
+    for (path, value) in [
+        ("/metadata/labels/app", json!("db")),
+        (
+            "/metadata/labels",
+            json!({ "app": "web", "tier": "pod-template-hash" }),
+        ),
+        ("/spec/restartPolicy", json!("Never")),
+        ("/spec/restartPolicy", json!(null)),
+        ("/spec/priority", json!("1")),
+        ("/spec/priority", json!(1.5)),
+        ("/spec/priority", json!(true)),
+        ("/spec/containers/0/name", json!("log")),
+        ("/spec/containers/0/args", json!(["b", "a"])),
+        ("/spec/containers/0/args", json!(["a", ["b"]])),
+        ("/spec/containers/0/args", json!({ "a": "b" })),
+        ("/spec/containers", json!([])),
+        ("/spec", json!({ "labels": { "pod-template-hash": "5d4" } })),
+    ] {
+        let mut other = template.clone();
+        *other.pointer_mut(path).expect("a field") = value;
+        assert_ne!(digest(&other), digest(&template), "{other}");
+    }
+}
+
+#[test]
+fn names_with_escaped_letters_are_names() {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},
+        "spec":{"containers":[{"env":[{"valueFrom":{"s\u0065cretKeyRef":{"name":"x"}}}]}]},
+        "status":{"phase":"Failed","conditions":[{"type":"\u0044isruptionTarget","status":"True"}]}}"#;
+    let record = snapshot(text).record_at(0).expect("a pod");
+    let pod = record.pod().expect("it is a pod");
+    assert_eq!(pod.secrets, Field::Known(vec!["x".into()]));
+    assert_eq!(pod.conditions.known().map(Vec::len), Some(1));
+    // YAML has more ways to write a name, and a line may end within one.
+    for key in [
+        r"s\x65cretKeyRef",
+        r"s\u0065cretKeyRef",
+        r"s\U00000065cretKeyRef",
+        "sec\\\n      retKeyRef",
+        "sec\\\r\n      retKeyRef",
+    ] {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: shop, uid: '1'}}\nspec:\n  containers:\n  - env:\n    - valueFrom: {{\"{key}\": {{name: x}}}}\n"
+        );
+        let record = snapshot(&text).record_at(0).expect("a pod");
+        let pod = record.pod().expect("it is a pod");
+        assert_eq!(pod.secrets, Field::Known(vec!["x".into()]), "{text}");
+    }
+}
+
+#[test]
+fn equal_pods_share_their_details() {
+    let pods: Vec<Value> = (0..3)
+        .map(|at| {
+            let volume = format!("kube-api-access-{at}");
+            let changed = format!("2026-03-01T12:00:0{at}Z");
+            let mut pod = object(Resource::Pods, json!({
+                "spec": { "nodeName": "node-1", "volumes": [{ "name": volume, "projected": { "sources": [] } }] },
+                "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": changed }] },
+            }));
+            pod["metadata"]["name"] = format!("p{at}").into();
+            pod["metadata"]["uid"] = format!("u{at}").into();
+            pod
+        })
+        .collect();
+    let snapshot = snapshot(&json!({ "apiVersion": "v1", "kind": "List", "items": pods }).to_string());
+    let details: Vec<_> = snapshot.objects().filter_map(|object| object.details).collect();
+    assert_eq!(details.len(), 3);
+    assert!(details.iter().all(|other| Arc::ptr_eq(other, &details[0])));
+}
+
+#[test]
+fn no_secret_data_is_kept() {
+    let text = r#"{"kind":"List","apiVersion":"v1","items":[
+        {"data":{"password":"aHVudGVyMg==","expiration":"MjAy"},"metadata":{"name":"a","namespace":"b","uid":"c"},"apiVersion":"v1","kind":"Secret","type":"bootstrap.kubernetes.io/token"},
+        {"data":{"expiration":"aHVudGVyMg=="},"metadata":{"name":"f","namespace":"b","uid":"g"},"apiVersion":"v1","kind":"Secret","type":"Opaque"},
+        {"apiVersion":"v1","kind":"Secret","stringData":{"expiration":"hunter2"},"metadata":{"name":"h","namespace":"b","uid":"i"}},
+        {"stringData":{"password":"hunter2"},"metadata":{"name":"d","namespace":"b","uid":"e"},"apiVersion":"v1","kind":"Secret"}]}"#;
+    let snapshot = snapshot(text);
+    let kept = format!("{:?}", snapshot.objects().collect::<Vec<_>>());
+    assert!(kept.contains("Known(\"202\")"));
+    assert!(
+        !kept.contains("hunter2") && !kept.contains("aHVudGVyMg=="),
+        "{kept}"
     );
 }

@@ -74,40 +74,6 @@ fn listings_determine_the_scope_of_kinds() {
 }
 
 #[test]
-fn bad_listings_are_refused() {
-    for (listing, expected) in [
-        ("", "api-resources, line 0: holds no table"),
-        (
-            "pods po v1 true Pod\n",
-            "api-resources, line 1: expected the head `NAME  SHORTNAMES  APIVERSION  NAMESPACED  KIND`",
-        ),
-        (
-            "NAME   KIND\n",
-            "api-resources, line 1: the head lacks APIVERSION (or APIGROUP), NAMESPACED or KIND",
-        ),
-        (
-            "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\npods   po           v1           yes          Pod\n",
-            "api-resources, line 2: \"pods   po           v1           yes          Pod\" does not match the columns of the header",
-        ),
-        (
-            "NAME   SHORTNAMES   APIVERSION   NAMESPACED   KIND\nverylongname   po   v1   true   Pod\n",
-            "api-resources, line 2: \"verylongname   po   v1   true   Pod\" does not match the columns of the header",
-        ),
-        (
-            r#"{"kind":"PodList"}"#,
-            "api-resources, line 0: \"PodList\" is neither APIResourceList nor APIGroupDiscoveryList",
-        ),
-        (
-            r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","kind":"Pod"}]}"#,
-            "api-resources, line 0: resource \"pods\" has no version, or does not say whether it is namespaced",
-        ),
-    ] {
-        let error = reader().api_resources(listing).map(|_| ()).expect_err(listing);
-        assert_eq!(error.to_string(), expected);
-    }
-}
-
-#[test]
 fn a_listing_that_contradicts_a_definition_is_reported() {
     let table = "NAME      SHORTNAMES   APIVERSION       NAMESPACED   KIND\nwidgets                example.com/v1   false        Widget\n";
     let mut reader = reader().api_resources(table).expect("a table");

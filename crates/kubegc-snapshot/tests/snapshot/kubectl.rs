@@ -4,8 +4,7 @@ use crate::{
     bundles::both,
     common::{bytes, findings, read, reader, render},
 };
-use kubegc_core::KubernetesVersion;
-use kubegc_snapshot::{Snapshot, VersionSource, Why};
+use kubegc_snapshot::{Snapshot, Why};
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},"status":{"phase":"Running"}}"#;
 const LINE: &str = "shop/Pod/a uid=1 rv= details=?/Running/?\n";
@@ -180,22 +179,6 @@ fn a_cut_off_last_document_is_a_finding_of_a_lenient_reader() {
 }
 
 #[test]
-fn empty_lists_are_read_however_they_are_written() {
-    for text in [
-        r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}"#,
-        r#"{"items":null,"kind":"List","apiVersion":"v1"}"#,
-        r#"{"apiVersion":"v1","kind":"List","items":[{"kind":"PodList","apiVersion":"v1","items":null}]}"#,
-        "kind: PodList\napiVersion: v1\nitems: null\n",
-        "apiVersion: v1\nitems:\nkind: List\n",
-        "[]",
-    ] {
-        let snapshot = read("f", text.as_bytes()).expect(text);
-        assert!(snapshot.is_empty(), "{text}");
-        assert_eq!(findings(&snapshot), [""; 0], "{text}");
-    }
-}
-
-#[test]
 fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
     let object = |name: &str, namespace: &str| {
         format!(
@@ -248,160 +231,8 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
 }
 
 #[test]
-fn keys_that_occur_twice_are_findings_and_the_last_one_counts() {
-    for (text, expected) in [
-        (POD.replace(r#""name":"a""#, r#""name":"b","name":"a""#), "Pod shop/a: metadata.name"),
-        (POD.replace(r#""kind":"Pod""#, r#""kind":"Node","kind":"Pod""#), "Pod shop/a: kind"),
-        (POD.replace(r#""metadata""#, r#""metadata":{"name":"b","uid":"2"},"metadata""#), "Pod shop/a: metadata"),
-        (POD.replace(r#""phase""#, r#""phase":"Failed","phase""#), "Pod shop/a: status.phase"),
-        (
-            POD.replace(r#""uid":"1""#, r#""uid":"1","labels":{"x":"1","x":"2"}"#),
-            "Pod shop/a: metadata.labels.x",
-        ),
-        (
-            POD.replace(r#""uid":"1""#, r#""uid":"1","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1","uid":"2"}]"#),
-            "Pod shop/a: metadata.ownerReferences[0].uid",
-        ),
-    ] {
-        for (name, document, place) in [
-            ("f", text.clone(), "f, document 1"),
-            ("g", format!(r#"{{"apiVersion":"v1","kind":"List","items":[{text}]}}"#), "g, document 1, items[0]"),
-        ] {
-            let snapshot = complete(name, &document);
-            let object = snapshot.find("", "Pod", "shop", "a").expect("the last name");
-            assert_eq!(object.meta.uid.to_string(), "1");
-            assert_eq!(
-                findings(&snapshot),
-                [format!("DuplicateKey: {place}: {expected}: occurs several times; the last one is kept")]
-            );
-            assert!(!object.flawed);
-            assert!(snapshot.completeness.of("", "Pod").is_complete());
-        }
-    }
-    let list = format!(r#"{{"apiVersion":"v2","apiVersion":"v1","kind":"PodList","items":[{POD}]}}"#);
-    assert_eq!(
-        findings(&complete("f", &list)),
-        ["DuplicateKey: f, document 1: apiVersion: occurs several times; the last one is kept"]
-    );
-    let twice = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{POD}],"items":[]}}"#);
-    let error = read("f", twice.as_bytes()).expect_err("objects that do not count");
-    assert!(
-        error
-            .full_text()
-            .ends_with("not valid JSON: expected `items` only once"),
-        "{}",
-        error.full_text()
-    );
-    let error = read("f", b"kind: Pod\nkind: Node\n").expect_err("YAML forbids it");
-    assert_eq!(
-        error.full_text(),
-        "f, document 1: line 2, column 1: not valid YAML: duplicate mapping key: kind"
-    );
-}
-
-#[test]
-fn the_version_of_the_cluster_is_detected() {
-    let node = |name: &str, version: &str| {
-        format!(
-            r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{name}","uid":"{name}"}},"status":{{"nodeInfo":{{"kubeletVersion":"{version}"}}}}}}"#
-        )
-    };
+fn the_version_of_the_cluster_is_detected_in_a_bundle() {
     let server = r#"{"major":"1","minor":"28+","gitVersion":"v1.28.3-gke.100"}"#;
-    let nodes = [
-        node("a", "v1.26.4"),
-        node("b", "v1.27.1+k3s1"),
-        node("c", "unknown"),
-    ]
-    .join("\n");
-    let untyped = nodes.replace(r#""apiVersion":"v1","kind":"Node","#, "");
-    let list = |items: &str| {
-        format!(
-            r#"{{"kind":"NodeList","apiVersion":"v1","items":[{}]}}"#,
-            items.replace('\n', ",")
-        )
-    };
-    for (text, expected) in [
-        (POD.to_owned(), None),
-        (
-            nodes.clone(),
-            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
-        ),
-        (
-            list(&nodes),
-            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
-        ),
-        (
-            list(&untyped),
-            Some((VersionSource::Kubelet, "v1.27.1+k3s1", 27, 1)),
-        ),
-        (
-            server.to_owned(),
-            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
-        ),
-        (
-            format!("{nodes}\n{server}\n"),
-            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
-        ),
-        (
-            format!(
-                r#"{{"clientVersion":{{"gitVersion":"v1.31.0"}},"kustomizeVersion":"v5.4.2","serverVersion":{server}}}"#
-            ),
-            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
-        ),
-        (
-            format!(r#"{{"info":{server},"string":"v1.28.3-gke.100"}}"#),
-            Some((VersionSource::ApiServer, "v1.28.3-gke.100", 28, 3)),
-        ),
-        (
-            "clientVersion:\n  gitVersion: v1.31.0\nserverVersion:\n  gitVersion: v1.20.2\n".to_owned(),
-            Some((VersionSource::ApiServer, "v1.20.2", 20, 2)),
-        ),
-        (
-            "Client Version: v1.31.0\nServer Version: v1.30.1\n".to_owned(),
-            Some((VersionSource::ApiServer, "v1.30.1", 30, 1)),
-        ),
-        (
-            server.replace("v1.28.3", "v1.99.3"),
-            Some((VersionSource::ApiServer, "v1.99.3-gke.100", 99, 3)),
-        ),
-        // The oldest one that is known.
-        (
-            server.replace("v1.28.3", "v1.9.3"),
-            Some((
-                VersionSource::ApiServer,
-                "v1.9.3-gke.100",
-                KubernetesVersion::MINOR_MIN,
-                0,
-            )),
-        ),
-    ] {
-        let snapshot =
-            read("f", text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {}", error.full_text()));
-        let detected = snapshot.detected_version();
-        let found = detected.map(|one| (one.source, &*one.text, one.version.minor(), one.version.patch()));
-        assert_eq!(found, expected, "{text}");
-        assert!(detected.is_none_or(|one| &*one.place.file == "f"), "{text}");
-        assert_eq!(snapshot.version().minor(), 28, "only offered");
-        let mut detecting = reader().detect_version(true);
-        detecting.read("f", text.as_bytes()).expect("read before");
-        let used = detecting.finish().expect("read before").version();
-        assert_eq!(
-            used.minor(),
-            expected.map_or(28, |(.., minor, _)| minor),
-            "{text}"
-        );
-    }
-    for text in [
-        r#"{"serverVersion":{"gitVersion":"2.0"}}"#,
-        r#"{"gitVersion":"v1.28.3"}"#,
-        r#"{"info":{}}"#,
-    ] {
-        let error = read("f", text.as_bytes()).expect_err("no version");
-        assert_eq!(
-            error.to_string(),
-            "f, document 1: not an API object: it has neither apiVersion nor kind"
-        );
-    }
     let bundled = both(&[
         (
             "cluster-info/cluster_version.json",

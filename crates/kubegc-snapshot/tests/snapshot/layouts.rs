@@ -202,29 +202,6 @@ fn metadata_lists_need_their_kind() {
     );
 }
 
-#[test]
-fn lists_of_other_shapes_are_read() {
-    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},"status":{"phase":"Running"}}"#;
-    let line = "shop/Pod/a uid=1 rv= details=?/Running/?\n";
-    for (name, text, expected) in [
-        ("array", format!("[{pod}]"), line),
-        ("no kind of list", format!(r#"{{"items":[{pod}]}}"#), line),
-        ("nested", format!(r#"{{"kind":"List","apiVersion":"v1","items":[{{"kind":"PodList","apiVersion":"v1","items":[{pod}]}}]}}"#), line),
-        ("null items", r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}"#.to_owned(), ""),
-        ("flow yaml", format!("kind: List\napiVersion: v1\nitems: [{pod}]\n"), line),
-        ("empty yaml", "kind: List\napiVersion: v1\nitems: []\n".to_owned(), ""),
-        ("indented yaml", format!("kind: List\napiVersion: v1\nitems:\n  # one\n  - {pod}\n\nmetadata: {{}}\n"), line),
-        ("yaml between json", format!("{pod}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: b, uid: '2', namespace: shop}}\n---\n{pod}\n"),
-            "shop/ConfigMap/b uid=2 rv=\nshop/Pod/a uid=1 rv= details=?/Running/?\n"),
-        ("byte order mark and windows lines", format!("\u{feff}---\r\n# c\r\n{pod}\r\n"), line),
-        ("an object with a field items", r#"{"apiVersion":"example.com/v1","kind":"Menu","items":[{"metadata":{"name":"x"}}],"metadata":{"name":"m","uid":"3"}}"#.to_owned(),
-            "Menu/m uid=3 rv=\n"),
-    ] {
-        let snapshot = read(name, text.as_bytes()).expect(name);
-        assert_eq!(render(&snapshot), expected, "{name}");
-    }
-}
-
 /// A folder of empty files for one test.
 fn folder(name: &str, files: &[&str]) -> std::path::PathBuf {
     let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

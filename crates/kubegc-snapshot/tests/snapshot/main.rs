@@ -3,8 +3,11 @@
 mod admission;
 mod bad_input;
 mod bundles;
+mod cases;
 mod common;
 mod completeness;
+#[path = "../transcript/escapes.rs"]
+mod escapes;
 mod kinds;
 mod kubectl;
 mod laws;
@@ -13,3 +16,5 @@ mod manifests;
 mod packed;
 mod streaming;
 mod threads;
+#[path = "../transcript/mod.rs"]
+mod transcript;
