@@ -13,12 +13,12 @@ use kubegc_core::{
     record::{ObjectId, Resource},
     store::Discovered,
 };
+use kubegc_documents::JsonDocuments;
 use kubegc_objects::{
     Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
     collector::{InvalidNamespace, MonitorId, WaitReason},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
-use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,

@@ -60,7 +60,11 @@ const fn ready_after(seconds: u64) -> PodFate {
 }
 
 fn cluster(workloads: Workloads, yaml: &str) -> Cluster {
-    Cluster::builder().workloads(workloads).yaml(yaml).build().unwrap()
+    Cluster::builder()
+        .workloads(workloads)
+        .yaml(yaml)
+        .build()
+        .unwrap()
 }
 
 async fn settle(cluster: &Cluster, seconds: u64) -> Rest {
@@ -74,7 +78,11 @@ fn ready(cluster: &Cluster) -> usize {
         let mut conditions = status.conditions.unwrap_or_default().into_iter();
         conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
     };
-    cluster.find_all::<Pod>().iter().filter(|pod| is_ready(pod)).count()
+    cluster
+        .find_all::<Pod>()
+        .iter()
+        .filter(|pod| is_ready(pod))
+        .count()
 }
 
 fn names(cluster: &Cluster) -> Vec<String> {
@@ -168,14 +176,26 @@ async fn restarts_are_counted() {
     };
     let failing = cluster(Workloads::new().pods(move |_| Some(fails)), pod);
     // It runs for 1 s each time, and is restarted 10 s later.
-    for (seconds, restarts, is_ready) in [(0, 0, true), (1, 0, false), (10, 1, true), (1, 1, false), (10, 2, true)] {
+    for (seconds, restarts, is_ready) in [
+        (0, 0, true),
+        (1, 0, false),
+        (10, 1, true),
+        (1, 1, false),
+        (10, 2, true),
+    ] {
         settle(&failing, seconds).await;
         let status = status(&failing);
-        assert_eq!((&status["restartCount"], &status["ready"]), (&json!(restarts), &json!(is_ready)));
+        assert_eq!(
+            (&status["restartCount"], &status["ready"]),
+            (&json!(restarts), &json!(is_ready))
+        );
     }
     failing.set_workloads(Workloads::new());
     settle(&failing, 0).await;
-    assert_eq!((ready(&failing), &status(&failing)["restartCount"]), (1, &json!(2)));
+    assert_eq!(
+        (ready(&failing), &status(&failing)["restartCount"]),
+        (1, &json!(2))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use kubegc_core::json::{OwnerFields, Soft, Text};
 use kubegc_core::{Timestamp, Uid};
 
 use crate::{
-    Problem,
     details::{DetailFlaw, Origin},
+    flaw::Flaw,
     item::Meta,
     store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
 };
@@ -35,7 +35,7 @@ fn is_hidden(text: &Soft<Text<'_>>) -> bool {
 }
 
 /// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
-pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
+pub fn origin(meta: &Meta<'_>) -> Origin {
     match meta.uid.as_str().is_empty() && meta.resource_version.as_str().is_empty() {
         true => Origin::Manifest,
         false => Origin::Dump,
@@ -45,7 +45,7 @@ pub(crate) fn origin(meta: &Meta<'_>) -> Origin {
 impl Store {
     /// The record of an object's metadata, and its flaws. Missing uids of manifests are not flaws yet: they
     /// are assumed when all objects are known.
-    pub(crate) fn record(
+    pub fn record(
         &mut self,
         meta: &Meta<'_>,
         name: Arc<str>,
@@ -55,14 +55,14 @@ impl Store {
         let uid = Uid::new(unhidden(&meta.uid));
         if uid.is_empty() && origin != Origin::Manifest {
             let detail = missing(&meta.uid);
-            flaws.push((Problem::NoUid, "metadata.uid".to_owned(), detail));
+            flaws.push((Flaw::NoUid, "metadata.uid".to_owned(), detail));
         }
         let mut date = |text: &Soft<Text<'_>>, field: &str| {
             let text = text.get()?.as_str();
             Timestamp::parse(text)
                 .map_err(|_| {
                     flaws.push((
-                        Problem::BadField,
+                        Flaw::BadField,
                         format!("metadata.{field}"),
                         format!("{text:?} is not a date"),
                     ))
@@ -158,7 +158,7 @@ impl Store {
             let is_assumed_later = field == "uid" && origin != Origin::Whole && !is_hidden(text);
             if is_missing && !is_assumed_later {
                 let field = format!("metadata.ownerReferences[{index}].{field}");
-                flaws.push((Problem::IncompleteOwner, field, missing(text)));
+                flaws.push((Flaw::IncompleteOwner, field, missing(text)));
             }
         }
         let [api_version, kind, name, uid] = fields.map(|(_, text)| unhidden(text));

@@ -6,21 +6,21 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use kubegc_core::json::{Expected, JsonType, Labels, Soft, Text};
 use kubegc_core::{Timestamp, Uid, record::Field};
 
-use crate::{body::List, finding::Problem, texts::Texts};
+use crate::{body::List, flaw::Flaw, texts::Texts};
 
 /// A field that details miss or cannot use: the kind of the problem, the path, and the problem.
-pub(crate) type DetailFlaw = (Problem, String, String);
+pub type DetailFlaw = (Flaw, String, String);
 
 /// A value that cannot be read. It is named by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unreadable;
+pub struct Unreadable;
 
 /// The value of a field, if any.
-pub(crate) type Found<T> = Result<Option<T>, Unreadable>;
+pub type Found<T> = Result<Option<T>, Unreadable>;
 
 /// The path of a value: a chain of names and list positions.
 #[derive(Clone, Copy)]
-pub(crate) struct Path<'p> {
+pub struct Path<'p> {
     within: Option<&'p Self>,
     step: Step<'p>,
 }
@@ -34,7 +34,7 @@ enum Step<'p> {
 
 impl<'p> Path<'p> {
     /// From the root of the object.
-    pub(crate) const fn of(field: &'p str) -> Self {
+    pub const fn of(field: &'p str) -> Self {
         Self {
             within: None,
             step: Step::Field(field),
@@ -42,7 +42,7 @@ impl<'p> Path<'p> {
     }
 
     /// A field of the map there.
-    pub(crate) const fn field(&'p self, field: &'p str) -> Self {
+    pub const fn field(&'p self, field: &'p str) -> Self {
         Self {
             within: Some(self),
             step: Step::Field(field),
@@ -58,7 +58,7 @@ impl<'p> Path<'p> {
     }
 
     /// An entry of the map there, whose keys are data.
-    pub(crate) const fn key(&'p self, key: &'p str) -> Self {
+    pub const fn key(&'p self, key: &'p str) -> Self {
         Self {
             within: Some(self),
             step: Step::Key(key),
@@ -82,16 +82,16 @@ impl fmt::Display for Path<'_> {
 }
 
 /// The reading of one object.
-pub(crate) struct Reading<'r> {
-    pub(crate) texts: &'r mut Texts,
-    pub(crate) flaws: &'r mut Vec<DetailFlaw>,
+pub struct Reading<'r> {
+    pub texts: &'r mut Texts,
+    pub flaws: &'r mut Vec<DetailFlaw>,
     /// The source of the object.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 /// The source of an object. It determines the meaning of an absent field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// The API server wrote it, and nothing was stripped: an absent field has Go's zero value.
     Whole,
     /// A dump. An absent field that the API server always fills was stripped.
@@ -102,22 +102,22 @@ pub(crate) enum Origin {
 
 impl Reading<'_> {
     /// Names a value that cannot be read.
-    pub(crate) fn bad(&mut self, path: Path<'_>, problem: impl Into<String>) -> Unreadable {
+    pub fn bad(&mut self, path: Path<'_>, problem: impl Into<String>) -> Unreadable {
         self.flaws
-            .push((Problem::BadField, path.to_string(), problem.into()));
+            .push((Flaw::BadField, path.to_string(), problem.into()));
         Unreadable
     }
 
     /// Names a field that is not there and should be.
-    pub(crate) fn missing(&mut self, path: Path<'_>) {
-        let flaw = (Problem::MissingField, path.to_string(), "missing".to_owned());
+    pub fn missing(&mut self, path: Path<'_>) {
+        let flaw = (Flaw::MissingField, path.to_string(), "missing".to_owned());
         self.flaws.push(flaw);
     }
 
     /// Reports that a field is absent, and the value that is assumed.
-    pub(crate) fn assumed(&mut self, path: Path<'_>, value: &str) {
+    pub fn assumed(&mut self, path: Path<'_>, value: &str) {
         let detail = format!("missing: {value} is assumed");
-        self.flaws.push((Problem::Assumed, path.to_string(), detail));
+        self.flaws.push((Flaw::Assumed, path.to_string(), detail));
     }
 
     fn wrong(&mut self, path: Path<'_>, expected: &str, found: JsonType) -> Unreadable {
@@ -126,11 +126,7 @@ impl Reading<'_> {
     }
 
     /// A value of the expected type.
-    pub(crate) fn value<'v, 'de, T: Expected<'de>>(
-        &mut self,
-        value: &'v Soft<T>,
-        path: Path<'_>,
-    ) -> Found<&'v T> {
+    pub fn value<'v, 'de, T: Expected<'de>>(&mut self, value: &'v Soft<T>, path: Path<'_>) -> Found<&'v T> {
         match value {
             Soft::Absent => Ok(None),
             Soft::Is(value) => Ok(Some(value)),
@@ -139,7 +135,7 @@ impl Reading<'_> {
     }
 
     /// `spec` or `status`: `None` if it was not read, `Some(None)` if it is absent from a whole object.
-    pub(crate) fn part<'v, 'de, T: Expected<'de>>(
+    pub fn part<'v, 'de, T: Expected<'de>>(
         &mut self,
         part: &'v Soft<T>,
         path: Path<'_>,
@@ -149,7 +145,7 @@ impl Reading<'_> {
     }
 
     /// A field of a part.
-    pub(crate) fn field<P, T>(
+    pub fn field<P, T>(
         &mut self,
         part: Option<P>,
         read: impl FnOnce(&mut Self, P) -> Result<T, Unreadable>,
@@ -161,7 +157,7 @@ impl Reading<'_> {
     }
 
     /// A field that every object has: where it is absent from an object that may not be whole, it is unknown.
-    pub(crate) fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
+    pub fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
         match found? {
             Some(value) => Ok(value),
             None if self.origin == Origin::Whole => Ok(T::default()),
@@ -170,7 +166,7 @@ impl Reading<'_> {
     }
 
     /// A field that the API server fills with a default.
-    pub(crate) fn or_default<T: Default>(
+    pub fn or_default<T: Default>(
         &self,
         found: Found<T>,
         default: impl FnOnce() -> T,
@@ -182,7 +178,7 @@ impl Reading<'_> {
     }
 
     /// The same, and a stripped field is a flaw.
-    pub(crate) fn always_filled<T: Default>(
+    pub fn always_filled<T: Default>(
         &mut self,
         found: Found<T>,
         path: Path<'_>,
@@ -196,7 +192,7 @@ impl Reading<'_> {
 
     /// The entries of a list that can be read; one that is absent has none. The second is whether all could
     /// be.
-    pub(crate) fn entries<'v, 'de, T: Expected<'de>, R>(
+    pub fn entries<'v, 'de, T: Expected<'de>, R>(
         &mut self,
         list: &'v Soft<List<T>>,
         path: Path<'_>,
@@ -222,7 +218,7 @@ impl Reading<'_> {
     }
 
     /// All entries of a list, or none of them.
-    pub(crate) fn list<'v, 'de, T: Expected<'de>, R>(
+    pub fn list<'v, 'de, T: Expected<'de>, R>(
         &mut self,
         list: &'v Soft<List<T>>,
         path: Path<'_>,
@@ -235,34 +231,30 @@ impl Reading<'_> {
     }
 
     /// The texts of a list that can be read.
-    pub(crate) fn texts_of(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Vec<Arc<str>> {
+    pub fn texts_of(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Vec<Arc<str>> {
         let read = |reading: &mut Self, text: &Text<'_>, _: Path<'_>| Ok(reading.texts.share(text.as_str()));
         self.entries(list, path, read).0
     }
 
     /// A text, shared with all others like it.
-    pub(crate) fn text(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
+    pub fn text(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
         let text = self.value(value, path)?;
         Ok(text.map(|text| self.texts.share(text.as_str())))
     }
 
     /// A text; empty if absent, as in Go.
-    pub(crate) fn text_or_empty(
-        &mut self,
-        value: &Soft<Text<'_>>,
-        path: Path<'_>,
-    ) -> Result<Arc<str>, Unreadable> {
+    pub fn text_or_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Result<Arc<str>, Unreadable> {
         let text = self.value(value, path)?;
         Ok(self.texts.share(text.map_or("", Text::as_str)))
     }
 
     /// A text; an empty one counts as absent, because Go does not distinguish the two.
-    pub(crate) fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
+    pub fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
         Ok(self.text(value, path)?.filter(|text| !text.is_empty()))
     }
 
     /// A number of 32 bits.
-    pub(crate) fn number(&mut self, value: &Soft<i64>, path: Path<'_>) -> Found<i32> {
+    pub fn number(&mut self, value: &Soft<i64>, path: Path<'_>) -> Found<i32> {
         let Some(&number) = self.value(value, path)? else {
             return Ok(None);
         };
@@ -273,17 +265,12 @@ impl Reading<'_> {
     }
 
     /// A number of 32 bits in a part, or the default of an absent one.
-    pub(crate) fn number_or(
-        &mut self,
-        value: &Soft<i64>,
-        path: Path<'_>,
-        default: i32,
-    ) -> Result<i32, Unreadable> {
+    pub fn number_or(&mut self, value: &Soft<i64>, path: Path<'_>, default: i32) -> Result<i32, Unreadable> {
         Ok(self.number(value, path)?.unwrap_or(default))
     }
 
     /// A copy of a value, or Go's zero value if it is absent.
-    pub(crate) fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
+    pub fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
         &mut self,
         value: &Soft<T>,
         path: Path<'_>,
@@ -292,7 +279,7 @@ impl Reading<'_> {
     }
 
     /// Whether the field has a value of the expected type.
-    pub(crate) fn is_there<'de, T: Expected<'de>>(
+    pub fn is_there<'de, T: Expected<'de>>(
         &mut self,
         value: &Soft<T>,
         path: Path<'_>,
@@ -301,7 +288,7 @@ impl Reading<'_> {
     }
 
     /// All entries of a map to texts, or none of them.
-    pub(crate) fn labels(
+    pub fn labels(
         &mut self,
         labels: &Soft<Labels<'_>>,
         path: Path<'_>,
@@ -322,7 +309,7 @@ impl Reading<'_> {
     }
 
     /// All texts of a list, or none of them.
-    pub(crate) fn all_texts(
+    pub fn all_texts(
         &mut self,
         list: &Soft<List<Text<'_>>>,
         path: Path<'_>,
@@ -333,16 +320,12 @@ impl Reading<'_> {
     }
 
     /// The same as uids, which are not shared.
-    pub(crate) fn uids(
-        &mut self,
-        list: &Soft<List<Text<'_>>>,
-        path: Path<'_>,
-    ) -> Result<Vec<Uid>, Unreadable> {
+    pub fn uids(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Result<Vec<Uid>, Unreadable> {
         self.list(list, path, |_, text, _| Ok(Uid::new(text.as_str())))
     }
 
     /// A date.
-    pub(crate) fn time(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Timestamp> {
+    pub fn time(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Timestamp> {
         let Some(text) = self.value(value, path)? else {
             return Ok(None);
         };

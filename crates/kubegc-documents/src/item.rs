@@ -19,36 +19,36 @@ use crate::{
 };
 
 /// `metadata`, as far as it is kept.
-pub(crate) type Meta<'a> = MetaFields<'a, Soft<Annotations<'a>>>;
+pub type Meta<'a> = MetaFields<'a, Soft<Annotations<'a>>>;
 
 /// One object.
 #[derive(Debug, Default)]
-pub(crate) struct Item<'a> {
-    pub(crate) api_version: Soft<Text<'a>>,
-    pub(crate) kind: Soft<Text<'a>>,
-    pub(crate) meta: Soft<Meta<'a>>,
-    pub(crate) body: Body<'a>,
+pub struct Item<'a> {
+    pub api_version: Soft<Text<'a>>,
+    pub kind: Soft<Text<'a>>,
+    pub meta: Soft<Meta<'a>>,
+    pub body: Body<'a>,
     /// The names that the text may mention. Parts of a pod that only other names make relevant are skipped.
-    pub(crate) mentions: Mentions,
+    pub mentions: Mentions,
     /// Whether a part of the body was read or skipped because of the mentions.
-    pub(crate) depends_on_mentions: bool,
+    pub depends_on_mentions: bool,
     /// Whether a part of the body was read or skipped because of the assumed kind.
-    pub(crate) depends_on_hint: bool,
+    pub depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
-    pub(crate) has_items: bool,
+    pub has_items: bool,
 }
 
 impl Item<'_> {
-    pub(crate) fn kind_str(&self) -> &str {
+    pub fn kind_str(&self) -> &str {
         self.kind.as_str()
     }
 
-    pub(crate) fn api_version_str(&self) -> &str {
+    pub fn api_version_str(&self) -> &str {
         self.api_version.as_str()
     }
 
     /// The name, if known.
-    pub(crate) fn name(&self) -> Option<ObjectName> {
+    pub fn name(&self) -> Option<ObjectName> {
         let meta = self.meta.get()?;
         let name = ObjectName {
             api_version: self.api_version_str().into(),
@@ -60,7 +60,7 @@ impl Item<'_> {
     }
 
     /// `Kind namespace/name`, if the name is known.
-    pub(crate) fn short_name(&self) -> Option<Box<str>> {
+    pub fn short_name(&self) -> Option<Box<str>> {
         self.name().map(|name| name.to_string().into())
     }
 
@@ -93,7 +93,7 @@ impl Item<'_> {
     }
 
     /// Records the names that the text of the object mentions, if that may matter.
-    pub(crate) fn search_mentions(&mut self, text: &str) {
+    pub fn search_mentions(&mut self, text: &str) {
         let may_be_pod = match self.kind_str() {
             "" => !self.depends_on_hint || self.depends_on_mentions,
             kind => kind == "Pod",
@@ -106,7 +106,7 @@ impl Item<'_> {
     }
 
     /// Makes the annotations a part of the body.
-    pub(crate) fn take_annotations(&mut self) {
+    pub fn take_annotations(&mut self) {
         if let Soft::Is(meta) = &mut self.meta
             && !meta.annotations.is_absent()
         {
@@ -117,7 +117,7 @@ impl Item<'_> {
     }
 
     /// The typed fields whose values have wrong types.
-    pub(crate) fn wrong(&self) -> Vec<WrongType> {
+    pub fn wrong(&self) -> Vec<WrongType> {
         let mut wrong = self.meta.get().map_or_else(Vec::new, MetaFields::wrong);
         wrong.extend(WrongType::of(&self.api_version, "apiVersion"));
         wrong.extend(WrongType::of(&self.kind, "kind"));
@@ -126,17 +126,17 @@ impl Item<'_> {
     }
 
     /// Whether the object has neither apiVersion, kind nor metadata.
-    pub(crate) fn is_without_identity(&self) -> bool {
+    pub fn is_without_identity(&self) -> bool {
         self.meta.is_absent() && self.kind.is_absent() && self.api_version.is_absent()
     }
 
     /// Whether the object has the kind of a list.
-    pub(crate) fn is_list_kind(&self) -> bool {
+    pub fn is_list_kind(&self) -> bool {
         self.has_items && self.kind_str().ends_with("List")
     }
 
     /// Whether the object has an apiVersion and a kind.
-    pub(crate) fn is_of_the_api(&self) -> bool {
+    pub fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()
     }
 }
@@ -179,12 +179,12 @@ impl Field {
 
 /// Reads an object into an item. The item keeps the fields before the end of a truncated text, so that the
 /// error can name the object.
-pub(crate) struct ItemSeed<'s, 'a> {
-    pub(crate) item: &'s mut Item<'a>,
+pub struct ItemSeed<'s, 'a> {
+    pub item: &'s mut Item<'a>,
     /// The text, if its end is known.
-    pub(crate) text: Option<&'s str>,
+    pub text: Option<&'s str>,
     /// The assumed apiVersion and kind of an object that has none.
-    pub(crate) hint: Option<(&'s str, &'s str)>,
+    pub hint: Option<(&'s str, &'s str)>,
 }
 
 impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
@@ -262,7 +262,7 @@ impl<'de> Deserialize<'de> for Item<'de> {
 }
 
 /// A sequence of exactly one object: one entry of a YAML list in the text.
-pub(crate) struct OnlyItem<'a>(pub(crate) Item<'a>);
+pub struct OnlyItem<'a>(pub Item<'a>);
 
 struct OnlyItemVisitor;
 
@@ -292,12 +292,12 @@ impl<'de> Deserialize<'de> for OnlyItem<'de> {
 
 /// The fields of a list other than its items.
 #[derive(Debug, Default)]
-pub(crate) struct ListHead {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) resource_version: String,
-    pub(crate) continues: bool,
-    pub(crate) remaining: Option<u64>,
+pub struct ListHead {
+    pub api_version: String,
+    pub kind: String,
+    pub resource_version: String,
+    pub continues: bool,
+    pub remaining: Option<u64>,
     /// Whether the metadata has a name or a uid, which lists never have.
-    pub(crate) is_named: bool,
+    pub is_named: bool,
 }

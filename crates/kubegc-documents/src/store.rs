@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// Number of a kind and version in the store.
-pub(crate) type TypeId = u32;
+pub type TypeId = u32;
 
 /// Represents the kind of a list's item until the list's own kind is read.
-pub(crate) const TYPE_PENDING: TypeId = u32::MAX;
+pub const TYPE_PENDING: TypeId = u32::MAX;
 
 /// A version of an object: numbers can be ordered, anything else only compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub enum Version {
     None,
     Number(u64),
     Text(TextId),
@@ -31,86 +31,86 @@ pub(crate) enum Version {
 
 /// One object.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) name: Arc<str>,
-    pub(crate) uid: Uid,
-    pub(crate) version: Version,
-    pub(crate) generation: i64,
+pub struct Record {
+    pub name: Arc<str>,
+    pub uid: Uid,
+    pub version: Version,
+    pub generation: i64,
     /// Nanoseconds; [`NO_TIME`] if absent.
-    pub(crate) created: i64,
-    pub(crate) type_id: TypeId,
-    pub(crate) namespace: TextId,
-    pub(crate) labels: u32,
-    pub(crate) owners_start: u32,
-    pub(crate) owners_count: u32,
+    pub created: i64,
+    pub type_id: TypeId,
+    pub namespace: TextId,
+    pub labels: u32,
+    pub owners_start: u32,
+    pub owners_count: u32,
     /// Number of the rarer facts; 0 for none.
-    pub(crate) extra: u32,
-    pub(crate) file: u32,
-    pub(crate) document: u32,
+    pub extra: u32,
+    pub file: u32,
+    pub document: u32,
     /// [`NO_ITEM`] if the object is a document of its own.
-    pub(crate) item: u32,
-    pub(crate) details: u32,
+    pub item: u32,
+    pub details: u32,
     /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
     /// missing.
-    pub(crate) ready_at: i64,
-    pub(crate) flawed: bool,
+    pub ready_at: i64,
+    pub flawed: bool,
     /// Whether it was never stored: it has neither uid nor resourceVersion.
-    pub(crate) is_manifest: bool,
+    pub is_manifest: bool,
     /// Whether a part of the metadata could not be read, or is missing there.
-    pub(crate) meta_flawed: bool,
+    pub meta_flawed: bool,
 }
 
 impl Record {
     /// The time at which a pod became ready.
-    pub(crate) fn ready_at(&self) -> Option<Timestamp> {
+    pub fn ready_at(&self) -> Option<Timestamp> {
         (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
     }
 }
 
 /// Represents an absent date.
-pub(crate) const NO_TIME: i64 = i64::MIN;
+pub const NO_TIME: i64 = i64::MIN;
 /// Represents an object outside of a list.
-pub(crate) const NO_ITEM: u32 = u32::MAX;
+pub const NO_ITEM: u32 = u32::MAX;
 
 /// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extra {
-    pub(crate) deletion_timestamp: Option<Timestamp>,
-    pub(crate) deletion_grace_period_seconds: Option<i64>,
-    pub(crate) finalizers: u32,
+pub struct Extra {
+    pub deletion_timestamp: Option<Timestamp>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    pub finalizers: u32,
 }
 
 /// One owner reference.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnerRecord {
-    pub(crate) uid: Uid,
-    pub(crate) api_version: TextId,
-    pub(crate) kind: TextId,
-    pub(crate) name: TextId,
-    pub(crate) controller: Option<bool>,
-    pub(crate) block_owner_deletion: Option<bool>,
+pub struct OwnerRecord {
+    pub uid: Uid,
+    pub api_version: TextId,
+    pub kind: TextId,
+    pub name: TextId,
+    pub controller: Option<bool>,
+    pub block_owner_deletion: Option<bool>,
 }
 
 /// All objects.
 #[derive(Debug)]
-pub(crate) struct Store {
-    pub(crate) texts: Texts,
-    pub(crate) records: Vec<Record>,
-    pub(crate) types: Vec<(TextId, TextId)>,
+pub struct Store {
+    pub texts: Texts,
+    pub records: Vec<Record>,
+    pub types: Vec<(TextId, TextId)>,
     type_numbers: BTreeMap<(TextId, TextId), TypeId>,
-    pub(crate) label_sets: Sequences<(TextId, TextId)>,
-    pub(crate) finalizer_lists: Sequences<TextId>,
-    pub(crate) owners: Vec<OwnerRecord>,
-    pub(crate) extras: Vec<Extra>,
+    pub label_sets: Sequences<(TextId, TextId)>,
+    pub finalizer_lists: Sequences<TextId>,
+    pub owners: Vec<OwnerRecord>,
+    pub extras: Vec<Extra>,
     details: Vec<Arc<Details>>,
     details_numbers: HashTable<u32>,
-    pub(crate) files: Vec<Arc<str>>,
+    pub files: Vec<Arc<str>>,
     /// Room to work in.
-    pub(crate) labels_scratch: Vec<(TextId, TextId)>,
+    pub labels_scratch: Vec<(TextId, TextId)>,
 }
 
 impl Store {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             texts: Texts::default(),
             records: Vec::new(),
@@ -128,7 +128,7 @@ impl Store {
     }
 
     /// The number of a kind and version.
-    pub(crate) fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
+    pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
         self.type_number(key)
     }
@@ -143,19 +143,19 @@ impl Store {
     }
 
     /// apiVersion and kind of a type.
-    pub(crate) fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
+    pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
         let (api_version, kind) = self.types[id as usize];
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
     /// The owner references of a record.
-    pub(crate) fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
+    pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
         let start = record.owners_start as usize;
         &self.owners[start..start + record.owners_count as usize]
     }
 
     /// The metadata of a record, built from the stored parts.
-    pub(crate) fn meta(&self, record: &Record) -> ObjectMeta {
+    pub fn meta(&self, record: &Record) -> ObjectMeta {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         let extra = &self.extras[record.extra as usize];
         ObjectMeta {
@@ -188,7 +188,7 @@ impl Store {
     }
 
     /// An owner reference, built from the stored parts.
-    pub(crate) fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
+    pub fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         OwnerReference {
             api_version: text(owner.api_version),
@@ -200,7 +200,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn resource_version(&self, version: Version) -> ResourceVersion {
+    pub fn resource_version(&self, version: Version) -> ResourceVersion {
         match version {
             Version::None => ResourceVersion::default(),
             Version::Number(number) => ResourceVersion::new(&number.to_string()),
@@ -209,12 +209,12 @@ impl Store {
     }
 
     /// The details of a record, if its kind has any.
-    pub(crate) fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
+    pub fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
         self.details.get((record.details as usize).checked_sub(1)?)
     }
 
     /// The number of these details, from 1.
-    pub(crate) fn details_number(&mut self, details: Details) -> u32 {
+    pub fn details_number(&mut self, details: Details) -> u32 {
         let hash = FixedState::default().hash_one(&details);
         let known = &self.details;
         if let Some(&found) = self
@@ -235,7 +235,7 @@ impl Store {
 
     /// Adds the objects of another store; returns the numbers of its types here. All numbers become those
     /// that the same objects would have if this store had taken them in.
-    pub(crate) fn append(&mut self, other: Self) -> Vec<TypeId> {
+    pub fn append(&mut self, other: Self) -> Vec<TypeId> {
         let texts = self.texts.append(other.texts);
         let text = |id: TextId| texts[id as usize];
         let types = other.types.into_iter();
@@ -300,7 +300,7 @@ impl Store {
 
     /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed
     /// too.
-    pub(crate) fn forget_objects(&mut self, shared_max: usize) {
+    pub fn forget_objects(&mut self, shared_max: usize) {
         let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
         if shared > shared_max {
             *self = Self::new();
@@ -311,7 +311,7 @@ impl Store {
     }
 
     /// Frees the memory that only adding objects needs.
-    pub(crate) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         self.texts.seal();
         self.type_numbers = BTreeMap::new();
         self.details_numbers = HashTable::new();

@@ -8,18 +8,18 @@ use serde::{
 
 /// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
+pub struct Annotations<'a>(Vec<(&'static str, Soft<Text<'a>>)>);
 
 impl<'a> Annotations<'a> {
     /// The value of a key, which is one of those that are read.
-    pub(crate) fn at(&self, key: &str) -> &Soft<Text<'a>> {
+    pub fn at(&self, key: &str) -> &Soft<Text<'a>> {
         // Of equal keys the last one counts, as in Go.
         let found = self.0.iter().rev().find(|(known, _)| *known == key);
         found.map_or(&Soft::Absent, |(_, value)| value)
     }
 
     /// Adds one of those that are read.
-    pub(crate) fn push(&mut self, key: &'static str, value: Soft<Text<'a>>) {
+    pub fn push(&mut self, key: &'static str, value: Soft<Text<'a>>) {
         if !value.is_absent() {
             self.0.push((key, value));
         }
@@ -50,28 +50,28 @@ impl Serialize for Annotations<'_> {
 }
 
 /// The provisioner of a volume.
-pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+pub const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// Set if a controller, and no user, bound the volume.
-pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+pub const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The CSI driver that an in-tree volume was migrated to.
-pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+pub const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// The name of the service account that a secret holds a token of.
-pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+pub const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// The uid of that service account.
-pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+pub const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 /// Set on Jobs whose finished pods are counted with finalizers.
-pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+pub const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod of an Indexed Job.
-pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The cost of deleting a pod that is surplus.
-pub(crate) const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+pub const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The revision of its Deployment that a ReplicaSet has.
-pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
+pub const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
 /// Set on Endpoints that serve as a lock.
-pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+pub const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// `type` of a secret that is a bootstrap token.
-pub(crate) const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
+pub const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 /// The annotations that are read.
 const ANNOTATIONS: [&str; 10] = [
@@ -89,11 +89,11 @@ const ANNOTATIONS: [&str; 10] = [
 
 /// `data` of secrets and config maps. Nothing else of it is ever kept.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Data<'a> {
-    pub(crate) since: Soft<Text<'a>>,
-    pub(crate) expiration: Soft<Text<'a>>,
+pub struct Data<'a> {
+    pub since: Soft<Text<'a>>,
+    pub expiration: Soft<Text<'a>>,
     /// Whether it has other keys.
-    pub(crate) has_others: bool,
+    pub has_others: bool,
 }
 
 impl<'de: 'a, 'a> Expected<'de> for Data<'a> {
@@ -117,7 +117,7 @@ impl<'de: 'a, 'a> Expected<'de> for Data<'a> {
 
 impl Data<'_> {
     /// Whether it has no keys.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.since.is_absent() && self.expiration.is_absent() && !self.has_others
     }
 }

@@ -17,7 +17,7 @@ use serde::{
 use crate::template::PodTemplate;
 
 /// A list whose entries may each be of the wrong type.
-pub(crate) type List<T> = Vec<Soft<T>>;
+pub type List<T> = Vec<Soft<T>>;
 
 /// Declares a map of which some fields are read, each under its name in the API.
 macro_rules! part {
@@ -33,10 +33,10 @@ macro_rules! part {
         $($doc)*
         #[derive(Clone, Debug, Default, Deserialize, Serialize)]
         #[serde(default, bound(deserialize = $bound))]
-        pub(crate) struct $name $($of_text)* {
+        pub struct $name $($of_text)* {
             $(
                 #[serde(rename = $key, skip_serializing_if = "Soft::is_absent")]
-                pub(crate) $field: Soft<$of>,
+                pub $field: Soft<$of>,
             )*
         }
 
@@ -52,7 +52,7 @@ macro_rules! part {
 
 mod maps;
 
-pub(crate) use self::maps::{
+pub use self::maps::{
     ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
     ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER,
     ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, Annotations, Data,
@@ -219,7 +219,7 @@ impl<'a> From<PlainPodSpec<'a>> for PodSpec<'a> {
 
 /// `spec`, as far as the kind was known when it was read.
 #[derive(Clone, Debug)]
-pub(crate) enum AnySpec<'a> {
+pub enum AnySpec<'a> {
     Pod(PodSpec<'a>),
     /// Of any kind.
     Any(Box<Spec<'a>>),
@@ -227,7 +227,7 @@ pub(crate) enum AnySpec<'a> {
 
 impl<'a> AnySpec<'a> {
     /// Of no pod.
-    pub(crate) fn of_others(&self) -> Option<&Spec<'a>> {
+    pub fn of_others(&self) -> Option<&Spec<'a>> {
         match self {
             Self::Pod(_) => None,
             Self::Any(spec) => Some(spec),
@@ -235,7 +235,7 @@ impl<'a> AnySpec<'a> {
     }
 
     /// Of a pod.
-    pub(crate) fn of_pod(&self) -> Cow<'_, PodSpec<'a>> {
+    pub fn of_pod(&self) -> Cow<'_, PodSpec<'a>> {
         match self {
             Self::Pod(spec) => Cow::Borrowed(spec),
             Self::Any(spec) => Cow::Owned(PodSpec {
@@ -322,7 +322,7 @@ part! {
 
 impl Body<'_> {
     /// The version of a node's kubelet.
-    pub(crate) fn kubelet_version(&self) -> Option<&str> {
+    pub fn kubelet_version(&self) -> Option<&str> {
         match &self.status {
             Soft::Is(Status {
                 node_info:
@@ -544,7 +544,7 @@ part! {
 
 /// A whole number or a percentage.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share(pub(crate) IntOrPercent);
+pub struct Share(pub IntOrPercent);
 
 impl Expected<'_> for Share {
     const WORDS: &'static str = "a whole number or a percentage";

@@ -6,23 +6,23 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 /// Number of a text in its [`Texts`].
-pub(crate) type TextId = u32;
+pub type TextId = u32;
 
 /// Texts by number.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub struct Texts {
     texts: Vec<Arc<str>>,
     numbers: HashTable<u32>,
 }
 
 impl Texts {
     /// The number of a text, a new one if it was not seen before.
-    pub(crate) fn number(&mut self, text: &str) -> TextId {
+    pub fn number(&mut self, text: &str) -> TextId {
         self.number_or(text, || text.into())
     }
 
     /// Adds the texts of another set; returns their numbers here.
-    pub(crate) fn append(&mut self, other: Self) -> Vec<TextId> {
+    pub fn append(&mut self, other: Self) -> Vec<TextId> {
         let texts = other.texts.into_iter();
         texts
             .map(|text| self.number_or(&text, || Arc::clone(&text)))
@@ -44,23 +44,23 @@ impl Texts {
     }
 
     /// The text as a shared one.
-    pub(crate) fn share(&mut self, text: &str) -> Arc<str> {
+    pub fn share(&mut self, text: &str) -> Arc<str> {
         let id = self.number(text);
         Arc::clone(&self.texts[id as usize])
     }
 
     /// The text with this number.
-    pub(crate) fn text(&self, id: TextId) -> &Arc<str> {
+    pub fn text(&self, id: TextId) -> &Arc<str> {
         &self.texts[id as usize]
     }
 
     /// The number of texts.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.texts.len()
     }
 
     /// Frees the memory that only adding texts needs.
-    pub(crate) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         self.numbers = HashTable::new();
         self.texts.shrink_to_fit();
     }
@@ -68,7 +68,7 @@ impl Texts {
 
 /// Sequences of numbers, each kept once: label sets as pairs, finalizers as they are.
 #[derive(Debug)]
-pub(crate) struct Sequences<T> {
+pub struct Sequences<T> {
     items: Vec<T>,
     /// End of each sequence in `items`; sequence 0 is the empty one.
     ends: Vec<u32>,
@@ -76,7 +76,7 @@ pub(crate) struct Sequences<T> {
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             items: Vec::new(),
             ends: vec![0],
@@ -85,7 +85,7 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
     }
 
     /// The number of a sequence; 0 for the empty one.
-    pub(crate) fn number(&mut self, sequence: &[T]) -> u32 {
+    pub fn number(&mut self, sequence: &[T]) -> u32 {
         if sequence.is_empty() {
             return 0;
         }
@@ -105,7 +105,7 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
 
     /// Adds the sequences of another set; returns their numbers here. `translate` gives a sequence the
     /// numbers that are used here.
-    pub(crate) fn append(&mut self, other: &Self, translate: impl Fn(&mut [T])) -> Vec<u32> {
+    pub fn append(&mut self, other: &Self, translate: impl Fn(&mut [T])) -> Vec<u32> {
         let mut sequence = Vec::new();
         let numbers = (0..other.ends.len() as u32).map(|id| {
             sequence.clear();
@@ -117,17 +117,17 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
     }
 
     /// The sequence with this number.
-    pub(crate) fn sequence(&self, id: u32) -> &[T] {
+    pub fn sequence(&self, id: u32) -> &[T] {
         slice(&self.items, &self.ends, id)
     }
 
     /// The number of sequences, including the empty one.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Frees the memory that only adding sequences needs.
-    pub(crate) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         self.numbers = HashTable::new();
         self.items.shrink_to_fit();
         self.ends.shrink_to_fit();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Reads an object that is the whole text. After an error the item has the fields that were read before it.
-pub(crate) fn whole_object<'t>(
+pub fn whole_object<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
@@ -33,7 +33,7 @@ pub(crate) fn whole_object<'t>(
 
 /// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its
 /// text; `None` if it is not valid, or not all of it is there.
-pub(crate) fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
+pub fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
     let parse = |mentions| {
         let mut item = Item {
             mentions,

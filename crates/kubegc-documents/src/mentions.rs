@@ -10,20 +10,20 @@ use memchr::{memchr_iter, memmem::Finder};
 
 /// The names that a text may mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mentions {
+pub struct Mentions {
     /// Secrets in the environment of containers.
-    pub(crate) secrets: bool,
+    pub secrets: bool,
     /// The condition `DisruptionTarget`.
-    pub(crate) disruption: bool,
+    pub disruption: bool,
     /// A deletion, during which the states of containers matter.
-    pub(crate) deletion: bool,
+    pub deletion: bool,
     /// A container that was restarted.
-    pub(crate) restarts: bool,
+    pub restarts: bool,
 }
 
 impl Mentions {
     /// All that there may be.
-    pub(crate) const ANY: Self = Self {
+    pub const ANY: Self = Self {
         secrets: true,
         disruption: true,
         deletion: true,
@@ -31,7 +31,7 @@ impl Mentions {
     };
 
     /// None of them.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         secrets: false,
         disruption: false,
         deletion: false,
@@ -39,7 +39,7 @@ impl Mentions {
     };
 
     /// Whether phase and reason of a pod are all that matters of its status.
-    pub(crate) const fn is_plain_status(self) -> bool {
+    pub const fn is_plain_status(self) -> bool {
         !self.disruption && !self.deletion && !self.restarts
     }
 
@@ -47,7 +47,7 @@ impl Mentions {
     ///
     /// # Complexity
     /// Linear in the text.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
         // Only `secretKeyRef` and `secretRef` lead to secrets from a container.
         let is_reference = |at: usize| matches!(bytes.get(at + SECRET.needle().len()), Some(b'K' | b'R'));

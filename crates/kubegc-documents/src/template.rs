@@ -17,22 +17,22 @@ use serde::{
 };
 
 /// The key of the digest, for a template of which only the digest is known.
-pub(crate) const DIGEST: &str = "digest";
+pub const DIGEST: &str = "digest";
 
 /// The label by which ReplicaSets of one Deployment differ.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// `spec.template` of a workload.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PodTemplate<'a> {
-    pub(crate) digest: u64,
-    pub(crate) spec: Soft<TemplateSpec<'a>>,
+pub struct PodTemplate<'a> {
+    pub digest: u64,
+    pub spec: Soft<TemplateSpec<'a>>,
 }
 
 /// `spec.template.spec`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TemplateSpec<'a> {
-    pub(crate) restart_policy: Soft<Text<'a>>,
+pub struct TemplateSpec<'a> {
+    pub restart_policy: Soft<Text<'a>>,
     digest: u64,
 }
 

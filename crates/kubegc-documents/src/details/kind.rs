@@ -4,7 +4,7 @@ use kubegc_core::identity::split_api_version;
 
 /// A kind that has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     ApiService,
     CertificateSigningRequest,
     ConfigMap,
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 
 /// A field of an object that details are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     Spec,
     Status,
     Type,
@@ -83,7 +83,7 @@ impl Kind {
     }
 
     /// The kind, in any version of its group.
-    pub(crate) fn of(api_version: &str, kind: &str) -> Option<Self> {
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let (group, version) = split_api_version(api_version);
         match Self::in_group(group, kind) {
             Some(Self::WebhookConfiguration) if version == "v1beta1" => Some(Self::BetaWebhookConfiguration),
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    pub(crate) fn in_group(group: &str, kind: &str) -> Option<Self> {
+    pub fn in_group(group: &str, kind: &str) -> Option<Self> {
         let (found, of) = Self::named(kind)?;
         (group == of).then_some(found)
     }
@@ -135,7 +135,7 @@ impl Kind {
 
 /// Whether a part holds facts that are kept, judged by the kind as far as it has been read. An empty text may
 /// still become any kind.
-pub(crate) fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
+pub fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
     let group = split_api_version(api_version).0;
     match Kind::named(kind) {
         Some((kind, of)) => (api_version.is_empty() || group == of) && kind.has(part),

@@ -22,7 +22,7 @@ use crate::{
     Details,
     details::{self, DetailFlaw, Kind, Origin},
     item::{Item, ItemSeed},
-    json,
+    object,
     store::Store,
     tree,
 };
@@ -40,7 +40,7 @@ use crate::{
 /// ```
 /// use kubegc_controllers::{Documents, FieldChange, Form, Write};
 /// use kubegc_core::{PatchType, Preconditions, record::{Field, Resource}};
-/// use kubegc_snapshot::JsonDocuments;
+/// use kubegc_documents::JsonDocuments;
 /// let document = br#"{"apiVersion": "batch/v1", "kind": "Job",
 ///     "metadata": {"name": "report", "namespace": "shop", "uid": "u-1", "resourceVersion": "7",
 ///         "finalizers": ["example.com/a", "example.com/b"]},
@@ -155,7 +155,7 @@ fn with_item<R>(
         Some(wrong) => Err(DocumentError::new(wrong.to_string())),
         None => use_it(item),
     };
-    if let (item, Ok(())) = json::whole_object(text, None) {
+    if let (item, Ok(())) = object::whole_object(text, None) {
         return use_it(&item);
     }
     let value = parsed(document)?;

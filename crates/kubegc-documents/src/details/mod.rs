@@ -8,7 +8,7 @@ mod kind;
 mod network;
 mod node;
 mod pod;
-mod reading;
+pub mod reading;
 mod request;
 mod selector;
 mod storage;
@@ -31,7 +31,7 @@ use crate::{
 };
 
 use self::reading::Found;
-pub(crate) use self::{
+pub use self::{
     kind::{Kind, Part, may_read},
     reading::{DetailFlaw, Origin, Path, Reading},
 };
@@ -63,7 +63,7 @@ impl Details {
     }
 
     /// The time at which a ready pod became ready.
-    pub(crate) fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
+    pub fn ready_at_mut(&mut self) -> Option<&mut Timestamp> {
         let Self::Body(body) = self else {
             return None;
         };
@@ -127,8 +127,8 @@ pub struct ApiServiceDetails {
     pub is_available: Option<bool>,
 }
 
-pub(crate) static SPEC: Path<'static> = Path::of("spec");
-pub(crate) static STATUS: Path<'static> = Path::of("status");
+pub static SPEC: Path<'static> = Path::of("spec");
+pub static STATUS: Path<'static> = Path::of("status");
 static METADATA: Path<'static> = Path::of("metadata");
 static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 
@@ -137,7 +137,7 @@ static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 /// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
 /// dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always
 /// fills. Fields of pods that the text does not mention are not searched for.
-pub(crate) fn read(
+pub fn read(
     kind: Kind,
     body: &Body<'_>,
     mentions: Mentions,

@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::item::{Item, ListHead};
 
 /// The object; `None` if the value is not a map.
-pub(crate) fn item(value: &Value) -> Option<Item<'_>> {
+pub fn item(value: &Value) -> Option<Item<'_>> {
     // A tree has each key once, and no other reason for the reading to fail.
     value.as_object().and_then(|_| Item::deserialize(value).ok())
 }
 
 /// Reads the fields of a list other than its items.
-pub(crate) fn list_head(value: &Value) -> ListHead {
+pub fn list_head(value: &Value) -> ListHead {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let meta = value.get("metadata");
     let of_meta = |name: &str| meta.and_then(|meta| meta.get(name));
@@ -30,7 +30,7 @@ pub(crate) fn list_head(value: &Value) -> ListHead {
 }
 
 /// The type of a value, in words.
-pub(crate) const fn type_name(value: &Value) -> &'static str {
+pub const fn type_name(value: &Value) -> &'static str {
     let of = match value {
         Value::Null => JsonType::Null,
         Value::Bool(_) => JsonType::Boolean,
