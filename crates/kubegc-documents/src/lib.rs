@@ -1,12 +1,20 @@
 //! Reads objects of Kubernetes from their JSON, tolerantly, and renders the patches that change them.
 //!
-//! [`JsonDocuments`] converts single objects to the records that controllers read. `kubegc-snapshot` reads the
-//! objects of dumps with the same parts.
+//! [`JsonDocuments`] converts single objects to the records that controllers read. `kubegc-snapshot` reads
+//! the objects of dumps with the same parts.
 //!
 //! # Guarantees
 //! - **Unread is not absent.** A field that cannot be read is
 //!   [unread](kubegc_core::record::Field::Unread); an object whose metadata cannot be read is an error.
 //! - **No I/O**, and no archives, YAML or streams.
+
+#![expect(
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
+    clippy::new_without_default,
+    clippy::len_without_is_empty,
+    reason = "the hidden modules are parts of kubegc-snapshot, and of the same release"
+)]
 
 #[doc(hidden)]
 pub mod body;

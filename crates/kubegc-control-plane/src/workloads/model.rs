@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, ObjectMeta, SharedMeta, Timestamp, deletion::DeleteOptionsSpec};
-use kubegc_sim::{ApiServer, Response, StoredObject};
+use kubegc_core::{KindId, SharedMeta, Timestamp};
+use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::{Value, json};
 
 use super::Workloads;
-use crate::{Act, Actor};
+use crate::Actor;
 
 /// The simulated kinds in the order of syncs: pods before their owners, so that a status is written once for
 /// many pods. Each with its API version and the actor of its syncs.
@@ -62,21 +62,22 @@ impl View<'_> {
     }
 }
 
-type Send = Box<dyn FnOnce(&mut ApiServer, KindId, &ObjectMeta) -> Response>;
-
-/// One write, of an object that exists or is to be created.
-pub(super) struct Write {
-    pub(super) act: Act,
-    pub(super) kind: &'static str,
-    pub(super) meta: SharedMeta,
-    pub(super) send: Send,
+/// One write.
+pub(super) enum Write {
+    /// Creates an object in a namespace.
+    Create(Arc<str>, Value),
+    /// Writes an object, or the part of it that a subresource has.
+    Update(&'static str, StoredObject),
+    /// Binds a pod to a node.
+    Bind(SharedMeta, Arc<str>),
+    Delete(SharedMeta),
 }
 
-/// The output of a sync: writes in order, and the time when it is due again without a change. The first
-/// failure ends the plan. No plan writes an object twice.
+/// The output of a sync: writes in order, each with the kind of its object, and the time when it is due again
+/// without a change. The first failure ends the plan. No plan writes an object twice.
 pub(super) struct Plan {
     pub(super) actor: Actor,
-    pub(super) writes: Vec<Write>,
+    pub(super) writes: Vec<(&'static str, Write)>,
     pub(super) due: Option<Timestamp>,
 }
 
@@ -91,54 +92,19 @@ impl Plan {
         Self { actor, writes, due }
     }
 
-    fn push(
-        &mut self,
-        act: Act,
-        kind: &'static str,
-        meta: SharedMeta,
-        send: impl FnOnce(&mut ApiServer, KindId, &ObjectMeta) -> Response + 'static,
-    ) {
-        let send = Box::new(send);
-        self.writes.push(Write {
-            act,
-            kind,
-            meta,
-            send,
-        });
+    pub(super) fn create(&mut self, kind: &'static str, namespace: &Arc<str>, object: Value) {
+        let write = Write::Create(Arc::clone(namespace), object);
+        self.writes.push((kind, write));
     }
 
-    pub(super) fn create(&mut self, kind: &'static str, namespace: &str, object: Value) {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let meta = ObjectMeta::new(namespace, name, "").into();
-        self.push(Act::Create, kind, meta, |server, kind, meta| {
-            server.create_json(kind, &meta.namespace, object)
-        });
-    }
-
-    /// Writes an object, or the part of it that a subresource has.
     pub(super) fn update(&mut self, kind: &'static str, part: &'static str, object: StoredObject) {
-        self.push(
-            Act::Update,
-            kind,
-            object.meta.clone(),
-            move |server, kind, meta| server.update_part(kind, &meta.namespace, &meta.name, part, object),
-        );
-    }
-
-    pub(super) fn bind(&mut self, pod: &StoredObject, node: &str) {
-        let binding = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": node}});
-        self.push(Act::Update, "Pod", pod.meta.clone(), |server, kind, meta| {
-            server.create_subresource(kind, &meta.namespace, &meta.name, "binding", binding)
-        });
+        self.writes.push((kind, Write::Update(part, object)));
     }
 
     /// Deletes a pod that is not being deleted yet.
     pub(super) fn delete(&mut self, pod: &StoredObject) {
-        let act = Act::Delete { propagation: None };
         if !pod.meta.is_deleting() {
-            self.push(act, "Pod", pod.meta.clone(), |server, kind, meta| {
-                server.delete(kind, &meta.namespace, &meta.name, &DeleteOptionsSpec::default())
-            });
+            self.writes.push(("Pod", Write::Delete(pod.meta.clone())));
         }
     }
 

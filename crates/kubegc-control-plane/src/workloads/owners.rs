@@ -236,8 +236,8 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Creates what empty slots need, deletes what fills no wanted slot, and replaces outdated pods, one after
-    /// the other.
+    /// Creates what empty slots need, deletes what fills no wanted slot, and replaces outdated pods one at a
+    /// time.
     fn fill(&self, wanted: &[String], plan: &mut Plan) {
         let mut present: BTreeMap<String, Vec<&Arc<StoredObject>>> = BTreeMap::new();
         for dependent in &self.dependents {

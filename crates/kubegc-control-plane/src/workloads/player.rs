@@ -3,8 +3,9 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kubegc_controllers::Reason;
-use kubegc_core::{KindId, Timestamp};
+use kubegc_core::{KindId, ObjectMeta, SharedMeta, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::ApiServer;
+use serde_json::json;
 
 use super::{
     Workloads,
@@ -142,13 +143,7 @@ impl ControlPlane {
     /// Performs and records writes until one is refused. Returns the last status code.
     fn perform_plan(&mut self, server: &mut ApiServer, plan: Plan, cause: Option<usize>) -> Option<u16> {
         let mut last = None;
-        for write in plan.writes {
-            let Write {
-                act,
-                kind,
-                meta,
-                send,
-            } = write;
+        for (kind, write) in plan.writes {
             let kind = kind_id(server, kind)?;
             let before = server.revision();
             let manager = server.field_manager().to_owned();
@@ -157,7 +152,29 @@ impl ControlPlane {
                 Actor::Controller("default-scheduler") => "default-scheduler",
                 _ => "kube-controller-manager",
             });
-            let response = send(server, kind, &meta);
+            let (act, meta, response) = match write {
+                Write::Create(namespace, object) => {
+                    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                    let meta = SharedMeta::from(ObjectMeta::new(&namespace, name, ""));
+                    (Act::Create, meta, server.create_json(kind, &namespace, object))
+                }
+                Write::Update(part, object) => {
+                    let meta = object.meta.clone();
+                    let response = server.update_part(kind, &meta.namespace, &meta.name, part, object);
+                    (Act::Update, meta, response)
+                }
+                Write::Bind(meta, node) => {
+                    let body = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": &*node}});
+                    let (namespace, name) = (&meta.namespace, &meta.name);
+                    let response = server.create_subresource(kind, namespace, name, "binding", body);
+                    (Act::Update, meta, response)
+                }
+                Write::Delete(meta) => {
+                    let options = DeleteOptionsSpec::default();
+                    let response = server.delete(kind, &meta.namespace, &meta.name, &options);
+                    (Act::Delete { propagation: None }, meta, response)
+                }
+            };
             server.set_field_manager(&manager);
             last = Some(response.code);
             let is_refused = response.code >= 400;

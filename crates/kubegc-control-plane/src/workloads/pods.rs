@@ -1,5 +1,5 @@
-//! What kubelets, the scheduler and the volume controller do by the rules of a test, and the status of
-//! disruption budgets.
+//! Kubelets, the scheduler and the volume controller by the rules of a test, and the status of disruption
+//! budgets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     ClaimFate, PodFate, Subject,
-    model::{Plan, View, condition, conditions, find, items, put, text, with},
+    model::{Plan, View, Write, condition, conditions, find, items, put, text, with},
     owners::fnv,
 };
 use crate::Actor;
@@ -67,12 +67,10 @@ pub(super) fn fits(spec: &Value, node: &StoredObject) -> bool {
     let labels = spec["nodeSelector"].as_object().into_iter().flatten();
     let mut labels = labels.map(|(key, value)| (node.meta.labels.get(key.as_str()), value));
     let is_tolerated = |taint: &Value| {
-        let is_own = taint["key"]
-            .as_str()
-            .is_some_and(|key| key.starts_with("node.kubernetes.io/"));
+        let key = taint["key"].as_str().unwrap_or_default();
+        let is_own = key.starts_with("node.kubernetes.io/");
         let mut tolerations = spec["tolerations"].as_array().into_iter().flatten();
-        is_own
-            || tolerations.any(|toleration| toleration["key"].is_null() || toleration["key"] == taint["key"])
+        is_own || tolerations.any(|toleration| toleration["key"].is_null() || toleration["key"] == key)
     };
     !node.meta.is_deleting()
         && labels.all(|(known, value)| known.is_some_and(|known| *value == **known))
@@ -133,7 +131,8 @@ fn schedule(view: &View<'_>, pod: &StoredObject, is_unschedulable: bool, plan: &
             .count()
     };
     if let Some(node) = nodes.iter().min_by_key(|node| count(node)) {
-        plan.bind(pod, &node.meta.name);
+        let bind = Write::Bind(pod.meta.clone(), Arc::clone(&node.meta.name));
+        plan.writes.push(("Pod", bind));
     } else {
         let set = [("PodScheduled", "False", "Unschedulable")];
         plan.status(
@@ -160,13 +159,10 @@ fn run(view: &View<'_>, pod: &StoredObject, fate: PodFate, plan: &mut Plan) {
             let has_failed = matches!(fate, PodFate::Fails { .. });
             let policy = pod.text_at(&["spec", "restartPolicy"]);
             let is_final = policy == "Never" || policy == "OnFailure" && !has_failed;
-            let rounds = elapsed.as_nanos() / (after + RESTART).as_nanos();
-            let rounds = if is_final {
-                0
-            } else {
-                u32::try_from(rounds).unwrap_or(u32::MAX)
-            };
-            let exit = (after + RESTART).saturating_mul(rounds).saturating_add(after);
+            let round = after.saturating_add(RESTART);
+            let rounds = u32::try_from(elapsed.as_nanos() / round.as_nanos()).unwrap_or(u32::MAX);
+            let rounds = if is_final { 0 } else { rounds };
+            let exit = round.saturating_mul(rounds).saturating_add(after);
             restarts = restarts.max(rounds.into());
             match (elapsed < exit, is_final) {
                 (true, _) => ("Running", true, exit),
@@ -251,7 +247,7 @@ pub(super) fn sync_claim(view: &View<'_>, claim: &StoredObject, plan: &mut Plan)
             if let Some(class) = spec.get("storageClassName") {
                 put(&mut volume, &["spec", "storageClassName"], class.clone());
             }
-            plan.create("PersistentVolume", "", volume);
+            plan.create("PersistentVolume", &Arc::default(), volume);
             plan.update(
                 "PersistentVolumeClaim",
                 "",

@@ -3,24 +3,21 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kubegc_control_plane::{
-    Actor, ControlPlane, Settings, StepResult,
+    Actor, ControlPlane, Settings,
     workloads::{PodFate, Workloads, ready_node},
 };
 use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
+use crate::Fixture;
+
 const OWNERS: [&str; 5] = ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"];
 const RELEASES: [&str; 3] = ["1.20.2", "1.27.3", "1.36.0"];
 
-struct World {
-    server: ApiServer,
-    plane: ControlPlane,
-}
-
-impl World {
+impl Fixture {
     /// A cluster with three nodes.
-    fn new(release: &str, rules: Workloads, types: bool) -> Self {
+    fn of(release: &str, rules: Workloads, types: bool) -> Self {
         let version: KubernetesVersion = release.parse().unwrap();
         let settings = kubegc_sim::Settings {
             types,
@@ -34,22 +31,19 @@ impl World {
         };
         let plane = ControlPlane::new(&server, settings);
         let mut world = Self { server, plane };
-        world.create("Namespace", json!({"metadata": {"name": "shop"}}));
+        world.put("Namespace", json!({"metadata": {"name": "shop"}}));
         for name in ["n0", "n1", "n2"] {
             let node = ready_node(name, world.server.now());
-            world.create("Node", node);
+            world.put("Node", node);
         }
         world
     }
 
     /// A cluster of the latest release, with an owner that has had 30 s to get its pods.
     fn with(kind: &str, owner: Value) -> Self {
-        let hour = Duration::from_secs(3_600);
-        let long = PodFate::Succeeds { after: hour };
-        let rules = Workloads::new().pods(move |pod| pod.is_of("Job", "web").then_some(long));
-        let mut world = Self::new("1.36.0", rules, true);
-        world.create(kind, owner);
-        world.settle(30);
+        let mut world = Self::of("1.36.0", long_jobs(), true);
+        world.put(kind, owner);
+        world.run(30);
         world
     }
 
@@ -63,7 +57,7 @@ impl World {
     }
 
     #[track_caller]
-    fn create(&mut self, kind: &str, object: Value) {
+    fn put(&mut self, kind: &str, object: Value) {
         let (id, namespace) = self.id(kind);
         let response = self.server.create_json(id, namespace, object);
         assert_eq!(response.code, 201, "{kind}: {:?}", response.status());
@@ -76,7 +70,7 @@ impl World {
         assert!(response.is_success(), "{kind}: {:?}", response.status());
     }
 
-    fn delete(&mut self, kind: &str, name: &str, policy: &str) {
+    fn remove(&mut self, kind: &str, name: &str, policy: &str) {
         let (id, namespace) = self.id(kind);
         let options = DeleteOptionsSpec {
             propagation_policy: Some(policy.to_owned()),
@@ -86,20 +80,8 @@ impl World {
         assert!(response.is_success(), "{kind}: {:?}", response.status());
     }
 
-    /// Advances the time, from one event to the next.
-    #[track_caller]
-    fn settle(&mut self, seconds: u64) {
-        let end = self.server.now().saturating_add(Duration::from_secs(seconds));
-        for _ in 0..20_000 {
-            if let StepResult::Idle(idle) = self.plane.step(&mut self.server) {
-                let next = idle.next_at().filter(|next| *next <= end);
-                if next.is_none() && self.server.now() == end {
-                    return;
-                }
-                self.server.set_now(next.unwrap_or(end));
-            }
-        }
-        panic!("the control plane does not settle");
+    fn run(&mut self, seconds: u64) {
+        self.advance(Duration::from_secs(seconds));
     }
 
     fn all(&self, kind: &str) -> Vec<Value> {
@@ -138,6 +120,13 @@ fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
         .unwrap_or_default()
 }
 
+/// Pods of Jobs run for an hour; others are ready at once.
+fn long_jobs() -> Workloads {
+    let after = Duration::from_secs(3_600);
+    let fate = PodFate::Succeeds { after };
+    Workloads::new().pods(move |pod| pod.is_of("Job", "web").then_some(fate))
+}
+
 /// An owner named `web` that wants three pods.
 fn owner(kind: &str) -> Value {
     let policy = if kind == "Job" { "Never" } else { "Always" };
@@ -162,77 +151,71 @@ fn owner(kind: &str) -> Value {
 }
 
 #[test]
-fn an_owner_gets_ready_pods_and_then_nothing_is_written() {
-    let long = PodFate::Succeeds {
-        after: Duration::from_secs(3_600),
-    };
+fn an_owner_gets_ready_pods_then_nothing_is_written_and_deleted_pods_come_back() {
     for (release, kind) in RELEASES
         .iter()
         .flat_map(|release| OWNERS.map(|kind| (*release, kind)))
     {
-        let rules = Workloads::new().pods(move |pod| pod.is_of("Job", "web").then_some(long));
-        let mut world = World::new(release, rules, true);
-        world.create(kind, owner(kind));
-        world.settle(30);
+        let mut world = Fixture::of(release, long_jobs(), true);
+        world.put(kind, owner(kind));
+        world.run(30);
         assert_eq!((world.pods().len(), world.ready()), (3, 3), "{release} {kind}");
         for pod in world.all("Pod") {
             let owner = &pod["metadata"]["ownerReferences"][0];
             assert_eq!([&owner["controller"], &owner["blockOwnerDeletion"]], [true, true]);
         }
-        let written = |world: &World| (world.server.revision(), world.plane.steps().len());
+        let written = |world: &Fixture| (world.server.revision(), world.plane.steps().len());
         let before = written(&world);
-        world.settle(600);
+        world.run(600);
         assert_eq!(written(&world), before, "{release} {kind}");
-    }
-}
-
-#[test]
-fn a_deleted_pod_comes_back_with_another_uid() {
-    for kind in OWNERS {
-        let mut world = World::with(kind, owner(kind));
         let before = world.pods();
         let pod = world.all("Pod").remove(1);
         let name = pod["metadata"]["name"].as_str().unwrap();
-        world.delete("Pod", name, "Background");
-        world.settle(90);
-        let after = world.pods();
-        let kept = after.intersection(&before).count();
-        assert_eq!((after.len(), kept), (3, 2), "{kind}");
-        assert_eq!(world.get("Pod", name).is_null(), kind != "StatefulSet", "{kind}");
+        world.remove("Pod", name, "Background");
+        world.run(90);
+        let kept = world.pods().intersection(&before).count();
+        assert_eq!((world.pods().len(), kept), (3, 2), "{release} {kind}: other uids");
+        assert_eq!(world.get("Pod", name).is_null(), kind != "StatefulSet");
     }
 }
 
 #[test]
 fn scaling_to_a_number_gives_exactly_that_number() {
     for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
-        let mut world = World::with(kind, owner(kind));
+        let mut world = Fixture::with(kind, owner(kind));
         for replicas in [3, 1, 0, 5, 2] {
             world.patch(kind, "web", json!({"spec": {"replicas": replicas}}));
-            world.settle(120);
+            world.run(120);
             let status = world.get(kind, "web")["status"].clone();
             let ready = status["readyReplicas"].as_u64().unwrap_or(0);
             let counts = (world.pods().len(), world.all("Pod").len(), ready);
             assert_eq!(counts, (replicas, replicas, replicas as u64), "{kind}");
         }
     }
+    // A DaemonSet has as many pods as nodes fit.
+    let mut world = Fixture::with("DaemonSet", owner("DaemonSet"));
+    let taint = json!({"key": "gpu", "effect": "NoSchedule"});
+    world.patch("Node", "n1", json!({"spec": {"taints": [taint]}}));
+    world.run(60);
+    assert_eq!(world.all("Pod").len(), 2);
 }
 
 #[test]
 fn deleting_the_owner_ends_its_pods_unless_they_are_orphaned_and_adopted_again() {
     for kind in OWNERS {
         for policy in ["Background", "Foreground", "Orphan"] {
-            let mut world = World::with(kind, owner(kind));
+            let mut world = Fixture::with(kind, owner(kind));
             let before = world.pods();
-            world.delete(kind, "web", policy);
-            world.settle(120);
+            world.remove(kind, "web", policy);
+            world.run(120);
             if policy != "Orphan" {
                 assert!(world.all("Pod").is_empty(), "{kind} {policy}");
                 let claims = world.all("PersistentVolumeClaim").len();
                 assert_eq!(claims, if kind == "StatefulSet" { 3 } else { 0 });
             } else if kind != "Job" {
                 assert_eq!(world.pods(), before, "{kind}");
-                world.create(kind, owner(kind));
-                world.settle(120);
+                world.put(kind, owner(kind));
+                world.run(120);
                 assert_eq!(world.pods(), before, "{kind}");
             }
         }
@@ -253,15 +236,15 @@ fn a_changed_template_replaces_all_pods() {
         let mut object = owner(kind);
         let fields = strategy.as_object().unwrap().clone();
         object["spec"].as_object_mut().unwrap().extend(fields);
-        let mut world = World::with(kind, object);
+        let mut world = Fixture::with(kind, object);
         let before = world.pods();
         let containers = json!([{"name": "c", "image": "web:2"}]);
         let template = json!({"spec": {"containers": containers}});
         world.patch(kind, "web", json!({"spec": {"template": template}}));
-        world.settle(0);
+        world.run(0);
         let kept = world.pods().intersection(&before).count();
         assert_eq!(kept, left, "{kind} {strategy}");
-        world.settle(600);
+        world.run(600);
         let pods = world.all("Pod");
         let is_new = |pod: &&Value| pod["spec"]["containers"][0]["image"] == "web:2";
         let counts = (pods.iter().filter(is_new).count(), pods.len());
@@ -273,52 +256,41 @@ fn a_changed_template_replaces_all_pods() {
     }
 }
 
+/// Owner, dependent, its name and its labels, without those that have the uid of the owner.
+const LABELED: &str = r#"
+DaemonSet Pod web- {"app":"web","controller-revision-hash":"HASH"}
+Deployment Pod web-HASH- {"app":"web","pod-template-hash":"HASH"}
+Deployment ReplicaSet web-HASH {"app":"web","pod-template-hash":"HASH"}
+Job Pod web- {"app":"web","batch.kubernetes.io/job-name":"web","job-name":"web"}
+ReplicaSet Pod web- {"app":"web"}
+StatefulSet PersistentVolumeClaim data-web-0 {"app":"web"}
+StatefulSet Pod web-0 {"app":"web","apps.kubernetes.io/pod-index":"0","controller-revision-hash":"web-HASH","statefulset.kubernetes.io/pod-name":"web-0"}
+"#;
+
 #[test]
 fn names_and_labels_are_those_of_upstream() {
     let mut lines = BTreeSet::new();
     for kind in OWNERS {
-        let world = World::with(kind, owner(kind));
+        let world = Fixture::with(kind, owner(kind));
         for dependent in ["ReplicaSet", "Pod", "PersistentVolumeClaim"] {
-            for object in world.all(dependent).iter().filter(|_| kind != dependent) {
-                let metadata = &object["metadata"];
+            let mut all = world.all(dependent);
+            all.retain(|_| kind != dependent);
+            for object in all.iter_mut().take(1) {
+                let metadata = &mut object["metadata"];
+                let labels = metadata["labels"].as_object_mut().unwrap();
+                labels.retain(|key, _| !key.contains("uid"));
+                let hash = labels.iter().find(|(key, _)| key.ends_with("-hash"));
+                let hash = hash.map_or(Value::Null, |(_, hash)| hash.clone());
+                let hash = hash.as_str().unwrap_or("none").trim_start_matches("web-");
                 let generated = metadata["generateName"].as_str();
                 let name = generated.or_else(|| metadata["name"].as_str()).unwrap();
-                let mut labels = metadata["labels"].clone();
-                labels
-                    .as_object_mut()
-                    .unwrap()
-                    .retain(|key, _| !key.contains("uid"));
-                let mut line = format!("{kind}: {dependent} {name} {labels}");
-                for label in ["pod-template-hash", "controller-revision-hash"] {
-                    if let Some(hash) = labels[label].as_str() {
-                        line = line.replace(hash.trim_start_matches("web-"), "HASH");
-                    }
-                }
-                lines.insert(line);
+                let line = format!("{kind} {dependent} {name} {}", metadata["labels"]);
+                lines.insert(line.replace(hash, "HASH"));
             }
         }
     }
-    let stateful = |ordinal: u8| {
-        let labels = json!({
-            "app": "web", "apps.kubernetes.io/pod-index": ordinal.to_string(),
-            "controller-revision-hash": "web-HASH",
-            "statefulset.kubernetes.io/pod-name": format!("web-{ordinal}"),
-        });
-        let claim = json!({"app": "web"});
-        [
-            format!("StatefulSet: Pod web-{ordinal} {labels}"),
-            format!("StatefulSet: PersistentVolumeClaim data-web-{ordinal} {claim}"),
-        ]
-    };
-    let others = [
-        r#"DaemonSet: Pod web- {"app":"web","controller-revision-hash":"HASH"}"#,
-        r#"Deployment: Pod web-HASH- {"app":"web","pod-template-hash":"HASH"}"#,
-        r#"Deployment: ReplicaSet web-HASH {"app":"web","pod-template-hash":"HASH"}"#,
-        r#"Job: Pod web- {"app":"web","batch.kubernetes.io/job-name":"web","job-name":"web"}"#,
-        r#"ReplicaSet: Pod web- {"app":"web"}"#,
-    ];
-    let expected = (0..3).flat_map(stateful).chain(others.map(str::to_owned));
-    assert_eq!(lines, expected.collect());
+    let lines: Vec<String> = lines.into_iter().collect();
+    assert_eq!(lines.join("\n"), LABELED.trim());
 }
 
 #[test]
@@ -331,13 +303,13 @@ fn jobs_end_as_their_pods_do() {
             (succeeds, 3, 3, [3, 0], "Complete"),
             (fails, 1, 3, [0, 3], "Failed"),
         ] {
-            let mut world = World::new(release, Workloads::new().pods(move |_| Some(fate)), true);
+            let mut world = Fixture::of(release, Workloads::new().pods(move |_| Some(fate)), true);
             let mut job = owner("Job");
             job["spec"]["parallelism"] = parallelism.into();
             job["spec"]["completions"] = completions.into();
             job["spec"]["backoffLimit"] = 2.into();
-            world.create("Job", job);
-            world.settle(600);
+            world.put("Job", job);
+            world.run(600);
             let job = world.get("Job", "web");
             let status = &job["status"];
             assert_eq!(condition(&job, end), "True", "{release}: {status}");
@@ -352,24 +324,24 @@ fn jobs_end_as_their_pods_do() {
     let mut job = owner("Job");
     job["spec"]["completionMode"] = "Indexed".into();
     job["spec"]["suspend"] = true.into();
-    let mut world = World::with("Job", job);
+    let mut world = Fixture::with("Job", job);
     assert!(world.all("Pod").is_empty());
     world.patch("Job", "web", json!({"spec": {"suspend": false}}));
-    world.settle(3_600);
+    world.run(3_600);
     assert_eq!(world.get("Job", "web")["status"]["completedIndexes"], "0-2");
 }
 
 #[test]
 fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
     let rules = Workloads::new().pods(|_| Some(PodFate::Unschedulable));
-    let mut world = World::new("1.36.0", rules, true);
-    world.create("StatefulSet", owner("StatefulSet"));
-    world.settle(60);
+    let mut world = Fixture::of("1.36.0", rules, true);
+    world.put("StatefulSet", owner("StatefulSet"));
+    world.run(60);
     // The next one is created when the one before is ready.
     assert_eq!(world.all("Pod").len(), 1);
     assert_eq!(condition(&world.get("Pod", "web-0"), "PodScheduled"), "False");
     world.plane.set_workloads(Workloads::new());
-    world.settle(0);
+    world.run(0);
     let before = world.pods();
     let (id, _) = world.id("Pod");
     let pod = world.server.object(id, "shop", "web-1").unwrap();
@@ -377,27 +349,14 @@ fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
     failed.body_mut()["status"]["phase"] = "Failed".into();
     let response = world.server.update_part(id, "shop", "web-1", "status", failed);
     assert!(response.is_success());
-    world.settle(90);
+    world.run(90);
     let kept = world.pods().intersection(&before).count();
     assert_eq!((kept, world.ready()), (2, 3));
 }
 
 #[test]
-fn nodes_with_taints_that_are_not_tolerated_run_no_pods() {
-    let mut world = World::with("DaemonSet", owner("DaemonSet"));
-    let taint = json!({"key": "gpu", "effect": "NoSchedule"});
-    world.patch("Node", "n1", json!({"spec": {"taints": [taint]}}));
-    world.settle(60);
-    let status = world.get("DaemonSet", "web")["status"].clone();
-    assert_eq!(
-        (world.all("Pod").len(), &status["desiredNumberScheduled"]),
-        (2, &json!(2))
-    );
-}
-
-#[test]
 fn budgets_allow_as_many_disruptions_as_pods_are_ready_beyond_the_minimum() {
-    let mut world = World::with("Deployment", owner("Deployment"));
+    let mut world = Fixture::with("Deployment", owner("Deployment"));
     for (name, spec, allowed) in [
         ("a", json!({"minAvailable": 2}), 1),
         ("b", json!({"minAvailable": "50%"}), 1),
@@ -407,8 +366,8 @@ fn budgets_allow_as_many_disruptions_as_pods_are_ready_beyond_the_minimum() {
     ] {
         let mut budget = json!({"metadata": {"name": name}, "spec": spec});
         budget["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
-        world.create("PodDisruptionBudget", budget);
-        world.settle(5);
+        world.put("PodDisruptionBudget", budget);
+        world.run(5);
         let status = world.get("PodDisruptionBudget", name)["status"].clone();
         assert_eq!(status["disruptionsAllowed"], allowed, "{spec}");
     }
@@ -416,44 +375,43 @@ fn budgets_allow_as_many_disruptions_as_pods_are_ready_beyond_the_minimum() {
 
 #[test]
 fn a_refused_write_is_recorded_and_tried_again() {
-    let mut world = World::new("1.36.0", Workloads::new(), true);
+    let mut world = Fixture::of("1.36.0", Workloads::new(), true);
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});
-    world.create("Pod", json!({"metadata": {"name": "web-0"}, "spec": spec}));
-    world.create("StatefulSet", owner("StatefulSet"));
-    world.settle(60);
-    let steps = world.plane.steps().iter();
-    let refused = steps.filter(|step| step.code == 409);
-    let actors: BTreeSet<Actor> = refused.map(|step| step.actor).collect();
-    assert_eq!(actors, [Actor::Controller("statefulset-controller")].into());
-    world.delete("Pod", "web-0", "Background");
-    world.settle(60);
+    world.put("Pod", json!({"metadata": {"name": "web-0"}, "spec": spec}));
+    world.put("StatefulSet", owner("StatefulSet"));
+    world.run(60);
+    let actor = Actor::Controller("statefulset-controller");
+    let mut steps = world.plane.steps().iter();
+    assert!(steps.any(|step| (step.code, step.actor) == (409, actor)));
+    world.remove("Pod", "web-0", "Background");
+    world.run(60);
     assert_eq!((world.pods().len(), world.ready()), (3, 3));
 }
 
 /// Without types the server takes anything.
 #[test]
 fn malformed_owners_settle() {
-    let template = json!({"metadata": {"labels": {"app": "x"}, "annotations": 3}, "spec": {
-        "containers": [1, {"name": 2}], "affinity": "x", "tolerations": [1], "volumes": 5,
-    }});
-    let specs = [
-        json!("x"),
-        json!({"selector": "x", "template": "x", "replicas": "x", "strategy": 1}),
-        json!({
-            "replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template,
-            "volumeClaimTemplates": [1, {"metadata": "x"}], "ordinals": {"start": i64::MAX},
-            "completionMode": "Indexed", "completions": i64::MAX,
-        }),
-        json!({"selector": {"matchLabels": {"app": "y"}}, "template": template}),
-    ];
+    let metadata = json!({"labels": {"app": "x"}, "annotations": 3});
+    let spec = json!({"containers": [1, {"name": 2}], "tolerations": [1], "volumes": 5});
+    let template = json!({"metadata": metadata, "spec": spec});
+    let matching = json!({
+        "replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template,
+        "volumeClaimTemplates": [1, {"metadata": "x"}], "ordinals": {"start": i64::MAX},
+        "completionMode": "Indexed", "completions": i64::MAX,
+    });
+    let other = json!({"selector": {"matchLabels": {"app": "y"}}, "template": template});
     for kind in OWNERS.into_iter().chain(["Pod", "Node"]) {
-        let mut world = World::new("1.36.0", Workloads::new(), false);
-        for (at, spec) in specs.iter().enumerate() {
-            world.create(
+        let mut world = Fixture::of("1.36.0", Workloads::new(), false);
+        let odd = json!({"selector": "x", "template": "x", "replicas": "x", "strategy": 1});
+        for (at, spec) in [json!("x"), odd, matching.clone(), other.clone()]
+            .into_iter()
+            .enumerate()
+        {
+            world.put(
                 kind,
                 json!({"metadata": {"name": format!("o{at}")}, "spec": spec}),
             );
         }
-        world.settle(5);
+        world.run(5);
     }
 }
