@@ -14,10 +14,10 @@ use kubegc_core::{
     deletion::DeleteOptionsSpec,
     record::{Record, Resource},
 };
+use kubegc_documents::JsonDocuments;
 use kubegc_sim::{
     ApiServer, CrdCleaner, CrdRegistration, CrdStep, EventType, RegistrationStep, StoredObject,
 };
-use kubegc_snapshot::JsonDocuments;
 use serde_json::Value;
 
 use crate::{

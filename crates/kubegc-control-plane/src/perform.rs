@@ -8,8 +8,8 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
+use kubegc_documents::JsonDocuments;
 use kubegc_sim::{ApiServer, Filter, StoredObject};
-use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     ControlPlane,

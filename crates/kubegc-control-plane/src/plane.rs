@@ -13,19 +13,19 @@ use kubegc_core::{
     record::{ObjectId, Resource},
     store::Discovered,
 };
+use kubegc_documents::JsonDocuments;
 use kubegc_objects::{
     Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
     collector::{InvalidNamespace, MonitorId, WaitReason},
 };
 use kubegc_sim::{ApiServer, EventType, StoredObject};
-use kubegc_snapshot::JsonDocuments;
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
     calls::{is_identity, object_ref},
     outside::{Kubelets, Outside},
     trace::{Recorded, Trace},
-    workloads::{self, WorkloadQueue, Workloads},
+    workloads::{self, Player, Workloads},
 };
 
 /// Settings of a control plane.
@@ -120,7 +120,7 @@ pub struct ControlPlane {
     is_alone: bool,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    pub(crate) workloads: Option<WorkloadQueue>,
+    pub(crate) player: Option<Player>,
 }
 
 /// The result of one step of a [`ControlPlane`].
@@ -225,7 +225,7 @@ impl ControlPlane {
             is_alone: settings.is_alone,
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
-            workloads: settings.workloads.map(|rules| WorkloadQueue::new(rules, server)),
+            player: settings.workloads.map(Player::new),
         };
         // A collector without kinds watches nothing and sends no requests.
         let catalog = if settings.collector_runs {
@@ -287,13 +287,14 @@ impl ControlPlane {
             let due = self.manager.due_at("namespace-controller", &key)?;
             (due > at).then_some(due)
         });
-        let due = self.workloads.as_ref().and_then(WorkloadQueue::next_due);
-        let workload_retry = self.workloads.as_ref().and_then(WorkloadQueue::next_retry);
+        let player = self.player.as_ref();
+        let due = player.and_then(|player| player.due);
+        let player_retry = player.and_then(|player| player.retry_at);
         let certain = self.outside.next_end().into_iter().chain(due);
         let retries = retry_at.into_iter().chain(self.outside.next_retry());
         Idle {
             certain_at: certain.chain(shrunk).min(),
-            retry_at: retries.chain(workload_retry).min(),
+            retry_at: retries.chain(player_retry).min(),
             scheduled_at: self.manager.next_at(),
         }
     }
@@ -374,7 +375,7 @@ impl ControlPlane {
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
         let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
         if !acted {
-            return self.reconcile(server) || self.sync_workloads(server);
+            return self.reconcile(server) || self.play(server);
         }
         self.add_changes(server);
         self.observe(server);
@@ -526,11 +527,9 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
-        if let Some(workloads) = &mut self.workloads {
+        if let Some(player) = &mut self.player {
             for change in server.changes_since(self.observed) {
-                let event = change.event;
-                let versions = (event.event_type, &*event.object, event.previous.as_deref());
-                workloads.observe(server, change.kind, versions, cause);
+                player.observe(server, change.kind, cause);
             }
         }
         let first = self.backlog.len();

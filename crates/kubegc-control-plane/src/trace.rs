@@ -163,6 +163,59 @@ impl Step {
     }
 }
 
+impl fmt::Display for Step {
+    /// The write as a clause, such as "the job-controller deletes pod/a: ...".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.object.short();
+        match (&self.why, self.act) {
+            (Why::Intent(_), Act::Delete { propagation }) => {
+                write!(f, "you delete {object}")?;
+                match propagation {
+                    Some(policy) => write!(f, " ({policy})"),
+                    None => Ok(()),
+                }
+            }
+            (Why::Intent(_), act) => write!(f, "{}: {act} {object}", self.actor),
+            (Why::Collector(reason), Act::Delete { propagation }) => {
+                write!(f, "the garbage collector deletes {object}")?;
+                if let Some(policy) = propagation {
+                    write!(f, " ({policy})")?;
+                }
+                write!(f, ": {reason}")
+            }
+            (Why::Collector(reason), _) => write!(f, "the garbage collector patches {object}: {reason}"),
+            (Why::DefinitionTerminating, _) => {
+                write!(f, "the API server deletes the custom resources of {object}")
+            }
+            (Why::DefinitionsChanged, Act::Delete { .. }) => write!(
+                f,
+                "the API server deletes {object}: no CustomResourceDefinition of its group and version is left"
+            ),
+            (Why::DefinitionsChanged, _) => {
+                write!(
+                    f,
+                    "the API server writes {object} for its CustomResourceDefinitions"
+                )
+            }
+            (Why::GracePeriodExpired, _) => write!(f, "{object} has ended"),
+            (Why::FinalizerReleased(name), _) => {
+                write!(f, "finalizer {name} of {object} is assumed to be released")
+            }
+            (Why::Controller(reason), act) => {
+                let verb = match act {
+                    Act::Delete { .. } => "deletes",
+                    Act::DeleteCollection => "deletes the content of",
+                    Act::Create => "creates",
+                    Act::Patch { .. } | Act::Update => "changes",
+                    Act::Storage(Operation::DeleteVolume) => "deletes the storage of",
+                    Act::Storage(Operation::RecycleVolume) => "empties the storage of",
+                };
+                write!(f, "the {} {verb} {object}: {reason}", self.actor)
+            }
+        }
+    }
+}
+
 /// A write whose changes and causes are not yet known.
 pub(crate) struct Recorded {
     pub(crate) actor: Actor,

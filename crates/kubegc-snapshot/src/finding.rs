@@ -1,40 +1,10 @@
 //! Findings: irregularities in a dump that did not stop the reading, each with its place, object and field.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
-use crate::Place;
+use kubegc_documents::flaw::Flaw;
 
-/// The name of an object as far as it could be read: some parts may be empty.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build in tests")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectName {
-    /// Group and version.
-    pub api_version: Arc<str>,
-    /// Kind.
-    pub kind: Arc<str>,
-    /// Namespace; empty for cluster-scoped objects.
-    pub namespace: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-}
-
-impl fmt::Display for ObjectName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unknown = |text: &str| {
-            if text.is_empty() {
-                "?".to_owned()
-            } else {
-                text.to_owned()
-            }
-        };
-        f.write_str(&unknown(&self.kind))?;
-        match (&*self.namespace, &*self.name) {
-            ("", "") => Ok(()),
-            ("", name) => write!(f, " {name}"),
-            (namespace, name) => write!(f, " {namespace}/{}", unknown(name)),
-        }
-    }
-}
+use crate::{ObjectName, Place};
 
 /// The category of a [`Finding`].
 ///
@@ -108,6 +78,19 @@ pub enum Problem {
     /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
     /// used.
     NewerVersion,
+}
+
+impl From<Flaw> for Problem {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Unreadable => Self::Unreadable,
+            Flaw::NoUid => Self::NoUid,
+            Flaw::BadField => Self::BadField,
+            Flaw::MissingField => Self::MissingField,
+            Flaw::IncompleteOwner => Self::IncompleteOwner,
+            Flaw::Assumed => Self::Assumed,
+        }
+    }
 }
 
 impl Problem {

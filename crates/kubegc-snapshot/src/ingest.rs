@@ -16,6 +16,7 @@ use crate::{
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
+use kubegc_documents::flaw::Flaw;
 
 /// The position of the document being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]
@@ -180,12 +181,12 @@ impl Ingest {
         let mut flaws: Vec<DetailFlaw> = item
             .wrong()
             .into_iter()
-            .map(|wrong| (Problem::BadField, wrong.field.clone(), wrong.problem()))
+            .map(|wrong| (Flaw::BadField, wrong.field.clone(), wrong.problem()))
             .collect();
         let name: Arc<str> = meta.name.as_str().into();
         let record = if name.is_empty() {
             flaws.push((
-                Problem::Unreadable,
+                Flaw::Unreadable,
                 "metadata.name".to_owned(),
                 "missing, so the object cannot be named".to_owned(),
             ));
@@ -263,7 +264,7 @@ impl Ingest {
 
     /// Records an entry that is not an object.
     pub(crate) fn unreadable(&mut self, source: &Source, position: Option<u32>, problem: &str) {
-        let flaws = vec![(Problem::Unreadable, String::new(), problem.to_owned())];
+        let flaws = vec![(Flaw::Unreadable, String::new(), problem.to_owned())];
         let type_id = source.hint.unwrap_or(TYPE_PENDING);
         if type_id == TYPE_PENDING {
             self.pending.push(Pending {
@@ -293,14 +294,14 @@ impl Ingest {
                 source.place.item(entry.item)
             };
             let Some(type_id) = type_id else {
-                entry.flaws.retain(|(problem, ..)| *problem != Problem::NoUid);
+                entry.flaws.retain(|(problem, ..)| *problem != Flaw::NoUid);
                 if entry
                     .flaws
                     .iter()
-                    .all(|(problem, ..)| *problem != Problem::Unreadable)
+                    .all(|(problem, ..)| *problem != Flaw::Unreadable)
                 {
                     let detail = "neither the object nor its list has a kind".to_owned();
-                    entry.flaws.push((Problem::Unreadable, "kind".to_owned(), detail));
+                    entry.flaws.push((Flaw::Unreadable, "kind".to_owned(), detail));
                 }
                 orphans.extend(entry.record);
                 self.report(TYPE_PENDING, &entry.namespace, &entry.name, entry.flaws, &place);
@@ -464,10 +465,10 @@ impl Ingest {
             let (api_version, kind) = self.store.type_texts(type_id);
             (Arc::clone(api_version), Arc::clone(kind))
         };
-        for (problem, field, detail) in flaws {
-            let why = match problem {
-                Problem::Unreadable => Some(Why::Unreadable(1)),
-                Problem::NoUid => Some(Why::NoUid(1)),
+        for (flaw, field, detail) in flaws {
+            let why = match flaw {
+                Flaw::Unreadable => Some(Why::Unreadable(1)),
+                Flaw::NoUid => Some(Why::NoUid(1)),
                 _ => None,
             };
             match why {
@@ -477,6 +478,7 @@ impl Ingest {
                     .kind(split_api_version(&api_version).0, &kind, why),
                 None => {}
             }
+            let problem = flaw.into();
             self.findings.add(problem, || Finding {
                 problem,
                 place: Some(place.clone()),
@@ -494,10 +496,10 @@ impl Ingest {
 }
 
 /// Whether the problem makes the object itself unreliable.
-fn flaws_object(problem: Problem) -> bool {
+fn flaws_object(problem: Flaw) -> bool {
     matches!(
         problem,
-        Problem::BadField | Problem::MissingField | Problem::IncompleteOwner | Problem::NoUid
+        Flaw::BadField | Flaw::MissingField | Flaw::IncompleteOwner | Flaw::NoUid
     )
 }
 

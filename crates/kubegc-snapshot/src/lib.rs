@@ -45,30 +45,23 @@
 //! their kind last, and a list without kind is refused.
 
 mod block;
-mod body;
 mod completeness;
 mod declaration;
-mod details;
 mod discovery;
 mod document;
-mod documents;
 mod duplicates;
-mod encoding;
 mod error;
 mod finding;
 mod foreign;
 mod inferred;
 mod ingest;
 mod internal;
-mod item;
 mod json;
 mod kinds;
 mod layout;
 mod listings;
 mod live;
 mod manifest;
-mod mentions;
-mod metadata;
 pub mod node;
 mod notices;
 mod progress;
@@ -76,24 +69,18 @@ mod reader;
 mod settle;
 mod snapshot;
 mod sniff;
-mod store;
-mod template;
-mod texts;
 mod threads;
-mod tree;
 mod unpack;
 mod utf16;
 mod version;
 mod window;
-mod x509;
 mod yaml;
 mod zstd;
 
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
-pub use details::{ApiServiceDetails, CrdDetails, CrdVersion, Details};
-pub use documents::JsonDocuments;
 pub use error::{Cause, Place, SnapshotError};
-pub use finding::{FINDINGS_LISTED_MAX, Finding, ObjectName, Problem};
+pub use finding::{FINDINGS_LISTED_MAX, Finding, Problem};
+pub use kubegc_documents::{ApiServiceDetails, CrdDetails, CrdVersion, Details, JsonDocuments, ObjectName};
 pub use live::Live;
 pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
@@ -102,6 +89,8 @@ pub use node::{
 pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};
 pub use version::{DetectedVersion, VersionSource};
+
+use kubegc_documents::{body, details, item, mentions, metadata, store, texts, tree};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

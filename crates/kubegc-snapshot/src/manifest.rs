@@ -16,6 +16,7 @@ use crate::{
     completeness::Why,
     ingest::Ingest,
     settle::object_name,
+    snapshot::place,
     store::{Record, Store},
     texts::TextId,
 };
@@ -225,7 +226,7 @@ fn fill_references(ingest: &mut Ingest) {
 fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display) -> Finding {
     Finding {
         problem: Problem::Assumed,
-        place: Some(store.place(record)),
+        place: Some(place(store, record)),
         object: Some(object_name(store, record)),
         field: field.into(),
         detail: format!("missing: {value} is assumed").into(),
@@ -238,7 +239,7 @@ fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: Box<str>, detai
     record.flawed = true;
     record.meta_flawed = true;
     let record = &ingest.store.records[at];
-    let (place, object) = (ingest.store.place(record), object_name(&ingest.store, record));
+    let (place, object) = (place(&ingest.store, record), object_name(&ingest.store, record));
     ingest.findings.add(problem, || Finding {
         problem,
         place: Some(place),

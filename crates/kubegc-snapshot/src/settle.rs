@@ -20,7 +20,7 @@ use crate::{
     kinds::{self, Priority},
     listings::Listings,
     manifest,
-    snapshot::KindRange,
+    snapshot::{KindRange, place},
     store::{Record, Store, Version},
 };
 
@@ -158,7 +158,7 @@ impl Settling {
         for (winner, loser, (problem, detail)) in losers {
             let store = &self.ingest.store;
             let (place, object) = (
-                store.place(&store.records[loser]),
+                place(store, &store.records[loser]),
                 object_name(store, &store.records[loser]),
             );
             if problem == Problem::Contradiction {
@@ -242,7 +242,7 @@ impl Settling {
             let problem = Problem::WrongScope;
             findings.add(problem, || Finding {
                 problem,
-                place: Some(store.place(record)),
+                place: Some(place(store, record)),
                 object: Some(object_name(store, record)),
                 field: "metadata.namespace".into(),
                 detail: if is_named {
@@ -295,7 +295,7 @@ impl Settling {
                     let other = object_name(store, of(first));
                     findings.add(problem, || Finding {
                         problem,
-                        place: Some(store.place(record)),
+                        place: Some(place(store, record)),
                         object: Some(object_name(store, record)),
                         field: "metadata.uid".into(),
                         detail: format!("{} is also the uid of {} {other}", record.uid, other.api_version)
@@ -376,7 +376,7 @@ impl Reversed {
                 record.flawed,
                 record.meta_flawed
             ),
-            place: store.place(record),
+            place: place(store, record),
         }
     }
 }
@@ -405,7 +405,7 @@ fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
     }
     let detail = format!(
         "differs from {}, and no resourceVersion says which is newer",
-        store.place(one)
+        place(store, one)
     );
     (Problem::Contradiction, detail)
 }

@@ -253,7 +253,7 @@ impl Snapshot {
             ready_at: record.ready_at(),
             flawed: record.flawed,
             meta_flawed: record.meta_flawed,
-            place: self.store.place(record),
+            place: place(&self.store, record),
         }
     }
 }
@@ -364,15 +364,13 @@ impl<'a> ObjectView<'a> {
     }
 }
 
-impl Store {
-    /// The position of a record in its file.
-    pub(crate) fn place(&self, record: &Record) -> Place {
-        let place = Place::new(Arc::clone(&self.files[record.file as usize])).document(record.document);
-        if record.item == NO_ITEM {
-            place
-        } else {
-            place.item(record.item)
-        }
+/// The position of a record in its file.
+pub(crate) fn place(store: &Store, record: &Record) -> Place {
+    let place = Place::new(Arc::clone(&store.files[record.file as usize])).document(record.document);
+    if record.item == NO_ITEM {
+        place
+    } else {
+        place.item(record.item)
     }
 }
 

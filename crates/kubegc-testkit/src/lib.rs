@@ -57,7 +57,7 @@
 //! |---|---|
 //! | begin with kinds, objects, a version, a time, a seed | [`Cluster::builder`] |
 //! | bring Deployments, StatefulSets, DaemonSets and Jobs to life | [`Builder::workloads`], with rules for pods and claims: [`Workloads`] |
-//! | lose a node, restart a pod, run a CronJob now | [`Cluster::lose_node`], [`restart_pod`](Cluster::restart_pod), [`create_job_from`](Cluster::create_job_from) |
+//! | lose a node, run a CronJob now | [`Cluster::lose_node`], [`create_job_from`](Cluster::create_job_from) |
 //! | talk to the cluster | [`Cluster::client`], [`client_as`](Cluster::client_as), [`client_in`](Cluster::client_in) |
 //! | run operators and collector until all are idle | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
 //! | act between two requests of the collector | [`Cluster::step`] |

@@ -1,69 +1,55 @@
-//! Controllers that create workloads, a scheduler and kubelets, for tests of operators.
+//! A player of workloads for tests of operators: by rules, owners get pods and claims, and pods become ready,
+//! fail, restart and are replaced.
 //!
 //! The other controllers of a [`ControlPlane`] only delete objects, remove finalizers and adopt. With
-//! [`Settings::workloads`](crate::Settings::workloads) these act as well, on the same server and in the same
-//! loop:
+//! [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server and in the
+//! same loop:
 //!
-//! | actor in the trace | in this module | in `kubegc-controllers` |
+//! | actor in the trace | the player | `kubegc-controllers` |
 //! |---|---|---|
-//! | `deployment-controller` | creates the new ReplicaSet, scales it up, sets revisions, writes the status | adopts, releases, scales down, deletes old ReplicaSets |
-//! | `replicaset-controller` | creates pods, writes the status | adopts, releases and deletes pods |
-//! | `statefulset-controller` | creates, deletes, adopts and releases pods, creates claims and revisions, writes the status | sets owners of claims, deletes old revisions |
-//! | `daemonset-controller` | creates, deletes, adopts and releases pods, creates revisions, writes the status | adopts and deletes revisions |
-//! | `job-controller` | creates pods; writes `active`, `ready`, the times and `Suspended` | counts pods, removes finalizers, deletes active pods, ends Jobs |
+//! | `deployment-controller` | creates the ReplicaSet of the template, scales it up | adopts, scales down, deletes old ReplicaSets |
+//! | `replicaset-controller` | creates pods | adopts, releases and deletes pods |
+//! | `statefulset-controller` | creates claims, creates, replaces, adopts and deletes pods | sets owners of claims |
+//! | `daemonset-controller` | creates, replaces, adopts and deletes pods | |
+//! | `job-controller` | creates pods; writes `active`, `ready` and the times | counts pods, removes finalizers, ends Jobs |
 //! | `disruption-controller` | writes the status of PodDisruptionBudgets | |
-//! | `node-lifecycle-controller` | `NoSchedule` taints, pods of lost nodes are not ready | `NoExecute` taints |
+//! | `node-lifecycle-controller` | | `NoExecute` taints |
 //! | `default-scheduler` | binds pods to nodes | |
-//! | `kubelet` | reports nodes, runs pods by the rules of the test | ends deleted pods ([`Assumptions::pods_end`](crate::Assumptions::pods_end)) |
+//! | `kubelet` | reports nodes, runs pods by the rules of the test | |
 //! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
 //!
-//! They act only when the garbage collector and the other controllers have nothing to do at this time, so
-//! that a pod is adopted, counted or deleted before it is replaced.
+//! The player acts only when the garbage collector and the other controllers have nothing to do at this time,
+//! so that a pod is adopted, counted or deleted before it is replaced.
 //!
-//! Each sync is a function from the objects on the server, the rules and the time to a list of writes. The
-//! only state is a queue of keys: the history of a pod is read from its status.
+//! There is one algorithm: a sync compares an object and its dependents with what they should be, and plans
+//! the writes that are missing. It depends only on the objects on the server, the rules and the time.
 //!
 //! # Where it differs from Kubernetes
-//! - Hashes are deterministic, change with the template and use the alphabet `bcdfghjklmnpqrstvwxz2456789`;
-//!   their values are not those of a real cluster.
-//! - No Events are recorded. The reasons of steps are those of upstream's Events.
-//! - All containers of a pod start, end and restart together. Times in a status have whole seconds.
-//! - The scheduler respects `nodeName`, `nodeSelector`, required node affinity, taints, `spec.unschedulable`,
-//!   scheduling gates and unbound claims, and chooses the node with the fewest pods. Resources, inter-pod
-//!   affinity and topology spread do not count.
-//! - Deployments that are scaled during a rollout are not scaled in proportion: the rollout continues to the
-//!   new size.
-//! - StatefulSets and DaemonSets are rolled out with `maxUnavailable`, without `maxSurge`; an absent
-//!   `rollingUpdate` of a StatefulSet counts as partition 0.
-//! - Pods of Jobs are found by their controller reference. Pod failure policies and success policies are not
-//!   evaluated.
-//! - CronJobs have no schedule: see [`create_job_from`].
+//! - A new ReplicaSet begins with all replicas; `maxSurge` has no effect. StatefulSets and DaemonSets replace
+//!   one pod at a time; partitions have no effect.
+//! - There are no ControllerRevisions, no revision annotations, no progress deadlines and no
+//!   `minReadySeconds`. A paused Deployment is rolled out.
+//! - Hashes are deterministic and change with the template; their values are not those of a real cluster.
+//! - All containers of a pod start, end and restart together, 10 s after each exit. Init containers have no
+//!   status.
+//! - The scheduler respects `nodeSelector`, taints, `unschedulable`, scheduling gates and unbound claims, and
+//!   chooses the node with the fewest pods. Pods of DaemonSets are created with their node.
+//! - Failed pods of Jobs are replaced immediately. CronJobs have no schedule.
+//! - No Events are recorded. Steps have a reason for each verb.
 //!
 //! # Upstream
 //! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
-//! `replicaset`, `statefulset`, `daemon`, `job`, `disruption`, `nodelifecycle` and `history`.
+//! `replicaset`, `statefulset`, `daemon`, `job`, `disruption` and `nodelifecycle`.
 //!
 //! [`ControlPlane`]: crate::ControlPlane
 
-mod claims;
-mod daemonset;
-mod deployment;
-mod disruption;
-mod job;
-mod nodes;
-mod plan;
+mod model;
+mod owners;
+mod player;
 mod pods;
-mod queue;
-mod replicaset;
-mod revisions;
 mod rules;
-mod scheduler;
-mod statefulset;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use claims::DRIVER;
-pub use nodes::ready_node;
-pub(crate) use queue::WorkloadQueue;
-pub use queue::create_job_from;
+pub(crate) use player::Player;
+pub(crate) use pods::DRIVER;
+pub use pods::ready_node;
 pub use rules::{ClaimFate, PodFate, Subject, Workloads};

@@ -6,7 +6,7 @@ use kubegc_core::ObjectMeta;
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
-use super::plan::{Kind, find};
+use super::model::find;
 
 /// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
 const CONTROLLERS_MAX: usize = 8;
@@ -100,8 +100,7 @@ impl<'a> Subject<'a> {
             if *controller.kind == *kind && *controller.name == *name {
                 return true;
             }
-            let object = Kind::named(&controller.kind)
-                .and_then(|kind| find(self.server, kind, self.namespace(), &controller.name));
+            let object = find(self.server, &controller.kind, self.namespace(), &controller.name);
             owner = object.and_then(|object| object.meta.controller().cloned());
         }
         false

@@ -2,13 +2,13 @@
 
 mod actors;
 mod requests;
+mod workloads;
 
 use std::{sync::Arc, time::Duration};
 
 use kubegc_control_plane::{
     Act, Actor, AggregatedApi, Assumptions, ControlPlane, Idle, Instance, Outcome, Settings, Simulation,
     Step, StepResult, Why, object_ref,
-    workloads::{Workloads, ready_node},
 };
 use kubegc_core::{Catalog, KindId, KubernetesVersion, PropagationPolicy, Timestamp, record::Resource};
 use kubegc_sim::ApiServer;
@@ -346,37 +346,4 @@ fn changes_are_delivered_to_the_collector_in_a_chosen_order() {
     let pending: Vec<KindId> = fixture.plane.pending().map(|(kind, ..)| kind).collect();
     assert_eq!(pending, [secrets]);
     assert_eq!(fixture.plane.collector().graph().len(), len + 1);
-}
-
-#[test]
-fn a_daemon_set_keeps_one_pod_on_a_node() {
-    let mut fixture = Fixture::new(Settings {
-        workloads: Some(Arc::new(Workloads::new())),
-        ..settings()
-    });
-    let node = ready_node("n1", fixture.server.now());
-    fixture.create("v1", "Node", "", node);
-    let template = json!({
-        "metadata": {"labels": {"app": "log"}},
-        "spec": {"containers": [{"name": "c", "image": "log:1"}]},
-    });
-    let daemons = json!({
-        "metadata": {"name": "log"},
-        "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
-    });
-    let uid = fixture.create("apps/v1", "DaemonSet", "shop", daemons);
-    fixture.advance(Duration::from_secs(5));
-    let pods = fixture.kind("v1", "Pod");
-    let count = |fixture: &Fixture| fixture.server.objects(pods, Some("shop")).len();
-    assert_eq!(count(&fixture), 1);
-    let mut references = owned_by("apps/v1", "DaemonSet", "log", &uid);
-    references[0]["controller"] = true.into();
-    let mut second = template;
-    second["metadata"]["name"] = "log-second".into();
-    second["metadata"]["ownerReferences"] = references;
-    second["spec"]["nodeName"] = "n1".into();
-    fixture.create("v1", "Pod", "shop", second);
-    assert_eq!(count(&fixture), 2);
-    fixture.advance(Duration::from_secs(60));
-    assert_eq!(count(&fixture), 1);
 }

@@ -5,12 +5,12 @@
 //! others, the end is found by their braces and quotes alone; `serde_json` then gets exactly those bytes and
 //! says what is wrong with them.
 
-mod object;
 mod scan;
 
 use std::io::Read;
 
-pub(crate) use self::object::{first_object, whole_object};
+pub(crate) use kubegc_documents::object::{first_object, whole_object};
+
 use self::scan::Scan;
 use crate::window::{Window, WindowError};
 

@@ -7,7 +7,6 @@ use kubegc_control_plane::{
 };
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{Operation, Request, Response};
-use kubegc_predict::explain::Fact;
 use kubegc_sim::ApiServer;
 
 use super::{Cluster, Inner, State};
@@ -186,8 +185,10 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
 }
 
 fn reason(step: &Step) -> Arc<str> {
-    let step = Box::new(step.clone());
-    Fact::Step { index: 0, step }.to_string().into()
+    match &step.failure {
+        Some(message) => format!("{step}, but the API server refuses: {message}").into(),
+        None => step.to_string().into(),
+    }
 }
 
 /// The identity of an object.

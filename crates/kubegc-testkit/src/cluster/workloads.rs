@@ -1,10 +1,8 @@
-//! Actions on workloads that a test takes: other rules, lost nodes, restarts, Jobs of CronJobs.
+//! Actions on workloads that a test takes: other rules, lost nodes, Jobs of CronJobs.
 
-use kubegc_control_plane::{
-    ControlPlane,
-    workloads::{self, Workloads},
-};
+use kubegc_control_plane::{ControlPlane, workloads::Workloads};
 use kubegc_sim::ApiServer;
+use serde_json::json;
 
 use super::{Cluster, Name};
 
@@ -12,11 +10,9 @@ impl Cluster {
     /// Replaces the rules of the [workloads](crate::Builder::workloads). Pods keep their state: a pod
     /// that runs does not become `Pending`.
     pub fn set_workloads(&self, workloads: Workloads) {
-        self.inner.shared.with(|server| {
-            let plane = &mut self.inner.state.lock().plane;
-            plane.control.set_workloads(server, workloads.clone());
-            plane.workloads = Some(workloads.into());
-        });
+        let plane = &mut self.inner.state.lock().plane;
+        plane.control.set_workloads(workloads.clone());
+        plane.workloads = Some(workloads.into());
         self.inner.pulse.beat();
     }
 
@@ -32,18 +28,31 @@ impl Cluster {
         self.act(|plane, server| plane.set_node_runs(server, name, true))
     }
 
-    /// Makes the containers of a pod exit once with code 1; the kubelet restarts them at once. Returns
-    /// whether the pod runs.
-    pub fn restart_pod(&self, namespace: &str, name: &str) -> bool {
-        self.act(|plane, server| plane.restart_pod(server, namespace, name))
-    }
-
     /// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
     /// `None` if the CronJob does not exist, or the API server refuses the Job.
     #[must_use]
     pub fn create_job_from(&self, namespace: &str, cron_job: &str, name: &str) -> Option<Name> {
-        let shared = &self.inner.shared;
-        let response = shared.with(|server| workloads::create_job_from(server, namespace, cron_job, name))?;
+        let response = self.inner.shared.with(|server| {
+            let catalog = server.catalog();
+            let beta = || catalog.mapping("batch/v1beta1", "CronJob");
+            let kind = catalog.mapping("batch/v1", "CronJob").or_else(beta)?;
+            let jobs = catalog.mapping("batch/v1", "Job")?;
+            let api_version = catalog[kind].api_version();
+            let owner = server.object(kind, namespace, cron_job)?;
+            let template = owner.at(&["spec", "jobTemplate"])?;
+            let mut job = json!({"metadata": {"name": name}, "spec": template["spec"]});
+            for field in ["labels", "annotations"] {
+                if let Some(values) = template["metadata"].get(field) {
+                    job["metadata"][field] = values.clone();
+                }
+            }
+            job["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] = "manual".into();
+            job["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": api_version, "kind": "CronJob", "name": cron_job,
+                "uid": owner.meta.uid.to_string(), "controller": true,
+            }]);
+            Some(server.create_json(jobs, namespace, job))
+        })?;
         self.inner.pulse.beat();
         let job = Name::new("batch/v1", "Job", namespace, name);
         response.is_success().then(|| self.named(job))

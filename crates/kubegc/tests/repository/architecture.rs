@@ -16,9 +16,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kubegc-node", &["kubegc-core"]),
     ("kubegc-controllers", &["kubegc-core"]),
     ("kubegc-sim", &["kubegc-core"]),
+    ("kubegc-documents", &["kubegc-core", "kubegc-controllers"]),
     (
         "kubegc-snapshot",
-        &["kubegc-core", "kubegc-node", "kubegc-controllers"],
+        &["kubegc-core", "kubegc-node", "kubegc-documents"],
     ),
     (
         "kubegc-control-plane",
@@ -27,7 +28,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "kubegc-objects",
             "kubegc-controllers",
             "kubegc-sim",
-            "kubegc-snapshot",
+            "kubegc-documents",
         ],
     ),
     (
@@ -61,9 +62,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "kubegc-core",
             "kubegc-objects",
             "kubegc-sim",
-            "kubegc-snapshot",
             "kubegc-control-plane",
-            "kubegc-predict",
         ],
     ),
     (

@@ -1,0 +1,186 @@
+//! Stores the metadata of an object compactly, and reports its flaws.
+
+use std::sync::Arc;
+
+use kubegc_core::json::{OwnerFields, Soft, Text};
+use kubegc_core::{Timestamp, Uid};
+
+use crate::{
+    details::{DetailFlaw, Origin},
+    flaw::Flaw,
+    item::Meta,
+    store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
+};
+
+/// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
+const HIDDEN: &str = "***HIDDEN***";
+
+fn unhidden<'t>(text: &'t Soft<Text<'_>>) -> &'t str {
+    match text.as_str() {
+        HIDDEN => "",
+        text => text,
+    }
+}
+
+/// The reason why a required text is missing.
+fn missing(text: &Soft<Text<'_>>) -> String {
+    match is_hidden(text) {
+        true => "hidden by a redactor".to_owned(),
+        false => "missing".to_owned(),
+    }
+}
+
+fn is_hidden(text: &Soft<Text<'_>>) -> bool {
+    text.as_str() == HIDDEN
+}
+
+/// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
+pub fn origin(meta: &Meta<'_>) -> Origin {
+    match meta.uid.as_str().is_empty() && meta.resource_version.as_str().is_empty() {
+        true => Origin::Manifest,
+        false => Origin::Dump,
+    }
+}
+
+impl Store {
+    /// The record of an object's metadata, and its flaws. Missing uids of manifests are not flaws yet: they
+    /// are assumed when all objects are known.
+    pub fn record(
+        &mut self,
+        meta: &Meta<'_>,
+        name: Arc<str>,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> Record {
+        let uid = Uid::new(unhidden(&meta.uid));
+        if uid.is_empty() && origin != Origin::Manifest {
+            let detail = missing(&meta.uid);
+            flaws.push((Flaw::NoUid, "metadata.uid".to_owned(), detail));
+        }
+        let mut date = |text: &Soft<Text<'_>>, field: &str| {
+            let text = text.get()?.as_str();
+            Timestamp::parse(text)
+                .map_err(|_| {
+                    flaws.push((
+                        Flaw::BadField,
+                        format!("metadata.{field}"),
+                        format!("{text:?} is not a date"),
+                    ))
+                })
+                .ok()
+        };
+        let created = date(&meta.creation_timestamp, "creationTimestamp");
+        let extra = Extra {
+            deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds.get().copied(),
+            finalizers: self.finalizers(meta.finalizers.get().map_or(&[], Vec::as_slice)),
+        };
+        let extra = if extra == Extra::default() {
+            0
+        } else {
+            self.extras.push(extra);
+            self.extras.len() as u32 - 1
+        };
+        let owners_start = self.owners.len() as u32;
+        let owners = meta.owner_references.get().into_iter().flatten();
+        for (index, owner) in owners.filter_map(Soft::get).enumerate() {
+            let owner = self.owner(owner, index, origin, flaws);
+            self.owners.push(owner);
+        }
+        let version = meta.resource_version.as_str();
+        Record {
+            name,
+            uid,
+            version: self.version(version),
+            generation: meta.generation.get().copied().unwrap_or(0),
+            created: created.map_or(NO_TIME, Timestamp::as_nanos),
+            type_id: TYPE_PENDING,
+            namespace: self.texts.number(meta.namespace.as_str()),
+            labels: self.labels(meta),
+            owners_start,
+            owners_count: self.owners.len() as u32 - owners_start,
+            extra,
+            file: 0,
+            document: 0,
+            item: NO_ITEM,
+            details: 0,
+            ready_at: NO_TIME,
+            flawed: false,
+            is_manifest: origin == Origin::Manifest,
+            meta_flawed: false,
+        }
+    }
+
+    fn finalizers(&mut self, names: &[Soft<Text<'_>>]) -> u32 {
+        let numbers: Vec<u32> = names
+            .iter()
+            .filter_map(Soft::get)
+            .map(|name| self.texts.number(name.as_str()))
+            .collect();
+        self.finalizer_lists.number(&numbers)
+    }
+
+    fn labels(&mut self, meta: &Meta<'_>) -> u32 {
+        let mut labels = std::mem::take(&mut self.labels_scratch);
+        labels.clear();
+        for (key, value) in meta.labels.get().into_iter().flat_map(|labels| &labels.0) {
+            if matches!(value, Soft::Wrong(_)) {
+                continue;
+            }
+            let texts = &mut self.texts;
+            labels.push((texts.number(key.as_str()), texts.number(value.as_str())));
+        }
+        // One order for equal sets, for any order in the document. Of equal keys the last one counts, as
+        // in Go.
+        labels.reverse();
+        labels.sort_by_key(|&(key, _)| key);
+        labels.dedup_by_key(|&mut (key, _)| key);
+        let number = self.label_sets.number(&labels);
+        self.labels_scratch = labels;
+        number
+    }
+
+    fn owner(
+        &mut self,
+        owner: &OwnerFields<'_>,
+        index: usize,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> OwnerRecord {
+        let fields = [
+            ("apiVersion", &owner.api_version),
+            ("kind", &owner.kind),
+            ("name", &owner.name),
+            ("uid", &owner.uid),
+        ];
+        for (field, text) in fields {
+            let is_missing = unhidden(text).is_empty();
+            let is_assumed_later = field == "uid" && origin != Origin::Whole && !is_hidden(text);
+            if is_missing && !is_assumed_later {
+                let field = format!("metadata.ownerReferences[{index}].{field}");
+                flaws.push((Flaw::IncompleteOwner, field, missing(text)));
+            }
+        }
+        let [api_version, kind, name, uid] = fields.map(|(_, text)| unhidden(text));
+        let texts = &mut self.texts;
+        OwnerRecord {
+            uid: Uid::new(uid),
+            api_version: texts.number(api_version),
+            kind: texts.number(kind),
+            name: texts.number(name),
+            controller: owner.controller.get().copied(),
+            block_owner_deletion: owner.block_owner_deletion.get().copied(),
+        }
+    }
+
+    fn version(&mut self, text: &str) -> Version {
+        if text.is_empty() {
+            return Version::None;
+        }
+        // Only the form that the number prints back as, so that the text survives.
+        match text.parse::<u64>() {
+            Ok(number) if !text.starts_with(['+', '0']) || text == "0" => Version::Number(number),
+            _ => Version::Text(self.texts.number(text)),
+        }
+    }
+}

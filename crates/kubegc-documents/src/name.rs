@@ -1,0 +1,35 @@
+//! The name of an object of a document.
+
+use std::{fmt, sync::Arc};
+
+/// The name of an object as far as it could be read: some parts may be empty.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build in tests")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Group and version.
+    pub api_version: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = |text: &str| {
+            if text.is_empty() {
+                "?".to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        f.write_str(&unknown(&self.kind))?;
+        match (&*self.namespace, &*self.name) {
+            ("", "") => Ok(()),
+            ("", name) => write!(f, " {name}"),
+            (namespace, name) => write!(f, " {namespace}/{}", unknown(name)),
+        }
+    }
+}
