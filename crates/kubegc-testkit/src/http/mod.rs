@@ -21,7 +21,8 @@
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
 //! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
-//! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
+//! | `log` | is passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`] |
+//! | `exec`, `attach`, `portforward` | are passed on to the node | pod and container are checked, and the response is that of a server that cannot reach the node |
 //! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |
 //! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | Evictions | respect the status of disruption budgets, which a controller writes | likewise; without a controller (`Builder::workloads` of the testkit) a budget is "still being processed" |
@@ -67,9 +68,7 @@ pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
 #[cfg(feature = "client")]
 pub(crate) use node::refused_by_node;
-#[cfg(feature = "ws")]
-pub(crate) use node::subprotocols;
-pub use node::{ExecRequest, LogRequest, NodeCall, NodeRequest, PodTarget, PortForwardRequest};
+pub use node::{LogRequest, NodeCall, PodTarget};
 pub use watch::{Watch, WatchStep};
 
 use access::{Attributes, Requester};
@@ -91,7 +90,7 @@ pub enum ApiResponse {
         /// The watch that produces the body.
         watch: Watch,
     },
-    /// A request that the kubelet of the pod's node serves.
+    /// A request for a log, which the kubelet of the pod's node serves.
     Node(Box<NodeCall>),
 }
 

@@ -8,7 +8,6 @@ mod faults;
 mod forecast;
 #[cfg(feature = "loopback")]
 mod loopback;
-#[cfg(feature = "ws")]
 mod nodes;
 mod operators;
 mod probe;
