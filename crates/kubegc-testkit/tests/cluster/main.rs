@@ -10,7 +10,6 @@ mod forecast;
 mod loopback;
 mod nodes;
 mod operators;
-mod probe;
 mod rest;
 mod soak;
 mod support;
