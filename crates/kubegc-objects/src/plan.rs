@@ -29,8 +29,10 @@ use crate::{
     patch::Change,
 };
 
-/// Waits of the collector without a write after which nothing more is expected: what is left is only retried.
+/// Waits of the collector without a change after which nothing more is expected: what is left is only retried.
 const IDLE_WAITS_MAX: usize = 12;
+/// Calls of the collector for each object, more than any cascade needs.
+const CALLS_PER_OBJECT_MAX: usize = 200;
 
 /// One write to one object.
 #[non_exhaustive]
@@ -373,10 +375,12 @@ impl<'a> Run<'a> {
     fn finish(&mut self) {
         let mut idle_waits = 0;
         let mut written = self.actions.len();
-        // Ends: each write removes an object, a reference or a finalizer, and idle waits are bounded.
-        while idle_waits < IDLE_WAITS_MAX {
+        let mut calls_left = CALLS_PER_OBJECT_MAX * (self.owners.objects().len() + 10);
+        // Ends: idle waits and calls are bounded.
+        while idle_waits < IDLE_WAITS_MAX && calls_left > 0 {
             match self.collector.poll_output() {
                 Output::Call(call) => {
+                    calls_left -= 1;
                     let response = self.perform(&call.request);
                     self.handle(Input::Response {
                         call: call.id,
@@ -453,6 +457,9 @@ impl<'a> Run<'a> {
                 ..ObjectMeta::clone(&stored)
             }),
         };
+        if after.as_ref() == Some(&*stored) {
+            return Response::Applied(Some(stored));
+        }
         self.record(request, &stored);
         let after = after.filter(|meta| !meta.is_deleting() || !meta.finalizers.is_empty());
         let (event, after) = match after {

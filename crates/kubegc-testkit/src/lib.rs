@@ -65,7 +65,7 @@
 //! | inspect the requests and their clients | [`Cluster::audit`], a line for each request: made for snapshot tests |
 //! | make requests fail, block, lose their responses; end watches | [`Cluster::faults`] |
 //! | deny requests, also in access reviews | [`Cluster::access`] |
-//! | serve `logs`, `exec`, `attach` and `port-forward` | [`Cluster::nodes`] |
+//! | serve logs | [`Cluster::nodes`] |
 //! | play webhooks: admission, and the conversion of a definition | [`Cluster::on_admission`], [`Cluster::on_conversion`] |
 //! | stop the collector in the middle, start another | [`stop_collector`](Cluster::stop_collector), [`restart_collector`](Cluster::restart_collector) |
 //! | run a collector of your own | [`Builder::without_collector`], [`Cluster::server`] |
@@ -103,7 +103,7 @@
 //! |---|---|---|
 //! | When the control plane acts | always | in [`settle`](Cluster::settle), [`step`](Cluster::step) and [`run`](Cluster::run) only |
 //! | Controllers | all of kube-controller-manager | those that delete objects or remove finalizers (`kubegc_controllers::default_controllers`); those that create workloads with [`Builder::workloads`], see `kubegc_control_plane::workloads` |
-//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]); with [`Builder::workloads`], pods start, become ready, fail and restart by rules; logs and commands are closures ([`Cluster::nodes`]) |
+//! | Nodes | run pods | pods are objects; those that are being deleted end after their grace period ([`Builder::assumptions`]); with [`Builder::workloads`], pods start, become ready, fail and restart by rules; logs are closures ([`Cluster::nodes`]) |
 //! | The collector's watches | are a little late, each in its own time | see every change at once; `kubegc_predict::Cluster` explores the other orders |
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
@@ -157,11 +157,9 @@ pub use kubegc_control_plane::{
 #[doc(no_inline)]
 pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]
-pub use kubegc_sim::{Admission, SharedApiServer};
+pub use kubegc_sim::{Admission, RequestMatcher, SharedApiServer};
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
-#[cfg(feature = "ws")]
-pub use nodes::{Exit, Process};
 #[cfg(feature = "client")]
 pub use nodes::{Log, NodeError, Nodes};
 #[cfg(feature = "client")]

@@ -11,9 +11,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::{body::Incoming, server::conn::http1, upgrade::OnUpgrade};
+use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -188,9 +188,7 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
     };
     // Small responses are sent at once. If the socket is already closed, the connection fails later.
     let _immediate = stream.set_nodelay(true);
-    let connection = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // A client that breaks off is not a failure of the server.
@@ -198,21 +196,6 @@ async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Recei
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     let _ended = connection.await;
-}
-
-/// Connects a client with a session of the cluster, until one of them ends or the server stops.
-async fn connect(client: OnUpgrade, cluster: OnUpgrade, mut stop: watch::Receiver<bool>) {
-    let copied = async {
-        let (client, cluster) = tokio::try_join!(client, cluster)?;
-        let (mut client, mut cluster) = (TokioIo::new(client), TokioIo::new(cluster));
-        // An error ends only this connection.
-        let _ended = tokio::io::copy_bidirectional(&mut client, &mut cluster).await;
-        Ok::<_, hyper::Error>(())
-    };
-    tokio::select! {
-        _ended = copied => {}
-        _ = stop.wait_for(|stop| *stop) => {}
-    }
 }
 
 /// The cluster as hyper calls it.
@@ -227,16 +210,11 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let client = hyper::upgrade::on(&mut request);
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         let pending = self.service.begin(request);
         let mut stop = self.stop.clone();
         Box::pin(async move {
-            let mut response = pending.await?;
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                let cluster = hyper::upgrade::on(&mut response);
-                tokio::spawn(connect(client, cluster, stop.clone()));
-            }
+            let response = pending.await?;
             let stopped = Box::pin(async move {
                 // The sender is dropped with the server, which also means a stop.
                 let _stopped = stop.wait_for(|stop| *stop).await;

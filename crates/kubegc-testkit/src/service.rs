@@ -10,8 +10,6 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-#[cfg(feature = "ws")]
-use http::StatusCode;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
@@ -23,15 +21,9 @@ use crate::{
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{
-        ApiResponse, BYTES_MAX, Call, LogRequest, NodeCall, NodeRequest, read_call, refused_by_node,
-        respond_as,
-    },
-    nodes::{Handler, LogHandler, NodeError},
+    http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
+    nodes::{LogHandler, NodeError},
 };
-
-#[cfg(feature = "ws")]
-use crate::{http::subprotocols, nodes::Upgrade};
 
 /// A transport error, in the form that HTTP clients expect.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -161,7 +153,7 @@ impl InFlight {
             }
         });
         let until = match begun {
-            Begun::Performed(performed) => return performed?.deliver(inner).await,
+            Begun::Performed(performed) => return Ok(performed?.deliver(inner)),
             Begun::Delayed(until) => until,
         };
         self.hold(Some(until));
@@ -178,7 +170,7 @@ impl InFlight {
                 Some(Fault::Delay(std::time::Duration::ZERO)),
             )
         });
-        performed?.deliver(inner).await
+        Ok(performed?.deliver(inner))
     }
 }
 
@@ -199,28 +191,13 @@ enum Performed {
     Response(Response<ResponseBody>),
     /// A closure serves it.
     Log(Box<LogCall>),
-    /// It becomes a connection.
-    #[cfg(feature = "ws")]
-    Upgrade(Upgrade),
 }
 
 impl Performed {
-    async fn deliver(self, inner: &Inner) -> Result<Response<ResponseBody>, BoxError> {
+    fn deliver(self, inner: &Inner) -> Response<ResponseBody> {
         match self {
-            Self::Response(response) => Ok(response),
-            Self::Log(call) => Ok(call.respond(inner)),
-            #[cfg(feature = "ws")]
-            Self::Upgrade(upgrade) => upgrade.begin().await,
-        }
-    }
-
-    /// The code of the response; `None` if it is not known yet.
-    fn code(&self) -> Option<u16> {
-        match self {
-            Self::Response(response) => Some(response.status().as_u16()),
-            Self::Log(_) => None,
-            #[cfg(feature = "ws")]
-            Self::Upgrade(_) => Some(StatusCode::SWITCHING_PROTOCOLS.as_u16()),
+            Self::Response(response) => response,
+            Self::Log(call) => call.respond(inner),
         }
     }
 }
@@ -299,7 +276,7 @@ impl Inner {
             Some(Fault::Refuse {
                 code,
                 retry_after_seconds,
-            }) => ApiResponse::Whole(fault::refusal(call, *code, *retry_after_seconds)),
+            }) => ApiResponse::Whole(refused(fault::refusal(call, *code, *retry_after_seconds))),
             _ => {
                 let rules = Arc::clone(&self.state.lock().access);
                 // A user agent is a name with a version.
@@ -321,17 +298,17 @@ impl Inner {
                     note(None, &[]);
                     return Err(broken());
                 }
-                let handler = self.state.lock().nodes.find(call.request());
-                if let (Some(Handler::Log(handler)), NodeRequest::Log(request)) = (&handler, call.request()) {
+                let handler = self.state.lock().nodes.find(&call.request().target);
+                if let Some(handler) = handler {
                     return Ok(Performed::Log(Box::new(LogCall {
-                        handler: Arc::clone(handler),
-                        request: request.clone(),
+                        handler,
+                        request: call.request().clone(),
                         entry: exchange.entry(None, &[]),
                     })));
                 }
-                let performed = self.on_node(server, *call, handler, request);
-                note(performed.code(), &[]);
-                Ok(performed)
+                let response = call.unreachable();
+                note(Some(response.status().as_u16()), &[]);
+                Ok(Performed::Response(response.map(ResponseBody::whole)))
             }
             ApiResponse::Stream { head, watch } => {
                 if fault == Some(Fault::LoseResponse) {
@@ -345,37 +322,6 @@ impl Inner {
                 Ok(Performed::Response(response))
             }
         }
-    }
-
-    /// Begins the session that a closure serves, or responds as a server that cannot reach the node.
-    #[cfg_attr(
-        not(feature = "ws"),
-        expect(
-            unused_variables,
-            reason = "only sessions depend on the release and the headers"
-        )
-    )]
-    fn on_node(
-        self: &Arc<Self>,
-        server: &ApiServer,
-        call: NodeCall,
-        handler: Option<Handler>,
-        request: &Request<Bytes>,
-    ) -> Performed {
-        #[cfg(feature = "ws")]
-        if let Some(handler) = handler {
-            let served = subprotocols(server);
-            let node_request = call.request().clone();
-            match Upgrade::of(self, node_request, handler, request.headers(), served) {
-                Ok(Some(upgrade)) => return Performed::Upgrade(upgrade),
-                Ok(None) => {}
-                Err(NodeError { code, message }) => {
-                    let refused = refused_by_node(code, &message);
-                    return Performed::Response(refused.map(ResponseBody::whole));
-                }
-            }
-        }
-        Performed::Response(call.unreachable().map(ResponseBody::whole))
     }
 }
 

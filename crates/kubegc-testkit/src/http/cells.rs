@@ -15,8 +15,56 @@ const NONE: &str = "<none>";
 /// Maximum number of values of a list that are shown.
 const SHOWN_MAX: usize = 3;
 
-/// The cell of an object in a column of its resource. `shown` is its JSON form.
-pub(super) fn of(
+/// What a column shows of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type.
+    Value(String, Value),
+    /// The number of items at a JSON pointer.
+    Count(String),
+    /// The value at a JSONPath in a custom resource.
+    Path(String),
+    /// The result of [`computed`].
+    Computed,
+}
+
+impl Cell {
+    /// Reads the cell of a line of `columns.txt`.
+    pub(super) fn read(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::Computed;
+        }
+        if let Some(pointer) = text.strip_prefix('#') {
+            return Self::Count(pointer.to_owned());
+        }
+        let (pointer, missing) = text.split_once('=').unwrap_or((text, ""));
+        let missing = serde_json::from_str(missing).unwrap_or_else(|_| missing.into());
+        Self::Value(pointer.to_owned(), missing)
+    }
+}
+
+/// The value at a JSON pointer, or another if there is none of its type.
+pub(super) fn value(shown: &Value, pointer: &str, missing: &Value) -> Value {
+    match (shown.pointer(pointer), missing) {
+        (Some(Value::Number(number)), Value::Number(_)) if number.is_i64() => json!(number),
+        (Some(Value::Bool(flag)), Value::Bool(_)) => json!(flag),
+        (None | Some(Value::Null), _) | (_, Value::Number(_) | Value::Bool(_)) => missing.clone(),
+        (Some(Value::String(text)), _) if text.is_empty() => missing.clone(),
+        (Some(value), _) => plain(value).into(),
+    }
+}
+
+/// The number of items of a list or map.
+pub(super) fn count(shown: &Value, pointer: &str) -> usize {
+    match shown.pointer(pointer) {
+        Some(Value::Array(items)) => items.len(),
+        Some(Value::Object(fields)) => fields.len(),
+        _ => 0,
+    }
+}
+
+/// The cell of a column that is more than one value. `shown` is the object in its JSON form.
+pub(super) fn computed(
     resource: &str,
     column: &str,
     object: &StoredObject,
@@ -25,158 +73,76 @@ pub(super) fn of(
 ) -> Value {
     let at = |path: &str| shown.pointer(path).unwrap_or(&Value::Null);
     let text = |path: &str| at(path).as_str().unwrap_or_default();
-    let number = |path: &str| json!(at(path).as_i64().unwrap_or(0));
-    let or = |path: &str, default: &str| {
-        json!(
-            Some(text(path))
-                .filter(|text| !text.is_empty())
-                .unwrap_or(default)
-        )
-    };
-    let count = |path: &str| {
-        json!(match at(path) {
-            Value::Array(items) => items.len(),
-            Value::Object(fields) => fields.len(),
-            _ => 0,
-        })
-    };
-    let flag = |path: &str, default: bool| json!(at(path).as_bool().unwrap_or(default));
-    match (resource, column) {
+    let pair = |first: &str, second: &str| format!("{}/{}", text(first), text(second));
+    json!(match (resource, column) {
+        ("pods", "Ready" | "Status" | "Restarts") => return pod(shown, column),
+        ("events", "Count") => return event_count(shown),
+        ("configmaps", "Data") => return json!(count(shown, "/data") + count(shown, "/binaryData")),
         ("storageclasses", "Name") => {
             let is_default = |key: &str| at("/metadata/annotations")[key] == "true";
             let is_default = is_default("storageclass.kubernetes.io/is-default-class")
                 || is_default("storageclass.beta.kubernetes.io/is-default-class");
-            format!(
-                "{}{}",
-                object.meta.name,
-                if is_default { " (default)" } else { "" }
-            )
-            .into()
+            let suffix = if is_default { " (default)" } else { "" };
+            format!("{}{suffix}", object.meta.name)
         }
-        (_, "Name") => json!(&*object.meta.name),
-        (_, "Age") => json!(since(object.meta.creation_timestamp, now)),
-        (_, "Created At") => shown["metadata"]["creationTimestamp"].clone(),
-        (_, "Containers") => json!(containers(resource, shown, "name")),
-        (_, "Images") => json!(containers(resource, shown, "image")),
-        ("pods", "Ready" | "Status" | "Restarts") => pod(shown, column),
-        ("pods", "IP") => or("/status/podIP", NONE),
-        ("pods", "Node") => or("/spec/nodeName", NONE),
-        ("pods", "Nominated Node") => or("/status/nominatedNodeName", NONE),
-        ("pods", "Readiness Gates") => json!(readiness_gates(shown)),
-        ("podtemplates", "Pod Labels") => json!(labels(at("/template/metadata/labels"))),
-        ("poddisruptionbudgets", "Min Available") => json!(number_or_text(at("/spec/minAvailable"), "N/A")),
-        ("poddisruptionbudgets", "Max Unavailable") => {
-            json!(number_or_text(at("/spec/maxUnavailable"), "N/A"))
-        }
-        ("poddisruptionbudgets", "Allowed Disruptions") => number("/status/disruptionsAllowed"),
-        ("daemonsets", "Desired") => number("/status/desiredNumberScheduled"),
-        ("daemonsets", "Current") => number("/status/currentNumberScheduled"),
-        ("daemonsets", "Ready") => number("/status/numberReady"),
-        ("daemonsets", "Up-to-date") => number("/status/updatedNumberScheduled"),
-        ("daemonsets", "Available") => number("/status/numberAvailable"),
-        ("daemonsets", "Node Selector") => json!(labels(at("/spec/template/spec/nodeSelector"))),
+        (_, "Age") => since(object.meta.creation_timestamp, now),
+        (_, "Containers") => containers(resource, shown, "name"),
+        (_, "Images") => containers(resource, shown, "image"),
+        ("pods", "Readiness Gates") => readiness_gates(shown),
+        ("podtemplates", "Pod Labels") => labels(at("/template/metadata/labels")),
+        ("daemonsets", "Node Selector") => labels(at("/spec/template/spec/nodeSelector")),
         ("deployments" | "statefulsets", "Ready") => {
-            let wanted = at("/spec/replicas").as_i64().unwrap_or(1);
-            json!(format!("{}/{wanted}", number("/status/readyReplicas")))
+            let number = |path: &str, missing: i64| at(path).as_i64().unwrap_or(missing);
+            let wanted = number("/spec/replicas", 1);
+            format!("{}/{wanted}", number("/status/readyReplicas", 0))
         }
-        ("replicasets" | "replicationcontrollers", "Ready") => number("/status/readyReplicas"),
-        (_, "Desired") => json!(at("/spec/replicas").as_i64().unwrap_or(1)),
-        (_, "Current") => number("/status/replicas"),
-        (_, "Up-to-date") => number("/status/updatedReplicas"),
-        (_, "Available") => number("/status/availableReplicas"),
-        ("jobs", "Completions") => json!(completions(shown)),
-        ("jobs", "Duration") => json!(duration(shown, now)),
-        ("cronjobs", "Schedule") => json!(text("/spec/schedule")),
-        ("cronjobs", "Suspend") => json!(match at("/spec/suspend") {
-            Value::Bool(true) => "True",
-            Value::Bool(false) => "False",
-            _ => "<unset>",
-        }),
-        ("cronjobs", "Active") => count("/status/active"),
-        ("cronjobs", "Last Schedule") => match at("/status/lastScheduleTime").as_str() {
-            Some(time) => json!(since(Timestamp::parse(time).ok(), now)),
-            None => json!(NONE),
+        ("jobs", "Completions") => completions(shown),
+        ("jobs", "Duration") => duration(shown, now),
+        ("cronjobs", "Suspend") => match at("/spec/suspend") {
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            _ => "<unset>".to_owned(),
         },
-        ("services" | "replicationcontrollers", "Selector") => json!(labels(at("/spec/selector"))),
-        ("deployments", "Selector") => json!(selector(at("/spec/selector"))),
-        ("cronjobs", "Selector") => json!(or_none(selector(at("/spec/jobTemplate/spec/selector")))),
-        ("networkpolicies", "Pod-Selector") => json!(or_none(selector(at("/spec/podSelector")))),
-        (_, "Selector") => json!(or_none(selector(at("/spec/selector")))),
-        ("services", "Type") => json!(text("/spec/type")),
-        ("services", "Cluster-IP") => or("/spec/clusterIP", NONE),
-        ("services", "External-IP") => json!(external_ip(shown)),
-        ("services", "Port(s)") => json!(or_none(ports(at("/spec/ports")))),
-        ("ingresses", "Class") => or("/spec/ingressClassName", NONE),
-        ("ingresses", "Hosts") => json!(hosts(at("/spec/rules"))),
-        ("ingresses", "Address") => json!(ingress_addresses(shown)),
-        ("ingresses", "Ports") => json!(if count("/spec/tls") == 0 { "80" } else { "80, 443" }),
-        ("ingressclasses", "Controller") => json!(text("/spec/controller")),
-        ("ingressclasses", "Parameters") => json!(parameters(at("/spec/parameters"))),
-        ("endpoints", "Endpoints") => json!(endpoints(at("/subsets"))),
-        ("endpointslices", "AddressType") => json!(text("/addressType")),
-        ("endpointslices", "Ports") => json!(slice_ports(at("/ports"))),
-        ("endpointslices", "Endpoints") => json!(slice_addresses(at("/endpoints"))),
-        ("nodes", "Status") => json!(node_status(shown)),
-        ("nodes", "Roles") => json!(roles(object)),
-        ("nodes", "Version") => json!(text("/status/nodeInfo/kubeletVersion")),
-        ("nodes", "Internal-IP") => json!(node_address(shown, "InternalIP")),
-        ("nodes", "External-IP") => json!(node_address(shown, "ExternalIP")),
-        ("nodes", "OS-Image") => or("/status/nodeInfo/osImage", "<unknown>"),
-        ("nodes", "Kernel-Version") => or("/status/nodeInfo/kernelVersion", "<unknown>"),
-        ("nodes", "Container-Runtime") => or("/status/nodeInfo/containerRuntimeVersion", "<unknown>"),
+        ("cronjobs", "Last Schedule") => match at("/status/lastScheduleTime").as_str() {
+            Some(time) => since(Timestamp::parse(time).ok(), now),
+            None => NONE.to_owned(),
+        },
+        ("services" | "replicationcontrollers", "Selector") => labels(at("/spec/selector")),
+        ("deployments", "Selector") => selector(at("/spec/selector")),
+        ("cronjobs", "Selector") => or_none(selector(at("/spec/jobTemplate/spec/selector"))),
+        ("networkpolicies", "Pod-Selector") => or_none(selector(at("/spec/podSelector"))),
+        (_, "Selector") => or_none(selector(at("/spec/selector"))),
+        ("services", "External-IP") => external_ip(shown),
+        ("services", "Port(s)") => or_none(ports(at("/spec/ports"))),
+        ("ingresses", "Hosts") => hosts(at("/spec/rules")),
+        ("ingresses", "Address") => ingress_addresses(shown),
+        ("ingresses", "Ports") if count(shown, "/spec/tls") == 0 => "80".to_owned(),
+        ("ingresses", "Ports") => "80, 443".to_owned(),
+        ("ingressclasses", "Parameters") => parameters(at("/spec/parameters")),
+        ("endpoints", "Endpoints") => endpoints(at("/subsets")),
+        ("endpointslices", "Ports") => slice_ports(at("/ports")),
+        ("endpointslices", "Endpoints") => slice_addresses(at("/endpoints")),
+        ("nodes", "Status") => node_status(shown),
+        ("nodes", "Roles") => roles(object),
+        ("nodes", "Internal-IP") => node_address(shown, "InternalIP"),
+        ("nodes", "External-IP") => node_address(shown, "ExternalIP"),
         ("events", _) => event(shown, column, now),
-        ("namespaces", "Status") => json!(text("/status/phase")),
-        ("secrets", "Type") => json!(text("/type")),
-        ("secrets", "Data") => count("/data"),
-        ("configmaps", "Data") => {
-            json!(count("/data").as_u64().unwrap_or(0) + count("/binaryData").as_u64().unwrap_or(0))
-        }
-        ("serviceaccounts", "Secrets") => count("/secrets"),
         ("persistentvolumes" | "persistentvolumeclaims", _) => volume(resource, shown, column),
-        ("rolebindings" | "clusterrolebindings", "Role") => {
-            json!(format!("{}/{}", text("/roleRef/kind"), text("/roleRef/name")))
-        }
-        ("rolebindings" | "clusterrolebindings", _) => json!(subjects(at("/subjects"), column)),
-        ("leases", "Holder") => json!(text("/spec/holderIdentity")),
-        ("storageclasses", "Provisioner") => json!(text("/provisioner")),
-        ("storageclasses", "ReclaimPolicy") => or("/reclaimPolicy", "Delete"),
-        ("storageclasses", "VolumeBindingMode") => or("/volumeBindingMode", "Immediate"),
-        ("storageclasses", "AllowVolumeExpansion") => flag("/allowVolumeExpansion", false),
-        ("controllerrevisions", "Controller") => json!(controller(shown)),
-        ("controllerrevisions", "Revision") => number("/revision"),
-        ("resourcequotas", "Request") => json!(quota(shown, false)),
-        ("resourcequotas", "Limit") => json!(quota(shown, true)),
-        ("priorityclasses", "Value") => number("/value"),
-        ("priorityclasses", "Global-Default") => flag("/globalDefault", false),
+        ("rolebindings" | "clusterrolebindings", "Role") => pair("/roleRef/kind", "/roleRef/name"),
+        ("rolebindings" | "clusterrolebindings", _) => subjects(at("/subjects"), column),
+        ("controllerrevisions", "Controller") => controller(shown),
+        ("resourcequotas", _) => quota(shown, column == "Limit"),
         ("runtimeclasses", "Handler") => {
-            json!(
-                at("/handler")
-                    .as_str()
-                    .unwrap_or_else(|| text("/spec/runtimeHandler"))
-            )
+            let handler = at("/handler").as_str();
+            handler.unwrap_or_else(|| text("/spec/runtimeHandler")).to_owned()
         }
-        ("volumeattachments", "Attacher") => json!(text("/spec/attacher")),
-        ("volumeattachments", "PV") => json!(text("/spec/source/persistentVolumeName")),
-        ("volumeattachments", "Node") => json!(text("/spec/nodeName")),
-        ("volumeattachments", "Attached") => flag("/status/attached", false),
-        ("csinodes", "Drivers") => count("/spec/drivers"),
-        (_, "Webhooks") => count("/webhooks"),
-        ("certificatesigningrequests", "SignerName") => or("/spec/signerName", NONE),
-        ("certificatesigningrequests", "Requestor") => json!(text("/spec/username")),
-        ("certificatesigningrequests", "Condition") => json!(request_state(shown)),
+        ("certificatesigningrequests", "Condition") => request_state(shown),
         ("horizontalpodautoscalers", "Reference") => {
-            json!(format!(
-                "{}/{}",
-                text("/spec/scaleTargetRef/kind"),
-                text("/spec/scaleTargetRef/name")
-            ))
+            pair("/spec/scaleTargetRef/kind", "/spec/scaleTargetRef/name")
         }
-        ("horizontalpodautoscalers", "Targets") => json!(targets(shown)),
-        ("horizontalpodautoscalers", "MinPods") => json!(number_or_text(at("/spec/minReplicas"), "<unset>")),
-        ("horizontalpodautoscalers", "MaxPods") => number("/spec/maxReplicas"),
-        ("horizontalpodautoscalers", "Replicas") => number("/status/currentReplicas"),
-        _ => Value::Null,
-    }
+        ("horizontalpodautoscalers", "Targets") => targets(shown),
+        _ => return Value::Null,
+    })
 }
 
 /// The condition of a row that needs no more attention.
@@ -522,7 +488,7 @@ fn node_address(shown: &Value, of_type: &str) -> String {
     address.map_or_else(|| NONE.to_owned(), |address| plain(&address["address"]))
 }
 
-fn event(shown: &Value, column: &str, now: Timestamp) -> Value {
+fn event(shown: &Value, column: &str, now: Timestamp) -> String {
     let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
     // Events of the newer group name the same fields otherwise.
     let either = |old: &str, new: &str| {
@@ -537,43 +503,40 @@ fn event(shown: &Value, column: &str, now: Timestamp) -> Value {
         time if time.is_empty() => ago(text("/eventTime")),
         time => ago(&time),
     };
-    let series = &shown["series"];
     match column {
-        "Last Seen" => json!(match either("/lastTimestamp", "/deprecatedLastTimestamp") {
-            _ if series.is_object() => ago(text("/series/lastObservedTime")),
+        "Last Seen" => match either("/lastTimestamp", "/deprecatedLastTimestamp") {
+            _ if shown["series"].is_object() => ago(text("/series/lastObservedTime")),
             time if time.is_empty() => first(),
             time => ago(&time),
-        }),
-        "First Seen" => json!(first()),
-        "Type" => json!(text("/type")),
-        "Reason" => json!(text("/reason")),
+        },
+        "First Seen" => first(),
         "Object" => {
             let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
             match either("/involvedObject/name", "/regarding/name") {
-                name if name.is_empty() => json!(kind),
-                name => json!(format!("{kind}/{name}")),
+                name if name.is_empty() => kind,
+                name => format!("{kind}/{name}"),
             }
         }
-        "Subobject" => json!(either("/involvedObject/fieldPath", "/regarding/fieldPath")),
+        "Subobject" => either("/involvedObject/fieldPath", "/regarding/fieldPath"),
         "Source" => {
             let component = either("/source/component", "/deprecatedSource/component");
             match either("/source/host", "/deprecatedSource/host") {
-                host if host.is_empty() => json!(component),
-                host => json!(format!("{component}, {host}")),
+                host if host.is_empty() => component,
+                host => format!("{component}, {host}"),
             }
         }
-        "Message" => json!(either("/message", "/note").trim()),
-        "Count" => {
-            let count = ["count", "deprecatedCount"]
-                .iter()
-                .find_map(|key| shown[*key].as_i64());
-            json!(series["count"].as_i64().or(count).unwrap_or(0))
-        }
-        _ => Value::Null,
+        "Message" => either("/message", "/note").trim().to_owned(),
+        _ => String::new(),
     }
 }
 
-fn volume(resource: &str, shown: &Value, column: &str) -> Value {
+fn event_count(shown: &Value) -> Value {
+    let paths = ["/series/count", "/count", "/deprecatedCount"];
+    let mut counts = paths.iter().filter_map(|path| shown.pointer(path)?.as_i64());
+    json!(counts.next().unwrap_or(0))
+}
+
+fn volume(resource: &str, shown: &Value, column: &str) -> String {
     let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let is_claim = resource == "persistentvolumeclaims";
     let is_bound = !is_claim || !text("/spec/volumeName").is_empty();
@@ -584,10 +547,9 @@ fn volume(resource: &str, shown: &Value, column: &str) -> Value {
             .unwrap_or_else(|| text("/spec/storageClassName"))
             .to_owned()
     };
-    json!(match column {
+    match column {
         "Status" if !shown["metadata"]["deletionTimestamp"].is_null() => "Terminating".to_owned(),
         "Status" => text("/status/phase").to_owned(),
-        "Volume" => text("/spec/volumeName").to_owned(),
         "Capacity" | "Access Modes" if !is_bound => String::new(),
         "Capacity" => match &shown[part]["capacity"]["storage"] {
             Value::Null => "0".to_owned(),
@@ -605,7 +567,6 @@ fn volume(resource: &str, shown: &Value, column: &str) -> Value {
                 .filter(|(mode, _)| modes.iter().any(|has| has == mode));
             shown.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
         }
-        "Reclaim Policy" => text("/spec/persistentVolumeReclaimPolicy").to_owned(),
         "Claim" if shown["spec"]["claimRef"].is_object() => {
             format!(
                 "{}/{}",
@@ -614,13 +575,8 @@ fn volume(resource: &str, shown: &Value, column: &str) -> Value {
             )
         }
         "StorageClass" => class(),
-        "Reason" => text("/status/reason").to_owned(),
-        "VolumeMode" => match text("/spec/volumeMode") {
-            "" => "<unset>".to_owned(),
-            mode => mode.to_owned(),
-        },
         _ => String::new(),
-    })
+    }
 }
 
 fn subjects(subjects: &Value, column: &str) -> String {

@@ -21,7 +21,8 @@
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
 //! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
-//! | `exec`, `attach`, `log`, `portforward` | are passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`]. Streams use WebSockets only: SPDY, that of `kubectl` before 1.31, is refused |
+//! | `log` | is passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`] |
+//! | `exec`, `attach`, `portforward` | are passed on to the node | pod and container are checked, and the response is that of a server that cannot reach the node |
 //! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |
 //! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | Evictions | respect the status of disruption budgets, which a controller writes | likewise; without a controller (`Builder::workloads` of the testkit) a budget is "still being processed" |
@@ -61,18 +62,19 @@ use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use kubegc_sim::ApiServer;
 
-pub use access::{AccessRule, AccessRules};
+pub use access::AccessRules;
 #[cfg(feature = "client")]
 pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
 #[cfg(feature = "client")]
 pub(crate) use node::refused_by_node;
-#[cfg(feature = "ws")]
-pub(crate) use node::subprotocols;
-pub use node::{ExecRequest, LogRequest, NodeCall, NodeRequest, PodTarget, PortForwardRequest};
+pub use node::{LogRequest, NodeCall, PodTarget};
 pub use watch::{Watch, WatchStep};
 
-use access::{Attributes, Requester};
+use access::Requester;
+#[cfg(feature = "client")]
+pub(crate) use reply::refused;
+
 use problem::Refusal;
 use query::Query;
 use render::View;
@@ -91,7 +93,7 @@ pub enum ApiResponse {
         /// The watch that produces the body.
         watch: Watch,
     },
-    /// A request that the kubelet of the pod's node serves.
+    /// A request for a log, which the kubelet of the pod's node serves.
     Node(Box<NodeCall>),
 }
 
@@ -165,9 +167,9 @@ fn route(
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
     let method = access::lower_case(request.method());
-    let attributes = Attributes::of(requester.user, call, &method);
+    let attributes = access::attributes(requester.user, call, &method);
     if !requester.rules.allows(&attributes) {
-        let why = attributes.forbidden();
+        let why = access::forbidden(&attributes);
         return Err(problem::forbidden(&call.group, &call.resource, &call.name, &why));
     }
     body::within_bounds(request)?;

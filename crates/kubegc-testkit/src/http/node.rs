@@ -1,12 +1,11 @@
-//! Requests that the node of a pod serves: logs, exec, attach and port forwarding.
+//! Requests that the node of a pod serves. The log of a container is handed to the caller; commands,
+//! attachments and forwarded ports get the response of a server that cannot reach the node.
 //!
 //! # Upstream
 //! `LogLocation`, `streamLocation` and `validateContainer` in `pkg/registry/core/pod/strategy.go`, and
 //! `ValidatePodLogOptions` in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use bytes::Bytes;
-#[cfg(feature = "ws")]
-use kubegc_core::Behavior;
 use kubegc_core::Timestamp;
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
@@ -18,7 +17,7 @@ use super::{
     reply::{Outcome, Reply},
 };
 
-/// Whose process or log a request is about.
+/// The container whose log a request is about.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodTarget {
@@ -28,7 +27,7 @@ pub struct PodTarget {
     pub pod: String,
     /// The node that the pod runs on.
     pub node: String,
-    /// The container: the one that the request names, or the only one. Empty for forwarded ports.
+    /// The container: the one that the request names, or the only one.
     pub container: String,
 }
 
@@ -52,53 +51,11 @@ pub struct LogRequest {
     pub limit_bytes: Option<u64>,
 }
 
-/// A request to run a command in a container, or to attach to its process.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ExecRequest {
-    /// The container.
-    pub target: PodTarget,
-    /// The command and its arguments; empty for an attachment.
-    pub command: Vec<String>,
-    /// Whether the client sends standard input.
-    pub stdin: bool,
-    /// Whether the client reads standard output.
-    pub stdout: bool,
-    /// Whether the client reads standard error.
-    pub stderr: bool,
-    /// Whether the process has a terminal.
-    pub tty: bool,
-}
-
-/// A request to forward ports of a pod.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PortForwardRequest {
-    /// The pod.
-    pub target: PodTarget,
-    /// The ports.
-    pub ports: Vec<u16>,
-}
-
-/// A request to a node.
-#[expect(clippy::exhaustive_enums, reason = "a simulated node handles each")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum NodeRequest {
-    /// The log of a container.
-    Log(LogRequest),
-    /// A command in a container.
-    Exec(ExecRequest),
-    /// An attachment to the process of a container.
-    Attach(ExecRequest),
-    /// Connections to ports.
-    PortForward(PortForwardRequest),
-}
-
 /// A request that the server would pass on to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
     /// The request.
-    pub(crate) request: NodeRequest,
+    pub(crate) request: LogRequest,
     /// The response if the node cannot be reached.
     unreachable: Reply,
 }
@@ -106,7 +63,7 @@ pub struct NodeCall {
 impl NodeCall {
     /// The request to the node.
     #[must_use]
-    pub const fn request(&self) -> &NodeRequest {
+    pub const fn request(&self) -> &LogRequest {
         &self.request
     }
 
@@ -114,18 +71,6 @@ impl NodeCall {
     #[must_use]
     pub fn unreachable(self) -> http::Response<Bytes> {
         self.unreachable.into_http()
-    }
-}
-
-impl NodeRequest {
-    /// The pod, and the container if one is given.
-    #[must_use]
-    pub const fn target(&self) -> &PodTarget {
-        match self {
-            Self::Log(request) => &request.target,
-            Self::Exec(request) | Self::Attach(request) => &request.target,
-            Self::PortForward(request) => &request.target,
-        }
     }
 }
 
@@ -164,44 +109,20 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
         node: pod.text_at(&["spec", "nodeName"]).to_owned(),
         container,
     };
-    if target.node.is_empty() {
-        // The log of a pod that was not scheduled is empty.
-        return match log {
-            Some(_) => Ok(Reply::plain(200, "").into()),
-            None => Err(problem::bad_request(format!(
-                "pod {} does not have a host assigned",
-                call.name
-            ))),
-        };
-    }
-    let unreachable = unreachable(server, call, &target);
-    let request = match log {
-        Some(options) => NodeRequest::Log(LogRequest { target, ..options }),
-        None if call.subresource == "portforward" => NodeRequest::PortForward(PortForwardRequest {
-            target,
-            ports: ports(query)?,
-        }),
-        None => {
-            let flag = |key| query.flag(key) == Some(true);
-            let request = ExecRequest {
-                target,
-                command: query.all("command").map(str::to_owned).collect(),
-                stdin: flag("stdin"),
-                stdout: flag("stdout"),
-                stderr: flag("stderr"),
-                tty: flag("tty"),
-            };
-            if call.subresource == "exec" {
-                NodeRequest::Exec(request)
-            } else {
-                NodeRequest::Attach(ExecRequest {
-                    command: Vec::new(),
-                    ..request
-                })
-            }
+    Ok(match (log, target.node.is_empty()) {
+        (Some(options), false) => {
+            let unreachable = unreachable(server, call, &target);
+            let request = LogRequest { target, ..options };
+            Outcome::Node(Box::new(NodeCall { request, unreachable }))
         }
-    };
-    Ok(Outcome::Node(Box::new(NodeCall { request, unreachable })))
+        // The log of a pod that was not scheduled is empty.
+        (Some(_), true) => Reply::plain(200, "").into(),
+        (None, false) => unreachable(server, call, &target).into(),
+        (None, true) => {
+            let message = format!("pod {} does not have a host assigned", call.name);
+            return Err(problem::bad_request(message));
+        }
+    })
 }
 
 /// The options of a request for a log; its target is filled in later.
@@ -295,23 +216,7 @@ fn container(pod: &StoredObject, requested: &str) -> Result<String, Refusal> {
     Err(problem::bad_request(message))
 }
 
-fn ports(query: &Query) -> Result<Vec<u16>, Refusal> {
-    let texts: Vec<&str> = query.all("ports").flat_map(|ports| ports.split(',')).collect();
-    if texts.is_empty() {
-        return Err(problem::bad_request("query parameter \"port\" is required"));
-    }
-    texts
-        .into_iter()
-        .map(|text| match text.parse() {
-            Ok(port) if port > 0 => Ok(port),
-            _ => Err(problem::bad_request(format!(
-                "port {text:?} must be between 1 and 65535"
-            ))),
-        })
-        .collect()
-}
-
-/// The response if no closure is registered for the node.
+/// The response of a server that cannot reach the node.
 fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
     let node = &target.node;
     let known = server.resolve("", "v1", "nodes").ok();
@@ -324,15 +229,7 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
     let address = address
         .and_then(|address| address["address"].as_str())
         .unwrap_or(node);
-    let closure = match &*call.subresource {
-        "log" => "on_log",
-        "exec" => "on_exec",
-        "attach" => "on_attach",
-        _ => "on_port_forward",
-    };
-    let refused = format!(
-        "dial tcp {address}:10250: connect: connection refused (no closure of the test plays this node: see Nodes::{closure})"
-    );
+    let refused = format!("dial tcp {address}:10250: connect: connection refused");
     let message = if call.subresource == "log" {
         let PodTarget {
             namespace,
@@ -340,9 +237,12 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
             container,
             ..
         } = target;
-        format!("Get \"https://{address}:10250/containerLogs/{namespace}/{pod}/{container}\": {refused}")
+        format!(
+            "Get \"https://{address}:10250/containerLogs/{namespace}/{pod}/{container}\": {refused} (no closure of the \
+             test serves this log: see Nodes::on_log)"
+        )
     } else {
-        format!("error dialing backend: {refused}")
+        format!("error dialing backend: {refused} (nodes of a simulated cluster serve logs only)")
     };
     problem::internal(message).into()
 }
@@ -354,19 +254,4 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
 #[cfg(feature = "client")]
 pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
     Reply::from(problem::of_node(code, text)).into_http()
-}
-
-/// Streams can be closed one by one over WebSockets.
-#[cfg(feature = "ws")]
-const STREAMS_ARE_CLOSED: Behavior = Behavior::since(30, 0, "TranslateStreamCloseWebsocketRequests, beta");
-
-/// The WebSocket subprotocols that a release supports, best first.
-#[cfg(feature = "ws")]
-pub(crate) fn subprotocols(server: &ApiServer) -> &'static [&'static str] {
-    const BOTH: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-    if server.version().has(STREAMS_ARE_CLOSED) {
-        &BOTH
-    } else {
-        &BOTH[1..]
-    }
 }

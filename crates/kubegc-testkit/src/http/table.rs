@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::{
     accept::MetaVersion,
-    cells, json_path,
+    cells::{self, Cell},
+    json_path,
     render::{self, View},
 };
 
@@ -28,7 +29,7 @@ pub(super) enum Rows {
 /// The columns of the kinds that have some of their own.
 const COLUMNS: &str = include_str!("columns.txt");
 
-/// A column: its name, its type, its visibility, and its cell.
+/// A column: its name, its type, its visibility, and what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Column {
     name: String,
@@ -36,8 +37,7 @@ struct Column {
     format: String,
     priority: i64,
     description: String,
-    /// The JSONPath of the value in a custom resource.
-    path: Option<String>,
+    cell: Cell,
 }
 
 impl Column {
@@ -64,9 +64,11 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     let rows = objects.iter().map(|object| {
         let object: &StoredObject = object.borrow();
         let shown = object.to_json(&view.resource);
-        let cell = |column: &Column| match &column.path {
-            Some(path) => custom_cell(&shown, path, &column.of_type, now),
-            None => cells::of(&view.resource.resource, &column.name, object, &shown, now),
+        let cell = |column: &Column| match &column.cell {
+            Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
+            Cell::Count(pointer) => cells::count(&shown, pointer).into(),
+            Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
+            Cell::Computed => cells::computed(&view.resource.resource, &column.name, object, &shown, now),
         };
         let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
         match view.rows {
@@ -99,9 +101,9 @@ fn listed(resource: &str) -> Option<Vec<Column>> {
 }
 
 fn column(line: &str) -> Option<Column> {
-    let mut parts = line.splitn(4, '|');
+    let mut parts = line.splitn(5, '|');
     let mut next = || parts.next();
-    let (name, of_type, priority, description) = (next()?, next()?, next()?, next()?);
+    let (name, of_type, priority, cell, description) = (next()?, next()?, next()?, next()?, next()?);
     let description = match description {
         "=name" | "=created" => listed(description)?.pop()?.description,
         description => description.replace("\\n", "\n").replace("\\\"", "\""),
@@ -112,7 +114,7 @@ fn column(line: &str) -> Option<Column> {
         format: if name == "Name" { "name" } else { "" }.to_owned(),
         priority: priority.parse().ok()?,
         description,
-        path: None,
+        cell: Cell::read(cell),
     })
 }
 
@@ -129,6 +131,7 @@ fn columns_of(view: &View) -> Vec<Column> {
         let created = common("=created").map(|column| Column {
             name: "Created At".to_owned(),
             of_type: "date".to_owned(),
+            cell: Cell::read("/metadata/creationTimestamp"),
             ..column
         });
         return common("=name").into_iter().chain(created).collect();
@@ -149,13 +152,13 @@ fn columns_of(view: &View) -> Vec<Column> {
             format: text(column, "format"),
             priority: column["priority"].as_i64().unwrap_or(0),
             description,
-            path: Some(path),
+            cell: Cell::Path(path),
         }
     }));
     if view.printer_columns.is_empty() {
         columns.extend(common("=created").map(|column| Column {
             of_type: "date".to_owned(),
-            path: Some(".metadata.creationTimestamp".to_owned()),
+            cell: Cell::Path(".metadata.creationTimestamp".to_owned()),
             ..column
         }));
     }
@@ -221,6 +224,26 @@ mod tests {
         assert_eq!(names, ["Name", "Data", "Age"]);
         assert_eq!((&*columns[0].format, columns[0].priority), ("name", 0));
         assert!(columns[2].description.contains("in UTC.\n\nPopulated"));
+    }
+
+    #[test]
+    fn every_column_without_a_pointer_is_computed() {
+        let shown = json!({"kind": "X", "metadata": {"name": "x"}});
+        let object = kubegc_sim::Manifest::read(shown.clone())
+            .expect("an object")
+            .object;
+        for resource in COLUMNS.lines().filter_map(|line| line.strip_prefix('@')) {
+            for column in listed(resource).expect("it has columns") {
+                if column.cell == Cell::Computed {
+                    let cell = cells::computed(resource, &column.name, &object, &shown, Timestamp::EPOCH);
+                    assert_ne!(cell, Value::Null, "{resource} {}", column.name);
+                }
+            }
+        }
+        assert_eq!(cells::value(&shown, "/metadata/name", &json!("")), "x");
+        assert_eq!(cells::value(&shown, "/metadata/name", &json!(0)), 0);
+        assert_eq!(cells::value(&shown, "/spec", &json!(false)), false);
+        assert_eq!(cells::count(&shown, "/metadata"), 1);
     }
 
     #[test]

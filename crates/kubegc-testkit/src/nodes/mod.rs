@@ -1,27 +1,15 @@
-//! Closures of a test that respond as the nodes: logs, commands, attachments and forwarded ports.
+//! Closures of a test that respond as the nodes: logs of containers.
 
 mod log;
-#[cfg(feature = "ws")]
-mod streams;
-#[cfg(feature = "ws")]
-mod upgrade;
 
 use std::{fmt, sync::Arc};
-#[cfg(feature = "ws")]
-use std::{future::Future, pin::Pin};
 
 pub use log::Log;
 pub(crate) use log::LogBody;
-#[cfg(feature = "ws")]
-pub use streams::{Exit, Process};
-#[cfg(feature = "ws")]
-pub(crate) use upgrade::Upgrade;
 
-#[cfg(feature = "ws")]
-use crate::http::{ExecRequest, PortForwardRequest};
 use crate::{
     Cluster,
-    http::{LogRequest, NodeRequest, PodTarget},
+    http::{LogRequest, PodTarget},
 };
 
 /// The refusal of a request by a node: an HTTP status and the kubelet's text.
@@ -48,9 +36,10 @@ impl NodeError {
 
 /// The nodes of a cluster, played by closures. Made by [`Cluster::nodes`].
 ///
-/// The closure that was registered last for a pod and container serves its requests. Without one, requests
-/// get the response of an API server that cannot reach the node. A pod without `spec.nodeName` is on no node:
-/// its log is empty, and other requests for it are refused, as on a real server.
+/// The closure that was registered last for a pod and container serves its logs. Without one, requests get the
+/// response of an API server that cannot reach the node, as `exec`, `attach` and `port-forward` always do. A
+/// pod without `spec.nodeName` is on no node: its log is empty, and the other requests for it are refused, as
+/// on a real server.
 ///
 /// # Examples
 /// ```
@@ -92,43 +81,10 @@ impl Selection {
 }
 
 pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
-#[cfg(feature = "ws")]
-type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-#[cfg(feature = "ws")]
-type ExecHandler = Arc<dyn Fn(ExecRequest, Process) -> Task<Exit> + Send + Sync>;
-#[cfg(feature = "ws")]
-type ForwardHandler =
-    Arc<dyn Fn(PodTarget, u16, tokio::io::DuplexStream) -> Task<Result<(), String>> + Send + Sync>;
-
-/// A closure of the test.
-#[derive(Clone)]
-pub(crate) enum Handler {
-    Log(LogHandler),
-    #[cfg(feature = "ws")]
-    Exec(ExecHandler),
-    #[cfg(feature = "ws")]
-    Attach(ExecHandler),
-    #[cfg(feature = "ws")]
-    Forward(ForwardHandler),
-}
-
-impl Handler {
-    const fn handles(&self, request: &NodeRequest) -> bool {
-        match self {
-            Self::Log(_) => matches!(request, NodeRequest::Log(_)),
-            #[cfg(feature = "ws")]
-            Self::Exec(_) => matches!(request, NodeRequest::Exec(_)),
-            #[cfg(feature = "ws")]
-            Self::Attach(_) => matches!(request, NodeRequest::Attach(_)),
-            #[cfg(feature = "ws")]
-            Self::Forward(_) => matches!(request, NodeRequest::PortForward(_)),
-        }
-    }
-}
 
 /// The closures of a test, in the order in which they were registered.
 #[derive(Default)]
-pub(crate) struct Handlers(Vec<(Selection, Handler)>);
+pub(crate) struct Handlers(Vec<(Selection, LogHandler)>);
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,16 +94,15 @@ impl fmt::Debug for Handlers {
 
 impl Handlers {
     /// The closure that serves a request.
-    pub(crate) fn find(&self, request: &NodeRequest) -> Option<Handler> {
+    pub(crate) fn find(&self, target: &PodTarget) -> Option<LogHandler> {
         let mut latest = self.0.iter().rev();
-        let found = latest
-            .find(|(selection, handler)| handler.handles(request) && selection.selects(request.target()));
-        found.map(|(_, handler)| handler.clone())
+        let found = latest.find(|(selection, _)| selection.selects(target));
+        found.map(|(_, handler)| Arc::clone(handler))
     }
 }
 
 impl Cluster {
-    /// The nodes, for registering closures that serve `log`, `exec`, `attach` and `portforward`.
+    /// The nodes, for registering closures that serve logs.
     #[must_use]
     pub fn nodes(&self) -> Nodes<'_> {
         Nodes {
@@ -165,7 +120,7 @@ impl Nodes<'_> {
         self
     }
 
-    /// Only requests for containers with this name. Port-forwarding has none.
+    /// Only requests for containers with this name.
     #[must_use]
     pub fn container(mut self, name: &str) -> Self {
         self.pods.container = Some(name.into());
@@ -174,63 +129,13 @@ impl Nodes<'_> {
 
     /// Serves requests for logs.
     pub fn on_log(&self, log: impl Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync + 'static) {
-        self.register(Handler::Log(Arc::new(log)));
-    }
-
-    /// Runs commands. The closure acts as the process: it reads and writes its streams, and returns how it
-    /// ends. It is dropped when the client disconnects.
-    ///
-    /// The client connects over WebSockets (`v5.channel.k8s.io` and `v4.channel.k8s.io`); SPDY is not served.
-    #[cfg(feature = "ws")]
-    pub fn on_exec<F, T>(&self, process: F)
-    where
-        F: Fn(ExecRequest, Process) -> T + Send + Sync + 'static,
-        T: Future<Output = Exit> + Send + 'static,
-    {
-        self.register(Handler::Exec(Arc::new(move |request, streams| {
-            Box::pin(process(request, streams))
-        })));
-    }
-
-    /// Plays the process that a client attaches to, as [`on_exec`](Self::on_exec) does.
-    #[cfg(feature = "ws")]
-    pub fn on_attach<F, T>(&self, process: F)
-    where
-        F: Fn(ExecRequest, Process) -> T + Send + Sync + 'static,
-        T: Future<Output = Exit> + Send + 'static,
-    {
-        self.register(Handler::Attach(Arc::new(move |request, streams| {
-            Box::pin(process(request, streams))
-        })));
-    }
-
-    /// Serves connections to a port of a pod: the closure gets the pod, the port and the connection. An error
-    /// is sent to the client.
-    #[cfg(feature = "ws")]
-    pub fn on_port_forward<F, T>(&self, serve: F)
-    where
-        F: Fn(PodTarget, u16, tokio::io::DuplexStream) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<(), String>> + Send + 'static,
-    {
-        self.register(Handler::Forward(Arc::new(move |target, port, stream| {
-            Box::pin(serve(target, port, stream))
-        })));
+        let handler: LogHandler = Arc::new(log);
+        let selection = self.pods.clone();
+        self.cluster.inner.state.lock().nodes.0.push((selection, handler));
     }
 
     /// Forgets all closures, those of other pods too.
     pub fn clear(&self) {
         self.cluster.inner.state.lock().nodes.0.clear();
     }
-
-    fn register(&self, handler: Handler) {
-        let selection = self.pods.clone();
-        self.cluster.inner.state.lock().nodes.0.push((selection, handler));
-    }
-}
-
-/// The parts of a port-forwarding session.
-#[cfg(feature = "ws")]
-struct Forwarding {
-    request: PortForwardRequest,
-    serve: ForwardHandler,
 }

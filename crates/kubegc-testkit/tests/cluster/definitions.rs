@@ -28,8 +28,6 @@ spec:
         properties:
           spec:
             type: object
-            x-kubernetes-validations:
-            - {rule: 'self.replicas >= oldSelf.replicas', message: replicas cannot be lowered}
             properties:
               replicas: {type: integer, x-kubernetes-validations: [{rule: self < 10}]}
 ";
@@ -53,23 +51,6 @@ async fn a_client_gets_the_refusals_of_rules() {
         )
     );
     widgets.create(&PostParams::default(), &widget(3)).await.unwrap();
-    let params = PatchParams::apply("me").force();
-    let refused = widgets
-        .patch("a", &params, &Patch::Apply(&widget(2)))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        api_message(refused),
-        (
-            422,
-            "Widget.x.dev \"a\" is invalid: spec: Invalid value: \"object\": replicas cannot be lowered"
-                .to_owned()
-        )
-    );
-    widgets
-        .patch("a", &params, &Patch::Apply(&widget(4)))
-        .await
-        .unwrap();
 }
 
 const CONVERTED: &str = "

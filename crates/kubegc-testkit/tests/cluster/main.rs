@@ -8,10 +8,8 @@ mod faults;
 mod forecast;
 #[cfg(feature = "loopback")]
 mod loopback;
-#[cfg(feature = "ws")]
 mod nodes;
 mod operators;
-mod probe;
 mod rest;
 mod soak;
 mod support;

@@ -77,6 +77,8 @@ async fn a_client_discovers_the_served_kinds() {
     assert_eq!(client.default_namespace(), "kube-system");
     let version = client.apiserver_version().await.unwrap();
     assert_eq!(format!("{}.{}", version.major, version.minor), "1.36");
-    let discovery = Discovery::new(client).run().await.unwrap();
+    let discovery = Discovery::new(client.clone()).run().await.unwrap();
     assert!(discovery.has_group("apps"));
+    let aggregated = Discovery::new(client).run_aggregated().await.unwrap();
+    assert!(aggregated.has_group("apps"));
 }

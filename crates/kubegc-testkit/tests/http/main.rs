@@ -2,7 +2,6 @@
 
 mod deletes;
 mod discovery;
-mod kube_requests;
 mod negotiation;
 mod nodes;
 mod pages;

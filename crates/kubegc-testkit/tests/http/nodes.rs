@@ -1,7 +1,7 @@
 //! Responses of the server to requests that nodes would serve.
 
 use http::Method;
-use kubegc_testkit::http::{ApiResponse, NodeRequest};
+use kubegc_testkit::http::ApiResponse;
 use serde_json::{Value, json};
 
 use crate::world::{World, request, world};
@@ -33,68 +33,37 @@ fn requests_that_no_node_answers_are_refused_as_a_real_server_does() {
     pod(&mut world, "two", "node-1", &["app", "side"]);
     pod(&mut world, "new", "", &["app"]);
     pod(&mut world, "lost", "node-2", &["app"]);
-    let refused = "dial tcp 10.0.0.1:10250: connect: connection refused";
-    for (path, code, message) in [
-        ("gone/log", 404, "pods \"gone\" not found".to_owned()),
-        ("one/log?container=nope", 400, "container nope is not valid for pod one".to_owned()),
-        (
-            "two/log",
-            400,
-            "a container name must be specified for pod two, choose one of: [app side] or one of the init containers: [setup]"
-                .to_owned(),
-        ),
-        ("new/exec?command=ls", 400, "pod new does not have a host assigned".to_owned()),
-        ("new/portforward?ports=80", 400, "pod new does not have a host assigned".to_owned()),
-        ("lost/log", 404, "nodes \"node-2\" not found".to_owned()),
-        (
-            "one/log",
-            500,
-            format!("Get \"https://10.0.0.1:10250/containerLogs/shop/one/app\": {refused} (no closure of the test plays this node: see Nodes::on_log)"),
-        ),
-        (
-            "two/attach?container=setup",
-            500,
-            format!("error dialing backend: {refused} (no closure of the test plays this node: see Nodes::on_attach)"),
-        ),
-        (
-            "one/log?tailLines=-1&limitBytes=0",
-            422,
-            "PodLogOptions \"one\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: \
-             Invalid value: 0: must be greater than 0]"
-                .to_owned(),
-        ),
-        (
-            "one/log?sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z",
-            422,
-            "PodLogOptions \"one\" is invalid: <nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
-                .to_owned(),
-        ),
-    ] {
-        let reply = world.get(&format!("{PODS}/{path}"));
-        assert_eq!((reply.code, reply.message()), (code, message), "{path}");
-    }
-    let reply = world.get(&format!("{PODS}/new/log"));
-    assert_eq!((reply.code, &*reply.text), (200, ""), "no node wrote anything");
-    assert_eq!(world.post(&format!("{PODS}/one/log"), &Value::Null).code, 405);
+    world.transcript(
+        r#"
+GET /api/v1/namespaces/shop/pods/gone/log -> 404 pods "gone" not found
+GET /api/v1/namespaces/shop/pods/one/log?container=nope -> 400 container nope is not valid for pod one
+GET /api/v1/namespaces/shop/pods/two/log -> 400 a container name must be specified for pod two, choose one of: [app side] or one of the init containers: [setup]
+GET /api/v1/namespaces/shop/pods/new/log -> 200
+GET /api/v1/namespaces/shop/pods/new/exec?command=ls -> 400 pod new does not have a host assigned
+GET /api/v1/namespaces/shop/pods/new/portforward?ports=80 -> 400 pod new does not have a host assigned
+GET /api/v1/namespaces/shop/pods/lost/log -> 404 nodes "node-2" not found
+GET /api/v1/namespaces/shop/pods/lost/exec?command=ls -> 404 nodes "node-2" not found
+GET /api/v1/namespaces/shop/pods/one/log -> 500 Get "https://10.0.0.1:10250/containerLogs/shop/one/app": dial tcp 10.0.0.1:10250: connect: connection refused (no closure of the test serves this log: see Nodes::on_log)
+GET /api/v1/namespaces/shop/pods/two/attach?container=setup -> 500 error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused (nodes of a simulated cluster serve logs only)
+POST /api/v1/namespaces/shop/pods/one/exec?command=ls -> 500 error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused (nodes of a simulated cluster serve logs only)
+POST /api/v1/namespaces/shop/pods/two/portforward?ports=80 -> 500 error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused (nodes of a simulated cluster serve logs only)
+GET /api/v1/namespaces/shop/pods/one/log?tailLines=-1&limitBytes=0 -> 422 PodLogOptions "one" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]
+GET /api/v1/namespaces/shop/pods/one/log?tailLines=few -> 400 strconv.ParseInt: parsing "few": invalid syntax
+GET /api/v1/namespaces/shop/pods/one/log?sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z -> 422 PodLogOptions "one" is invalid: <nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified
+POST /api/v1/namespaces/shop/pods/one/log -> 405 the server does not allow this method on the requested resource
+"#,
+    );
 }
 
 #[test]
-fn the_parameters_of_a_request_are_read() {
+fn the_parameters_of_a_log_request_are_read() {
     let mut world = world();
     pod(&mut world, "one", "node-1", &["app"]);
-    let mut ask = |method: Method, path: &str| {
-        let response = world.respond(&request(method, &format!("{PODS}/one/{path}"), &[], ""));
-        match response {
-            ApiResponse::Node(call) => call.request().clone(),
-            other => panic!("{path}: {other:?}"),
-        }
+    let path = format!("{PODS}/one/log?follow=true&tailLines=5&sinceSeconds=60&timestamps=1&limitBytes=9");
+    let ApiResponse::Node(call) = world.respond(&request(Method::GET, &path, &[], "")) else {
+        panic!("a node serves the log");
     };
-    let NodeRequest::Log(log) = ask(
-        Method::GET,
-        "log?follow=true&tailLines=5&sinceSeconds=60&timestamps=1&limitBytes=9",
-    ) else {
-        panic!("a log was requested");
-    };
+    let log = call.request();
     assert_eq!((&*log.target.container, &*log.target.node), ("app", "node-1"));
     assert_eq!((log.follow, log.previous, log.timestamps), (true, false, true));
     assert_eq!((log.tail_lines, log.limit_bytes), (Some(5), Some(9)));
@@ -102,19 +71,4 @@ fn the_parameters_of_a_request_are_read() {
         log.since.map(kubegc_core::Timestamp::as_secs),
         Some(1_000_000 - 60)
     );
-    let NodeRequest::Exec(exec) = ask(
-        Method::POST,
-        "exec?command=sh&command=-c&command=echo+a&stdout=true&tty=false",
-    ) else {
-        panic!("a command was sent");
-    };
-    assert_eq!(exec.command, ["sh", "-c", "echo a"]);
-    assert_eq!(
-        (exec.stdin, exec.stdout, exec.stderr, exec.tty),
-        (false, true, false, false)
-    );
-    let NodeRequest::PortForward(forward) = ask(Method::GET, "portforward?ports=80,443&ports=8080") else {
-        panic!("ports were requested");
-    };
-    assert_eq!(forward.ports, [80, 443, 8080]);
 }

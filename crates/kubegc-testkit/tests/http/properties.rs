@@ -65,10 +65,11 @@ fn apply_change(world: &mut World, (namespace, name, change, dry_run): &(&str, u
     } else {
         "application/json"
     };
-    let url = if *dry_run {
-        format!("{url}?dryRun=All")
-    } else {
-        url
+    // The options of a deletion may be in its body.
+    let (url, body) = match (dry_run, method == Method::DELETE && name.ends_with(['1', '3'])) {
+        (false, _) => (url, body),
+        (true, false) => (format!("{url}?dryRun=All"), body),
+        (true, true) => (url, json!({"dryRun": ["All"]})),
     };
     let before = world.server.revision();
     let reply = world.send(method, &url, &[("content-type", content_type)], &body);

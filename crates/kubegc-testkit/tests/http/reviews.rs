@@ -1,16 +1,16 @@
 //! Access reviews, rules of the test, token requests.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use http::Method;
-use kubegc_testkit::http::AccessRule;
+use kubegc_testkit::RequestMatcher;
 use serde_json::{Value, json};
 
-use crate::world::{World, at_version, request, text, world};
+use crate::world::{World, at_version, text, world};
 
 const SELF: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const OTHER: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const LOCAL: &str = "/apis/authorization.k8s.io/v1/namespaces/shop/localsubjectaccessreviews";
 const RULES: &str = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+const SELF_SUBJECT: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 #[test]
@@ -18,37 +18,20 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
     let mut world = world();
     let before = world.server.revision();
     let attributes = json!({"verb": "delete", "resource": "pods", "namespace": "shop"});
+    let own = json!({"resourceAttributes": attributes});
+    let of_a = json!({"user": "a", "resourceAttributes": attributes});
+    let user = "/status/userInfo/username";
     for (url, spec, pointer, expected) in [
-        (
-            SELF,
-            json!({"resourceAttributes": attributes}),
-            "/status/allowed",
-            json!(true),
-        ),
-        (
-            OTHER,
-            json!({"user": "a", "resourceAttributes": attributes}),
-            "/status/allowed",
-            json!(true),
-        ),
-        (
-            LOCAL,
-            json!({"user": "a", "resourceAttributes": attributes}),
-            "/status/allowed",
-            json!(true),
-        ),
+        (SELF, own, "/status/allowed", json!(true)),
+        (OTHER, of_a.clone(), "/status/allowed", json!(true)),
+        (LOCAL, of_a, "/status/allowed", json!(true)),
         (
             RULES,
             json!({"namespace": "shop"}),
             "/status/incomplete",
             json!(false),
         ),
-        (
-            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            json!({}),
-            "/status/userInfo/username",
-            json!("kubernetes-admin"),
-        ),
+        (SELF_SUBJECT, json!({}), user, json!("kubernetes-admin")),
         (
             TOKEN_REVIEWS,
             json!({"token": "secret"}),
@@ -67,56 +50,22 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
         assert_eq!(world.post(url, &json!([])).code, 400, "{url}");
     }
     assert_eq!(world.server.revision(), before);
-    let old = at_version("1.27").post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({}));
-    assert_eq!(old.code, 404);
+    assert_eq!(at_version("1.27").post(SELF_SUBJECT, &json!({})).code, 404);
 }
 
 #[test]
 fn empty_reviews_are_refused() {
-    let mut world = world();
-    let pods = json!({"verb": "get", "resource": "pods", "namespace": "bank"});
-    let path = json!({"verb": "get", "path": "/healthz"});
-    for (url, spec, code, message) in [
-        (
-            SELF,
-            json!({}),
-            422,
-            "SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: \"null\": \
-             exactly one of nonResourceAttributes or resourceAttributes must be specified",
-        ),
-        (
-            SELF,
-            json!({"resourceAttributes": pods, "nonResourceAttributes": path}),
-            422,
-            "SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.nonResourceAttributes: Invalid value: \
-             authorization.NonResourceAttributes{Path:\"/healthz\", Verb:\"get\"}: cannot be specified in combination with \
-             resourceAttributes",
-        ),
-        (
-            OTHER,
-            json!({"resourceAttributes": pods}),
-            422,
-            "SubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.user: Invalid value: \"\": at least one of user or \
-             group must be specified",
-        ),
-        (
-            LOCAL,
-            json!({"user": "a", "resourceAttributes": pods}),
-            422,
-            "LocalSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.resourceAttributes.namespace: Invalid value: \
-             \"bank\": must match metadata.namespace",
-        ),
-        (RULES, json!({}), 400, "no namespace on request"),
-        (
-            TOKEN_REVIEWS,
-            json!({}),
-            400,
-            "token is required for TokenReview in authentication",
-        ),
-    ] {
-        let reply = world.post(url, &json!({"spec": spec}));
-        assert_eq!((reply.code, reply.message()), (code, message.to_owned()), "{url}");
-    }
+    world().transcript(
+        r#"
+POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{}} -> 422 SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: "null": exactly one of nonResourceAttributes or resourceAttributes must be specified
+POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get"},"nonResourceAttributes":{"verb":"get","path":"/healthz"}}} -> 422 SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.nonResourceAttributes: Invalid value: authorization.NonResourceAttributes{Path:"/healthz", Verb:"get"}: cannot be specified in combination with resourceAttributes
+POST /apis/authorization.k8s.io/v1/subjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}} -> 422 SubjectAccessReview.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified
+POST /apis/authorization.k8s.io/v1/namespaces/shop/localsubjectaccessreviews {"spec":{"user":"a","resourceAttributes":{"namespace":"bank"}}} -> 422 LocalSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "bank": must match metadata.namespace
+POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews {"spec":{}} -> 400 no namespace on request
+POST /apis/authentication.k8s.io/v1/tokenreviews {"spec":{}} -> 400 token is required for TokenReview in authentication
+GET /apis/authentication.k8s.io/v1/tokenreviews -> 405 the server does not allow this method on the requested resource
+"#,
+    );
 }
 
 #[test]
@@ -126,7 +75,7 @@ fn rules_decide_reviews_and_requests_alike() {
         "/api/v1/namespaces/shop/configmaps",
         &json!({"metadata": {"name": "kept"}}),
     );
-    let user = || AccessRule::new().user("kubernetes-admin");
+    let user = || RequestMatcher::new().user("kubernetes-admin");
     world
         .rules
         .allow(user().verb("get").resource("", "configmaps").name("kept"));
@@ -140,85 +89,37 @@ fn rules_decide_reviews_and_requests_alike() {
     world.rules.deny(user().resource("*", "*/scale"));
     world.rules.deny(user().resource("", "nodes"));
     world.rules.deny(user().path("/healthz/*"));
-    let shop = "/api/v1/namespaces/shop";
-    for (url, message) in [
-        (format!("{shop}/configmaps/kept"), None),
-        (
-            format!("{shop}/configmaps/other"),
-            Some(
-                "configmaps \"other\" is forbidden: User \"kubernetes-admin\" cannot get resource \"configmaps\" in API group \
-                 \"\" in the namespace \"shop\"",
-            ),
-        ),
-        (
-            format!("{shop}/configmaps"),
-            Some(
-                "configmaps is forbidden: User \"kubernetes-admin\" cannot list resource \"configmaps\" in API group \"\" in \
-                 the namespace \"shop\"",
-            ),
-        ),
-        ("/api/v1/namespaces/bank/configmaps".to_owned(), None),
-        (
-            "/apis/apps/v1/namespaces/shop/deployments/web/scale".to_owned(),
-            Some(
-                "deployments.apps \"web\" is forbidden: User \"kubernetes-admin\" cannot get resource \"deployments/scale\" in \
-                 API group \"apps\" in the namespace \"shop\"",
-            ),
-        ),
-        (
-            "/api/v1/nodes".to_owned(),
-            Some(
-                "nodes is forbidden: User \"kubernetes-admin\" cannot list resource \"nodes\" in API group \"\" at the cluster \
-                 scope",
-            ),
-        ),
-        (
-            "/healthz/etcd".to_owned(),
-            Some("forbidden: User \"kubernetes-admin\" cannot get path \"/healthz/etcd\""),
-        ),
-        ("/healthz".to_owned(), None),
+    world.transcript(
+        r#"
+GET /api/v1/namespaces/shop/configmaps/kept -> 200
+GET /api/v1/namespaces/shop/configmaps/other -> 403 configmaps "other" is forbidden: User "kubernetes-admin" cannot get resource "configmaps" in API group "" in the namespace "shop"
+GET /api/v1/namespaces/shop/configmaps -> 403 configmaps is forbidden: User "kubernetes-admin" cannot list resource "configmaps" in API group "" in the namespace "shop"
+GET /api/v1/namespaces/bank/configmaps -> 200
+GET /apis/apps/v1/namespaces/shop/deployments/web/scale -> 403 deployments.apps "web" is forbidden: User "kubernetes-admin" cannot get resource "deployments/scale" in API group "apps" in the namespace "shop"
+GET /api/v1/nodes -> 403 nodes is forbidden: User "kubernetes-admin" cannot list resource "nodes" in API group "" at the cluster scope
+GET /healthz/etcd -> 403 forbidden: User "kubernetes-admin" cannot get path "/healthz/etcd"
+GET /healthz -> 200 ok
+"#,
+    );
+    let reply = world.get("/api/v1/nodes").json();
+    assert_eq!(reply["reason"], "Forbidden");
+    for (verb, resource, name, allowed) in [
+        ("get", "configmaps", "kept", true),
+        ("get", "configmaps", "", false),
+        ("update", "configmaps", "", true),
+        ("update", "deployments/scale", "", false),
+        ("update", "deployments", "", true),
     ] {
-        let reply = world.get(&url);
-        match message {
-            Some(message) => {
-                assert_eq!((reply.code, reply.message()), (403, message.to_owned()), "{url}");
-                assert_eq!(reply.json()["reason"], "Forbidden");
-            }
-            None => assert_eq!(reply.code, 200, "{url}: {}", reply.text),
-        }
-    }
-    for (spec, allowed) in [
-        (
-            json!({"verb": "get", "resource": "configmaps", "namespace": "shop", "name": "kept"}),
-            true,
-        ),
-        (
-            json!({"verb": "get", "resource": "configmaps", "namespace": "shop"}),
-            false,
-        ),
-        (
-            json!({"verb": "update", "resource": "configmaps", "namespace": "shop"}),
-            true,
-        ),
-        (
-            json!({"verb": "update", "group": "apps", "resource": "deployments", "subresource": "scale"}),
-            false,
-        ),
-        (
-            json!({"verb": "update", "group": "apps", "resource": "deployments"}),
-            true,
-        ),
-    ] {
-        let own = world
-            .post(SELF, &json!({"spec": {"resourceAttributes": spec}}))
-            .json();
-        assert_eq!(own["status"]["allowed"], allowed, "{spec}");
-        let other = json!({"spec": {"user": "other", "resourceAttributes": spec}});
-        assert_eq!(
-            world.post(OTHER, &other).json()["status"]["allowed"],
-            true,
-            "{spec}"
-        );
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let spec = json!({
+            "verb": verb, "resource": resource, "subresource": subresource, "namespace": "shop", "name": name,
+        });
+        let mut allows = |url: &str, user: &str| {
+            let review = json!({"spec": {"user": user, "resourceAttributes": spec}});
+            world.post(url, &review).json()["status"]["allowed"].clone()
+        };
+        assert_eq!(allows(SELF, ""), allowed, "{spec}");
+        assert_eq!(allows(OTHER, "other"), true, "{spec}");
     }
     let path = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/healthz/ping"}}});
     assert_eq!(world.post(SELF, &path).json()["status"]["allowed"], false);
@@ -228,19 +129,21 @@ fn rules_decide_reviews_and_requests_alike() {
 fn a_role_is_listed_by_a_rules_review() {
     let mut world = world();
     world.rules.allow(
-        AccessRule::new()
+        RequestMatcher::new()
             .verb("create")
             .resource("authorization.k8s.io", "*"),
     );
     world.rules.allow(
-        AccessRule::new()
+        RequestMatcher::new()
             .verb("get")
             .verb("list")
             .resource("apps", "deployments")
             .namespace("shop"),
     );
-    world.rules.allow(AccessRule::new().verb("get").path("/healthz"));
-    world.rules.deny(AccessRule::new());
+    world
+        .rules
+        .allow(RequestMatcher::new().verb("get").path("/healthz"));
+    world.rules.deny(RequestMatcher::new());
     let mut rules_in = |namespace: &str| {
         let review = world
             .post(RULES, &json!({"spec": {"namespace": namespace}}))
@@ -337,71 +240,22 @@ fn token_requests_are_checked() {
         "/api/v1/namespaces/shop/pods",
         &json!({"metadata": {"name": "other"}, "spec": {"serviceAccountName": "default"}}),
     );
-    let url = format!("{ACCOUNTS}/robot/token");
-    let pod = |name: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}});
-    for (url, spec, code, message) in [
-        (
-            &url,
-            json!({"expirationSeconds": 599}),
-            422,
-            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a \
-             duration less than 10 minutes",
-        ),
-        (
-            &url,
-            json!({"expirationSeconds": 4_294_967_297_i64}),
-            422,
-            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not \
-             specify a duration larger than 2^32 seconds",
-        ),
-        (
-            &format!("{ACCOUNTS}/missing/token"),
-            json!({}),
-            404,
-            "serviceaccounts \"missing\" not found",
-        ),
-        (&url, pod("missing", ""), 404, "pods \"missing\" not found"),
-        (
-            &url,
-            pod("other", ""),
-            400,
-            "cannot bind token for serviceaccount \"robot\" to pod running with different serviceaccount name.",
-        ),
-        (
-            &url,
-            pod("web", "wrong"),
-            409,
-            "Operation cannot be fulfilled on Pod \"web\": the UID in the bound object reference (wrong) does not match the UID \
-             in record. The object might have been deleted and then recreated",
-        ),
-    ] {
-        let reply = world.post(url, &json!({"spec": spec}));
-        assert_eq!(
-            (reply.code, reply.message()),
-            (code, message.to_owned()),
-            "{spec}"
-        );
-    }
-    let bound = world.post(&url, &json!({"spec": pod("web", "")})).json();
+    world.transcript(
+        r#"
+POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"expirationSeconds":599}} -> 422 TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes
+POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"expirationSeconds":4294967297}} -> 422 TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds
+POST /api/v1/namespaces/shop/serviceaccounts/missing/token {"spec":{}} -> 404 serviceaccounts "missing" not found
+POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"missing"}}} -> 404 pods "missing" not found
+POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"other"}}} -> 400 cannot bind token for serviceaccount "robot" to pod running with different serviceaccount name.
+POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"web","uid":"wrong"}}} -> 409 Operation cannot be fulfilled on Pod "web": the UID in the bound object reference (wrong) does not match the UID in record. The object might have been deleted and then recreated
+GET /api/v1/namespaces/shop/serviceaccounts/robot/token -> 405 the server does not allow this method on the requested resource
+"#,
+    );
+    let spec = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "web"}});
+    let bound = world
+        .post(&format!("{ACCOUNTS}/robot/token"), &json!({"spec": spec}))
+        .json();
     let claims = claims(&bound["status"]["token"]);
     assert_eq!(claims["kubernetes.io"]["pod"]["name"], "web");
     assert_eq!((&claims["exp"], claims.get("jti")), (&json!(1_003_600), None));
-    assert_eq!(world.get(&url).code, 405);
-}
-
-#[test]
-fn a_body_in_protobuf_is_refused_with_a_hint() {
-    let mut world = world();
-    let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let reply = world.perform(&request(
-        Method::POST,
-        "/api/v1/namespaces/shop/configmaps",
-        &headers,
-        "k8s\0",
-    ));
-    assert_eq!(reply.code, 415);
-    assert!(reply.message().starts_with(
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml \
-         (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE`"
-    ));
 }

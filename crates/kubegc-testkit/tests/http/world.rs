@@ -1,5 +1,7 @@
 //! Sends requests to a small server and reads what comes back.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::Method;
 use kubegc_core::{Catalog, KubernetesVersion, Timestamp};
@@ -143,6 +145,29 @@ impl World {
 
     pub(crate) fn delete(&mut self, url: &str) -> Reply {
         self.send(Method::DELETE, url, &[], &Value::Null)
+    }
+
+    /// Sends the requests of a transcript: a line each, `METHOD URL body -> code message`. A body may be absent,
+    /// and begins with its media type in parentheses if that is not JSON.
+    pub(crate) fn transcript(&mut self, expected: &str) {
+        let mut transcript = String::new();
+        for line in expected.trim().lines() {
+            let asked = line.split_once(" -> ").map_or(line, |(asked, _)| asked);
+            let (method, rest) = asked.split_once(' ').expect("a method and a URL");
+            let (url, body) = rest.split_once(' ').unwrap_or((rest, ""));
+            let (media_type, body) = match body.strip_prefix('(').and_then(|body| body.split_once(')')) {
+                Some((media_type, body)) => (media_type, body.trim_start()),
+                None => ("application/json", body),
+            };
+            let method = method.parse().expect("a method");
+            let headers = [("content-type", media_type)];
+            let reply = self.perform(&request(method, url, &headers, body.to_owned()));
+            let body: Value = serde_json::from_str(&reply.text).unwrap_or_else(|_| json!(reply.text));
+            let message = body.get("message").unwrap_or(&body).as_str().unwrap_or_default();
+            let outcome = format!("{} {}", reply.code, message.lines().next().unwrap_or_default());
+            writeln!(transcript, "{asked} -> {}", outcome.trim_end()).expect("a string");
+        }
+        assert_eq!(transcript.trim(), expected.trim());
     }
 
     /// Creates an object, which must succeed.
