@@ -103,11 +103,7 @@ pub(crate) async fn unused_images_are_removed_least_recently_used_first(host: &H
         pods: &pods,
         clock: &clock,
     };
-    let keep = Settings {
-        keep_images: vec![PAUSE.into()],
-        ..settings(|_| {})
-    };
-    let mut node = Node::new(environment, keep);
+    let mut node = Node::new(environment, settings(|_| {}));
     // Each image is last detected in use ten minutes after the one before.
     for user in users {
         let seen = node.detect_images().await;
@@ -192,12 +188,10 @@ async fn delete_unused(
     environment: Environment<'_>,
     clock: &SimClock,
     version: &str,
-    keep_images: &[&str],
     dry_run: bool,
 ) -> Vec<String> {
     let mut settings = settings_of(version.parse().expect("a version"), |_| {});
     settings.sandbox_image = Some(PAUSE.into());
-    settings.keep_images = keep_images.iter().map(|&image| image.into()).collect();
     let mut node = Node::new(environment, settings.clone());
     node.detect_images().await;
     // Older than the minimum age.
@@ -240,16 +234,15 @@ pub(crate) async fn the_sandbox_image_is_removed_if_the_runtime_does_not_pin_it(
     );
     let pods = Known::all([(&web, PodState::ACTIVE)]);
     let clock = SimClock::new(Timestamp::from_secs(1_800_000_000));
-    let environment = Environment {
+    let plain = Environment {
         runtime: &runtime,
         logs: None,
         pods: &pods,
         clock: &clock,
     };
     let unused = [FIRST, NEVER, SECOND, THIRD];
-    let removed = async |version, keep_images, dry_run| {
-        delete_unused(environment, &clock, version, keep_images, dry_run).await
-    };
+    let removed =
+        async |environment, version, dry_run| delete_unused(environment, &clock, version, dry_run).await;
     let (old, new) = ("1.28.0", "1.36.0");
     let with_pause = [FIRST, NEVER, PAUSE, SECOND, THIRD];
     // A kubelet protects the image that it is configured with, up to 1.28; later ones trust the runtime.
@@ -261,7 +254,7 @@ pub(crate) async fn the_sandbox_image_is_removed_if_the_runtime_does_not_pin_it(
     host.sandbox(&pod("next"), 0).await;
 
     // Without that protection, the image of a ready sandbox is removed, and the sandbox continues to run.
-    assert_eq!(removed(new, &[], false).await, [PAUSE]);
+    assert_eq!(removed(plain, new, false).await, [PAUSE]);
     assert_eq!(host.image_names().await, [DEAD, RUNNING]);
     assert_eq!(host.sandboxes_left().await, ["next#0 ready", "web#0 ready"]);
 }
