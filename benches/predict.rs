@@ -70,23 +70,22 @@ fn races(criterion: &mut Criterion) {
     let [second] = delete("x/ConfigMap/c-0", PropagationPolicy::Orphan);
     let intents = [first, second];
     let all = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    for (name, reduces) in [("every order", false), ("reduced", true)] {
-        for threads in [NonZeroUsize::MIN, all] {
-            let bounds = Bounds {
-                seeds: 0,
-                reduces,
-                threads,
-                ..Bounds::default()
-            };
-            let explore = || {
-                cluster
-                    .explore(&intents, bounds)
-                    .expect("the object exists")
-                    .states
-            };
-            group.throughput(Throughput::Elements(explore() as u64));
-            group.bench_function(BenchmarkId::new(name, threads), |bencher| bencher.iter(explore));
-        }
+    for threads in [NonZeroUsize::MIN, all] {
+        let bounds = Bounds {
+            seeds: 0,
+            threads,
+            ..Bounds::default()
+        };
+        let explore = || {
+            cluster
+                .explore(&intents, bounds)
+                .expect("the object exists")
+                .states
+        };
+        group.throughput(Throughput::Elements(explore() as u64));
+        group.bench_function(BenchmarkId::new("every order", threads), |bencher| {
+            bencher.iter(explore)
+        });
     }
     group.finish();
 }

@@ -1,7 +1,7 @@
 //! Does the outcome depend on timing?
 //!
 //! A user deletes an owner in the foreground, and then again without its dependents. Whether the dependents
-//! survive depends on the progress of the collector. Every order of steps that do not commute is tried.
+//! survive depends on the progress of the collector. Every order of the steps is tried.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --example explore_race

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubegc_core::ObjectRef;
+use serde::Serialize;
 
 use crate::{Fate, Forecast, forecast::key};
 
@@ -45,7 +46,8 @@ use crate::{Fate, Forecast, forecast::key};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Comparison<'a> {
     /// The differences, in the order of group, kind, namespace and name.
     pub differences: Vec<Difference<'a>>,
@@ -53,9 +55,11 @@ pub struct Comparison<'a> {
 
 /// An object whose fates differ.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference<'a> {
     /// The object.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
     pub object: &'a ObjectRef,
     /// Its fate in the first forecast; `None` if it is not affected.
     pub left: Option<&'a Fate>,

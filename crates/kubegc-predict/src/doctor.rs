@@ -7,6 +7,7 @@ use kubegc_core::{
     ApiResource, ObjectMeta, ObjectRef, OwnerReference, Timestamp, identity::split_api_version,
 };
 use kubegc_snapshot::{ObjectView, SnapshotObject};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -41,9 +42,12 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     /// The newest time in the dump.
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub now: Timestamp,
     /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
@@ -53,13 +57,18 @@ pub struct Diagnosis {
 
 /// A terminating object.
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct Terminating {
     /// The object.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub since: Option<Timestamp>,
     /// Its fate if nothing outside of the control plane changes.
+    #[serde(flatten)]
     pub fate: Fate,
     /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
     pub foreign_finalizers: Vec<ForeignFinalizer>,
@@ -67,14 +76,19 @@ pub struct Terminating {
 
 /// A finalizer of a terminating object that a component outside of Kubernetes removes.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct ForeignFinalizer {
     /// The finalizer.
     pub name: Arc<str>,
     /// The component, if the finalizer is a well-known one.
+    #[serde(rename = "component", serialize_with = "component")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub known: Option<&'static Finalizer>,
     /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
     /// may be one of them.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::document::ObjectSchema>"))]
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
@@ -84,25 +98,37 @@ pub struct ForeignFinalizer {
 
 /// An owner reference that does not mean a live object.
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct WrongReference {
     /// The object with the reference.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
     pub object: ObjectRef,
     /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
     /// The reference.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ReferenceSchema"))]
     pub reference: OwnerReference,
     /// The problem with the reference.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ProblemDocument"))]
     pub problem: ReferenceProblem,
     /// The fate of the object in this version of Kubernetes.
+    #[serde(flatten)]
     pub fate: Fate,
     /// The way to repair it.
     pub fix: Option<Fix>,
 }
 
+fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -> Result<S::Ok, S::Error> {
+    known.map(|known| known.owner.to_string()).serialize(serializer)
+}
+
 /// A command that repairs something, and its risk.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Fix {
     /// The command for a POSIX shell.
     pub command: String,

@@ -6,11 +6,8 @@
 //! ([`ControlPlane`](kubegc_control_plane::ControlPlane) with its controllers and kubelets); other
 //! controllers act, and time passes, if none of these steps is possible.
 //!
-//! Up to a limit, every schedule is tried, except those that differ only in the order of steps that commute
-//! (`independence.rs`). States that were reached before are not explored again. Further schedules are chosen
-//! at random from seeds.
-
-mod independence;
+//! Up to a limit, every schedule is tried. States that were reached before are not explored again. Further
+//! schedules are chosen at random from seeds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,16 +19,16 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 
 use kubegc_control_plane::Simulation;
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp};
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp, Uid};
 use kubegc_objects::{
     Call, Input, Operation, Output,
     collector::{Lens, WaitReason},
 };
 use kubegc_sim::rng::Rng;
 
-use self::independence::Objects;
 use crate::{
     Cluster, Fate, Intent, PredictError, Step,
     cluster::Scope,
@@ -47,13 +44,11 @@ pub struct Bounds {
     /// Number of schedules that are chosen at random, from the seeds 0, 1, 2 and so on.
     pub seeds: u64,
     /// Maximum number of states when every order is tried; 0 tries none. If they are enough, the result is
-    /// exhaustive. With the reduction, a state is a point at which more than one step must be tried.
+    /// exhaustive. A state is a point at which more than one step is possible. The default suffices for two
+    /// deletes of an owner with two dependents.
     pub states_max: usize,
     /// Maximum number of choices in one schedule.
     pub choices_max: usize,
-    /// Whether steps that commute are tried in one order only. Default: they are. The fates are the same, and
-    /// far fewer states are reached.
-    pub reduces: bool,
     /// Number of threads. The result does not depend on it.
     pub threads: NonZeroUsize,
 }
@@ -64,7 +59,6 @@ impl Default for Bounds {
             seeds: 200,
             states_max: 50_000,
             choices_max: 10_000,
-            reduces: true,
             threads: NonZeroUsize::MIN,
         }
     }
@@ -165,7 +159,6 @@ impl Cluster {
             in_flight: Vec::new(),
             client: &run.deletes,
             done: 0,
-            objects: None,
         };
         let mut found = Found::default();
         let mut seeds = 0..bounds.seeds;
@@ -205,9 +198,6 @@ struct Race<'a> {
     in_flight: Vec<Call>,
     client: &'a [ClientDelete<'a>],
     done: usize,
-    /// The objects as they were when another controller acted last; `None` if they must be determined
-    /// again.
-    objects: Option<Arc<Option<Objects>>>,
 }
 
 /// A possible next step.
@@ -243,7 +233,6 @@ impl Race<'_> {
             if !choices.is_empty() {
                 return choices;
             }
-            self.objects = None;
             if !self.simulation.plane.act(&mut self.simulation.server) {
                 let idle = self.simulation.plane.idle(retry_at);
                 if !self.simulation.advance(idle, None) {
@@ -287,20 +276,6 @@ impl Race<'_> {
         }
     }
 
-    /// A persistent set: in every order, one of these choices comes first.
-    fn persistent(&mut self, choices: Vec<Choice>) -> Vec<Choice> {
-        let objects = match &self.objects {
-            Some(objects) => Arc::clone(objects),
-            None => Arc::new(Objects::of(self)),
-        };
-        self.objects = Some(Arc::clone(&objects));
-        let persistent = objects
-            .as_ref()
-            .as_ref()
-            .and_then(|objects| independence::persistent(self, objects, &choices));
-        persistent.unwrap_or(choices)
-    }
-
     fn run(&mut self, rng: &mut Rng, choices_max: usize) {
         for _ in 0..choices_max {
             let choices = self.choices();
@@ -312,32 +287,17 @@ impl Race<'_> {
         self.simulation.gave_up = true;
     }
 
-    /// A digest of all state that affects the further steps; with the reduction, of all state that affects
-    /// the fates.
+    /// A digest of all state that affects the fates.
     fn fingerprint(&self) -> u128 {
         let server = &self.simulation.server;
-        let objects = self.objects.as_deref().and_then(Option::as_ref);
-        let idle = objects.and_then(|objects| independence::Idle::of(self, objects));
-        let collector = self.simulation.plane.collector().fingerprint_with(Lens {
-            seen: &|resource, meta, mut hasher| {
-                let kind =
-                    server
-                        .catalog()
-                        .by_resource(&resource.group, &resource.version, &resource.resource);
-                let current = kind.and_then(|kind| server.object(kind, &meta.namespace, &meta.name));
-                current
-                    .is_some_and(|current| current.meta.resource_version == meta.resource_version)
-                    .hash(&mut hasher);
-                digest(meta, &mut hasher);
-            },
-            may_exist: &|owner| idle.as_ref().is_none_or(|idle| idle.exists(owner)),
-            matters: &|object| idle.as_ref().is_none_or(|idle| idle.matters(object)),
-        });
+        let collector = self.simulation.plane.collector();
         let mut hasher = FixedState::default().build_hasher();
         self.done.hash(&mut hasher);
+        let mut existing: HashSet<Uid, FixedState> = HashSet::default();
         for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
             if server.len(kind) > 0 {
                 for object in server.objects(kind, None) {
+                    existing.insert(object.meta.uid.clone());
                     digest(&object.meta, &mut hasher);
                 }
             }
@@ -349,6 +309,25 @@ impl Race<'_> {
         let mut calls: Vec<u64> = self.in_flight.iter().map(|call| self.call_digest(call)).collect();
         calls.sort_unstable();
         calls.hash(&mut hasher);
+        // Uids are not used again: an owner that no longer exists is absent whether it is cached as absent or
+        // not, and an attempt for an object that nobody knows any more does nothing.
+        let collector = collector.fingerprint_with(Lens {
+            seen: &|resource, meta, mut hasher| {
+                let kind =
+                    server
+                        .catalog()
+                        .by_resource(&resource.group, &resource.version, &resource.resource);
+                let current = kind.and_then(|kind| server.object(kind, &meta.namespace, &meta.name));
+                current
+                    .is_some_and(|current| current.meta.resource_version == meta.resource_version)
+                    .hash(&mut hasher);
+                digest(meta, &mut hasher);
+            },
+            may_exist: &|owner| existing.contains(&owner.uid),
+            matters: &|object| {
+                existing.contains(&object.uid) || collector.graph().node(&object.uid).is_some()
+            },
+        });
         collector ^ u128::from(hasher.finish())
     }
 
@@ -462,15 +441,11 @@ impl<'a> Reached<'a> {
             race.perform(step);
         }
         let mut choices = race.choices();
-        if bounds.reduces {
-            choices = race.persistent(choices);
-            // A step that commutes with all others leads to no state of its own.
-            for _ in 0..bounds.choices_max {
-                let [choice] = *choices else { break };
-                race.perform(choice);
-                choices = race.choices();
-                choices = race.persistent(choices);
-            }
+        // A step without alternative leads to no state of its own.
+        for _ in 0..bounds.choices_max {
+            let [choice] = *choices else { break };
+            race.perform(choice);
+            choices = race.choices();
         }
         Self {
             fingerprint: race.fingerprint(),

@@ -3,19 +3,28 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::{ObjectRef, OwnerReference};
+use serde::Serialize;
 
-use crate::{Wait, trace::Actor};
+use crate::{
+    Wait,
+    document::{each_shown, shown},
+    trace::Actor,
+};
 
 /// The fate of an object.
 ///
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(tag = "fate", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fate {
     /// It is deleted.
     Deleted {
         /// The actor whose write removed it.
+        #[serde(serialize_with = "shown")]
+        #[cfg_attr(feature = "schemars", schemars(with = "String"))]
         by: Actor,
     },
     /// It is kept.
@@ -23,16 +32,26 @@ pub enum Fate {
     /// It is kept and loses owner references.
     Released {
         /// The references that it loses.
+        #[cfg_attr(
+            feature = "schemars",
+            schemars(with = "Vec<crate::document::ReferenceSchema>")
+        )]
         owners: Vec<OwnerReference>,
     },
     /// It is terminating at the end.
     Terminating {
         /// The conditions that it waits for, at least one.
+        #[cfg_attr(
+            feature = "schemars",
+            schemars(with = "Vec<crate::document::WaitDocument<'static>>")
+        )]
         waits_for: Vec<Wait>,
     },
     /// Missing data allows several fates.
     Undetermined {
         /// The missing facts: the first hundred.
+        #[serde(serialize_with = "each_shown")]
+        #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
         missing: Vec<Missing>,
     },
 }

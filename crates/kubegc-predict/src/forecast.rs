@@ -15,6 +15,7 @@ use kubegc_core::{
 };
 use kubegc_objects::collector::InvalidNamespace;
 use kubegc_snapshot::{ObjectView, Snapshot};
+use serde::Serialize;
 
 use crate::{
     Assumptions, Cluster,
@@ -92,16 +93,22 @@ pub struct Forecast {
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ObjectFate {
     /// The object.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
     pub object: Arc<ObjectRef>,
     /// Its fate.
+    #[serde(flatten)]
     pub fate: Fate,
     /// Its metadata afterwards, in the run of [`Forecast::timeline`]; `None` if it no longer exists.
+    #[serde(skip)]
     pub after: Option<SharedMeta>,
     /// The position in the snapshot.
+    #[serde(skip)]
     pub(crate) position: u32,
+    #[serde(skip)]
     snapshot: Arc<Snapshot>,
 }
 

@@ -1,4 +1,4 @@
-//! Every order of a race, with and without partial-order reduction.
+//! Every order of a race.
 
 use std::{
     cell::Cell,
@@ -7,6 +7,7 @@ use std::{
 };
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
+use kubegc_fixtures::{Fixture, owner};
 use kubegc_predict::{Assumptions, Cluster, Exploration, Fate, Intent, explore::Bounds, trace::Outcome};
 use kubegc_snapshot::Reader;
 use proptest::{
@@ -17,56 +18,48 @@ use serde_json::{Value, json};
 
 use PropagationPolicy::{Background, Foreground, Orphan};
 
-/// An object, with owners by kind and name.
-fn object(kind: &str, name: &str, owners: &[(&str, &str)], finalizers: &[&str]) -> Value {
-    let reference = |(kind, name): &(&str, &str)| {
-        let (api_version, blocks) = ("v1", true);
-        json!({
-            "apiVersion": api_version, "kind": kind, "name": name, "uid": name, "blockOwnerDeletion": blocks,
-        })
-    };
-    let owners: Vec<Value> = owners.iter().map(reference).collect();
-    json!({
-        "apiVersion": "v1", "kind": kind,
-        "metadata": {
-            "namespace": "shop", "name": name, "uid": name, "resourceVersion": "1",
-            "ownerReferences": owners, "finalizers": finalizers,
-        },
-    })
+/// Adds an object with blocking references to owners by kind and name.
+fn add(fixture: &mut Fixture, kind: &str, name: &str, owners: &[(&str, &str)], finalizers: &[&str]) {
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(kind, name)| owner("v1", kind, name, true))
+        .collect();
+    let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
+    fixture.add("v1", kind, "shop", name, json!({ "metadata": metadata }));
 }
 
-fn cluster(version: KubernetesVersion, items: &[Value]) -> Cluster {
+fn cluster(version: KubernetesVersion, fixture: &Fixture) -> Cluster {
     let mut reader = Reader::new(version).complete("all");
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
+    let list = fixture.list().to_string();
     reader.read("cluster", list.as_bytes()).expect("it is a list");
     let snapshot = reader.finish().expect("the kinds are known");
     Cluster::new(version, snapshot, Assumptions::default())
 }
 
-fn delete(item: &Value, policy: PropagationPolicy) -> Intent {
+/// The delete of the object at a position.
+fn delete(fixture: &Fixture, at: usize, policy: PropagationPolicy) -> Intent {
+    let item = &fixture.objects[at];
     let part = |value: &Value| value.as_str().expect("a text").to_owned();
     let name = format!("shop/{}/{}", part(&item["kind"]), part(&item["metadata"]["name"]));
     Intent::delete(name.parse().expect("three parts"), DeleteOptions::policy(policy))
 }
 
-fn explore(items: &[Value], intents: &[Intent], states_max: usize, reduces: bool) -> Exploration {
-    explore_in(KubernetesVersion::LATEST, items, intents, states_max, reduces)
-}
-
-fn explore_in(
-    version: KubernetesVersion,
-    items: &[Value],
-    intents: &[Intent],
-    states_max: usize,
-    reduces: bool,
-) -> Exploration {
+fn explore(fixture: &Fixture, intents: &[Intent], states_max: usize) -> Exploration {
     let bounds = Bounds {
         seeds: 0,
         states_max,
-        reduces,
         ..Bounds::default()
     };
-    let exploration = cluster(version, items).explore(intents, bounds);
+    explore_within(KubernetesVersion::LATEST, fixture, intents, bounds)
+}
+
+fn explore_within(
+    version: KubernetesVersion,
+    fixture: &Fixture,
+    intents: &[Intent],
+    bounds: Bounds,
+) -> Exploration {
+    let exploration = cluster(version, fixture).explore(intents, bounds);
     exploration.expect("the objects exist")
 }
 
@@ -88,50 +81,42 @@ fn words(exploration: &Exploration, name: &str) -> BTreeSet<&'static str> {
 }
 
 /// An owner and its dependents.
-fn fan(count: usize) -> Vec<Value> {
-    let mut items = vec![object("ConfigMap", "root", &[], &[])];
-    items.extend((1..count).map(|at| object("Secret", &format!("d{at}"), &[("ConfigMap", "root")], &[])));
-    items
+fn fan(count: usize) -> Fixture {
+    let mut fixture = Fixture::default();
+    add(&mut fixture, "ConfigMap", "root", &[], &[]);
+    for at in 1..count {
+        add(
+            &mut fixture,
+            "Secret",
+            &format!("d{at}"),
+            &[("ConfigMap", "root")],
+            &[],
+        );
+    }
+    fixture
 }
 
 /// Objects of which each owns the next.
-fn chain(count: usize) -> Vec<Value> {
-    let mut items = vec![object("ConfigMap", "root", &[], &[])];
+fn chain(count: usize) -> Fixture {
+    let mut fixture = Fixture::default();
+    add(&mut fixture, "ConfigMap", "root", &[], &[]);
     let mut owner = "root".to_owned();
     for at in 1..count {
         let name = format!("d{at}");
-        items.push(object("ConfigMap", &name, &[("ConfigMap", &owner)], &[]));
+        add(&mut fixture, "ConfigMap", &name, &[("ConfigMap", &owner)], &[]);
         owner = name;
     }
-    items
-}
-
-/// An object whose owners all have one owner.
-fn diamond(count: usize) -> Vec<Value> {
-    let names: Vec<String> = (1..count - 1).map(|at| format!("d{at}")).collect();
-    let mut items = vec![object("ConfigMap", "root", &[], &[])];
-    items.extend(
-        names
-            .iter()
-            .map(|name| object("ConfigMap", name, &[("ConfigMap", "root")], &[])),
-    );
-    let owners: Vec<(&str, &str)> = names.iter().map(|name| ("ConfigMap", name.as_str())).collect();
-    items.push(object("Secret", "below", &owners, &[]));
-    items
+    fixture
 }
 
 /// The race of the example `explore_race`.
-fn race() -> Vec<Value> {
-    vec![
-        object("ConfigMap", "owner", &[], &[]),
-        object("Secret", "first", &[("ConfigMap", "owner")], &[]),
-        object(
-            "Secret",
-            "second",
-            &[("ConfigMap", "owner")],
-            &["example.com/hold"],
-        ),
-    ]
+fn race() -> Fixture {
+    let mut fixture = Fixture::default();
+    add(&mut fixture, "ConfigMap", "owner", &[], &[]);
+    let owners = [("ConfigMap", "owner")];
+    add(&mut fixture, "Secret", "first", &owners, &[]);
+    add(&mut fixture, "Secret", "second", &owners, &["example.com/hold"]);
+    fixture
 }
 
 /// Checks that the timeline of an example ends in the fate that it is an example of.
@@ -162,43 +147,37 @@ fn check_ways(exploration: &Exploration) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn the_bundled_race_needs_a_tenth_of_the_states() {
-    let items = race();
-    let intents = [delete(&items[0], Foreground), delete(&items[0], Orphan)];
-    let all = explore(&items, &intents, 50_000, false);
-    let reduced = explore(&items, &intents, 50_000, true);
-    assert!(all.exhaustive && reduced.exhaustive);
-    assert!(
-        reduced.states * 10 <= all.states,
-        "{} of {}",
-        reduced.states,
-        all.states
-    );
-    assert_eq!(fates(&all), fates(&reduced));
-    assert_eq!(words(&reduced, "first"), BTreeSet::from(["deleted", "released"]));
+fn every_order_of_the_race_of_the_example_is_tried() {
+    let race = race();
+    let intents = [delete(&race, 0, Foreground), delete(&race, 0, Orphan)];
+    let exploration = explore(&race, &intents, Bounds::default().states_max);
+    assert!(exploration.exhaustive, "{} states", exploration.states);
+    assert_eq!(words(&exploration, "owner"), BTreeSet::from(["deleted"]));
     assert_eq!(
-        words(&reduced, "second"),
+        words(&exploration, "first"),
+        BTreeSet::from(["deleted", "released"])
+    );
+    assert_eq!(
+        words(&exploration, "second"),
         BTreeSet::from(["released", "terminating"])
     );
-    check_ways(&reduced).expect("each way leads to its fate");
+    check_ways(&exploration).expect("each way leads to its fate");
 }
 
 #[test]
 fn the_result_does_not_depend_on_the_number_of_threads() {
-    let items = race();
-    let intents = [delete(&items[0], Foreground), delete(&items[0], Orphan)];
+    let race = race();
+    let intents = [delete(&race, 0, Foreground), delete(&race, 0, Orphan)];
     // Enough states for several batches, and a bound that ends the search in the middle of one.
     for states_max in [5_000, 300] {
         let [one, three] = [1, 3].map(|threads| {
             let bounds = Bounds {
                 seeds: 100,
                 states_max,
-                reduces: false,
                 threads: NonZeroUsize::new(threads).expect("not zero"),
                 ..Bounds::default()
             };
-            let exploration = cluster(KubernetesVersion::LATEST, &items).explore(&intents, bounds);
-            exploration.expect("the objects exist")
+            explore_within(KubernetesVersion::LATEST, &race, &intents, bounds)
         });
         assert_eq!(format!("{:?}", one.fates), format!("{:?}", three.fates));
         assert_eq!(one.to_string(), three.to_string());
@@ -208,48 +187,46 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn ten_objects_are_explored_exhaustively() {
+fn without_a_race_each_object_has_one_fate() {
     let below = |policy| if policy == Orphan { "released" } else { "deleted" };
     for policy in [Background, Foreground, Orphan] {
-        let items = fan(10);
-        let exploration = explore(&items, &[delete(&items[0], policy)], 1_000, true);
+        let fan = fan(4);
+        let exploration = explore(&fan, &[delete(&fan, 0, policy)], 10_000);
         assert!(exploration.exhaustive, "a fan, {policy:?}");
-        for at in 1..10 {
-            assert_eq!(
-                words(&exploration, &format!("d{at}")),
-                BTreeSet::from([below(policy)])
-            );
+        for at in 1..4 {
+            let word = words(&exploration, &format!("d{at}"));
+            assert_eq!(word, BTreeSet::from([below(policy)]), "{policy:?}");
         }
     }
     for policy in [Background, Orphan] {
-        let items = chain(10);
-        let exploration = explore(&items, &[delete(&items[0], policy)], 1_000, true);
+        let chain = chain(10);
+        let exploration = explore(&chain, &[delete(&chain, 0, policy)], 1_000);
         assert!(exploration.exhaustive, "a chain, {policy:?}");
         assert_eq!(words(&exploration, "d1"), BTreeSet::from([below(policy)]));
     }
     // A dependent is deleted as well, with a policy of its own.
-    let items = fan(10);
+    let fan = fan(3);
     for (first, second) in [
         (Background, Orphan),
         (Background, Foreground),
         (Orphan, Background),
         (Foreground, Background),
     ] {
-        let intents = [delete(&items[0], first), delete(&items[1], second)];
-        let exploration = explore(&items, &intents, 1_000, true);
+        let intents = [delete(&fan, 0, first), delete(&fan, 1, second)];
+        let exploration = explore(&fan, &intents, 10_000);
         assert!(exploration.exhaustive, "{first:?}, then {second:?}");
         assert_eq!(words(&exploration, "d1"), BTreeSet::from(["deleted"]));
-        assert_eq!(words(&exploration, "d9"), BTreeSet::from([below(first)]));
+        assert_eq!(words(&exploration, "d2"), BTreeSet::from([below(first)]));
     }
 }
 
 #[test]
 fn each_dependent_may_be_released_before_its_owner_is_deleted() {
-    let items = fan(6);
-    let intents = [delete(&items[0], Orphan), delete(&items[0], Background)];
-    let exploration = explore(&items, &intents, 2_000, true);
+    let fan = fan(3);
+    let intents = [delete(&fan, 0, Orphan), delete(&fan, 0, Background)];
+    let exploration = explore(&fan, &intents, 10_000);
     assert!(exploration.exhaustive, "{} states", exploration.states);
-    for at in 1..6 {
+    for at in 1..3 {
         assert_eq!(
             words(&exploration, &format!("d{at}")),
             BTreeSet::from(["deleted", "released"])
@@ -259,21 +236,44 @@ fn each_dependent_may_be_released_before_its_owner_is_deleted() {
 }
 
 #[test]
-fn owners_of_owners_are_explored_exhaustively() {
-    for (items, states_max) in [(chain(5), 2_000), (diamond(4), 5_000)] {
-        let exploration = explore(&items, &[delete(&items[0], Foreground)], states_max, true);
-        assert!(exploration.exhaustive, "{} states", exploration.states);
-        for item in &items {
-            let name = item["metadata"]["name"].as_str().expect("a name");
-            assert_eq!(words(&exploration, name), BTreeSet::from(["deleted"]));
-        }
-        check_ways(&exploration).expect("each way leads to its fate");
+fn owners_of_owners_are_deleted_in_every_order() {
+    let chain = chain(4);
+    let exploration = explore(&chain, &[delete(&chain, 0, Foreground)], 20_000);
+    assert!(exploration.exhaustive, "{} states", exploration.states);
+    for name in ["root", "d1", "d2", "d3"] {
+        assert_eq!(words(&exploration, name), BTreeSet::from(["deleted"]));
     }
+    check_ways(&exploration).expect("each way leads to its fate");
+}
+
+#[test]
+fn nothing_is_certain_if_the_bound_on_states_is_reached() {
+    let fan = fan(10);
+    let bounds = Bounds {
+        seeds: 20,
+        states_max: 500,
+        ..Bounds::default()
+    };
+    let intents = [delete(&fan, 0, Foreground)];
+    let exploration = explore_within(KubernetesVersion::LATEST, &fan, &intents, bounds);
+    assert_eq!((exploration.exhaustive, exploration.states), (false, 500));
+    for possible in &exploration.fates {
+        assert!(!exploration.is_certain(&possible.object));
+    }
+    let text = exploration.to_string();
+    assert!(
+        text.starts_with("configmap/root -n shop: always, in the schedules tried\n  is deleted\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("20 drawn from seeds, 500 of at most 500 states met: other fates may exist\n"),
+        "{text}"
+    );
 }
 
 /// Clusters of three or four objects: owner references that may be circular, finalizers, references that do
 /// not block.
-fn clusters() -> impl Strategy<Value = Vec<Value>> {
+fn clusters() -> impl Strategy<Value = Fixture> {
     let count = prop_oneof![3 => Just(3_usize), 2 => Just(4_usize)];
     count.prop_flat_map(|count| {
         let finalizers = prop_oneof![
@@ -289,62 +289,74 @@ fn clusters() -> impl Strategy<Value = Vec<Value>> {
             prop::bool::weighted(0.8),
         );
         prop::collection::vec(one, count).prop_map(|objects| {
-            let names: Vec<String> = (0..objects.len()).map(|at| format!("o{at}")).collect();
-            let items = objects
-                .iter()
-                .zip(&names)
-                .map(|((kind, owners, finalizers, blocks), name)| {
-                    let owners = owners
-                        .iter()
-                        .map(|owner| (objects[*owner].0, names[*owner].as_str()));
-                    let owners: Vec<(&str, &str)> = owners.collect();
-                    let mut item = object(kind, name, &owners, finalizers);
-                    for reference in item["metadata"]["ownerReferences"]
-                        .as_array_mut()
-                        .expect("a list")
-                    {
-                        reference["blockOwnerDeletion"] = (*blocks).into();
-                    }
-                    item
+            let mut fixture = Fixture::default();
+            for (at, (kind, owners, finalizers, blocks)) in objects.iter().enumerate() {
+                let owners = owners.iter().map(|&to| {
+                    let mut reference = owner("v1", objects[to].0, &format!("o{to}"), false);
+                    reference["blockOwnerDeletion"] = (*blocks).into();
+                    reference
                 });
-            items.collect()
+                let owners: Vec<Value> = owners.collect();
+                let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
+                fixture.add(
+                    "v1",
+                    kind,
+                    "shop",
+                    &format!("o{at}"),
+                    json!({ "metadata": metadata }),
+                );
+            }
+            fixture
         })
     })
 }
 
 #[test]
-fn the_reduction_keeps_every_fate() {
+fn no_random_schedule_has_a_fate_that_trying_every_order_lacks() {
     let config = Config {
-        // The search without reduction takes most of the time.
+        // Trying every order takes most of the time.
         cases: Config::default().cases / 4,
         failure_persistence: None,
         ..Config::default()
     };
-    let (cases, states_max) = (config.cases as usize, 3_000);
+    let cases = config.cases as usize;
     let policies = || prop::sample::select(&[Background, Foreground, Orphan][..]);
     let target = prop_oneof![3 => Just(0_usize), 2 => 1..4_usize];
     let version = prop::sample::select(&["1.18", "1.27", "1.36"][..]);
     let inputs = (clusters(), policies(), policies(), target, version);
-    let (compared, of_all, of_reduced) = (Cell::new(0_usize), Cell::new(0), Cell::new(0));
-    let law = TestRunner::new(config).run(&inputs, |(items, first, second, target, version)| {
+    let (compared, races) = (Cell::new(0_usize), Cell::new(0_usize));
+    let law = TestRunner::new(config).run(&inputs, |(fixture, first, second, target, version)| {
         let version = version.parse().expect("a version");
-        let target = target % items.len();
-        let intents = [delete(&items[0], first), delete(&items[target], second)];
-        let all = explore_in(version, &items, &intents, states_max, false);
-        let reduced = explore_in(version, &items, &intents, states_max, true);
-        check_ways(&reduced)?;
+        let target = target % fixture.objects.len();
+        let intents = [delete(&fixture, 0, first), delete(&fixture, target, second)];
+        let within = |seeds, states_max| {
+            let bounds = Bounds {
+                seeds,
+                states_max,
+                ..Bounds::default()
+            };
+            explore_within(version, &fixture, &intents, bounds)
+        };
+        let all = within(0, 3_000);
+        check_ways(&all)?;
         if !all.exhaustive {
             return Ok(());
         }
+        let all = fates(&all);
+        for (name, found) in fates(&within(60, 0)) {
+            prop_assert!(
+                found.is_subset(&all[&name]),
+                "{}: {:?} of {:?}",
+                name,
+                found,
+                all[&name]
+            );
+        }
         compared.set(compared.get() + 1);
-        of_all.set(of_all.get() + all.states);
-        of_reduced.set(of_reduced.get() + reduced.states);
-        prop_assert!(reduced.exhaustive);
-        prop_assert!(reduced.states <= all.states);
-        prop_assert_eq!(fates(&all), fates(&reduced));
+        races.set(races.get() + usize::from(all.values().any(|fates| fates.len() > 1)));
         Ok(())
     });
     law.unwrap_or_else(|error| panic!("{error}"));
-    // The generator makes races, and most of them are small enough.
-    assert!(compared.get() * 2 > cases && of_reduced.get() * 2 < of_all.get());
+    // Most clusters are small enough, and some deletes race.
+    assert!(compared.get() * 2 > cases && races.get() > 0);
 }

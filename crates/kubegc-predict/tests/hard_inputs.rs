@@ -285,60 +285,6 @@ fn refusal(input: impl Read) -> SnapshotError {
 }
 
 #[test]
-fn unreadable_input_is_an_error_with_its_place() {
-    on_a_small_stack(|| {
-        let whole = format!("{}\n{}", config_map(0, None), config_map(1, Some(0)));
-        let cases: [(&str, Vec<u8>); 5] = [
-            ("truncated", whole.as_bytes()[..whole.len() - 20].to_vec()),
-            (
-                "YAML with a tab for indentation",
-                b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: a\n".to_vec(),
-            ),
-            (
-                "YAML with two values",
-                b"apiVersion: v1\nkind: ConfigMap: Secret: x\n".to_vec(),
-            ),
-            ("NUL bytes", vec![0; 10_000]),
-            (
-                "no UTF-8",
-                [&b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\xfe\"}}"[..]]
-                    .concat(),
-            ),
-        ];
-        for (case, bytes) in cases {
-            let error = refusal(&bytes[..]);
-            assert!(error.to_string().starts_with("dump"), "{case}: {error}");
-            // Lenient reading keeps the earlier objects, and every kind counts as incomplete.
-            let mut reader = Reader::new(KubernetesVersion::LATEST)
-                .lenient(true)
-                .complete("all");
-            reader.read("dump", &bytes[..]).expect("it is read past");
-            let snapshot = reader.finish().expect("it is read past");
-            assert!(!snapshot.completeness.of("", "ConfigMap").is_complete(), "{case}");
-            assert!(!snapshot.findings.is_empty(), "{case}");
-        }
-    });
-}
-
-#[test]
-fn a_line_of_garbage_is_refused_before_it_fills_the_memory() {
-    on_a_small_stack(|| {
-        const MEBIBYTE: usize = 1024 * 1024;
-        let produced = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counter = std::sync::Arc::clone(&produced);
-        let garbage = (0..512).map(move |_| {
-            counter.fetch_add(MEBIBYTE, std::sync::atomic::Ordering::Relaxed);
-            vec![b'x'; MEBIBYTE]
-        });
-        let mut reader = Reader::new(KubernetesVersion::LATEST).object_bytes_max(4 * MEBIBYTE);
-        reader
-            .read("garbage", pieces(garbage))
-            .expect_err("it is no dump");
-        assert!(produced.load(std::sync::atomic::Ordering::Relaxed) <= 16 * MEBIBYTE);
-    });
-}
-
-#[test]
 fn nesting_without_end_is_an_error() {
     for (name, head, open) in [
         ("JSON arrays", "", "["),

@@ -2,8 +2,8 @@
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
 use kubegc_predict::{
-    Assumptions, Cluster, Intent,
-    document::{ComparisonDocument, DiagnosisDocument, ForecastDocument},
+    Assumptions, Cluster, Comparison, Diagnosis, Intent,
+    document::{Document, ForecastDocument},
 };
 use kubegc_snapshot::Reader;
 use serde_json::Value;
@@ -124,14 +124,14 @@ fn schemas_name_every_field_of_a_document() {
     let comparison = foreground.compare(&orphan);
     check(
         &comparison.to_json(),
-        schemars::schema_for!(ComparisonDocument<'_>),
+        schemars::schema_for!(Document<'_, Comparison<'_>>),
         "kubegc-comparison/1",
     );
     let diagnosis = cluster.doctor();
     assert!(!diagnosis.terminating.is_empty() && !diagnosis.references.is_empty());
     check(
         &diagnosis.to_json(),
-        schemars::schema_for!(DiagnosisDocument<'_>),
+        schemars::schema_for!(Document<'_, Diagnosis>),
         "kubegc-diagnosis/1",
     );
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use kubegc_core::{ObjectRef, printable};
 
 use super::{
-    fates::{missing_text, sentence},
+    fates::detail,
     words::{line_text, moment, number, span},
 };
 use crate::{
@@ -94,11 +94,7 @@ impl Text<'_> {
             }
             match &item.fate {
                 Fate::Deleted { by } => text.push_str(&format!(": removed by the {by}")),
-                Fate::Undetermined { missing } => {
-                    let missing = missing_text(missing, &item.object);
-                    text.push_str(&format!(": undetermined; unknown is {missing}"));
-                }
-                fate => text.push_str(&format!(": {}", sentence(fate))),
+                fate => text.push_str(&format!(": {}", outcome(fate, &item.object))),
             }
             self.line("  - ", &text)?;
             for finalizer in &item.foreign_finalizers {
@@ -147,11 +143,8 @@ impl Text<'_> {
         let reference = &item.reference;
         let outcome = match &item.fate {
             Fate::Deleted { by } => format!("deleted by the {by}"),
-            Fate::Undetermined { missing } => {
-                format!("undetermined; unknown is {}", missing_text(missing, &item.object))
-            }
             Fate::Kept => "kept".to_owned(),
-            fate => sentence(fate),
+            fate => outcome(fate, &item.object),
         };
         let text = format!(
             "{}: owner {} {} {} (uid {}): {}",
@@ -168,5 +161,14 @@ impl Text<'_> {
             Some(fix) => self.command(fix),
             None => Ok(()),
         }
+    }
+}
+
+/// The fate of an object that is not removed for certain.
+fn outcome(fate: &Fate, of: &ObjectRef) -> String {
+    let detail = detail(fate, of);
+    match fate {
+        Fate::Undetermined { .. } => format!("undetermined; unknown is {detail}"),
+        _ => detail,
     }
 }

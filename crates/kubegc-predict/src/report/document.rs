@@ -1,15 +1,42 @@
-//! The JSON forms of forecasts, comparisons and diagnoses, as types.
+//! The JSON forms of forecasts, comparisons and diagnoses.
+//!
+//! The types of a report are serialized as they are. The types of this module are the parts whose JSON form
+//! differs from them: facts that are derived, and sentences.
 //!
 //! Each document has a field `schema` with its name and version. Within a version, fields are added and never
 //! removed, and the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature
 //! `schemars`, every type has a JSON schema.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use kubegc_core::Uid;
-use serde::Serialize;
+use kubegc_controllers::{Cloud, Operation};
+use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
+use kubegc_objects::{classify::Resolved, collector::InvalidNamespace};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
-use crate::Remaining;
+use super::{
+    events::{End, Event, Subject, events},
+    reasons::because,
+};
+use crate::{
+    Assumptions, Comparison, Diagnosis, Forecast, ObjectFate, Remaining, Step, Wait,
+    doctor::ReferenceProblem,
+    explain::StepText,
+    trace::{Act, Outcome, Why},
+};
+
+/// A report with the name and version of its form.
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Document<'a, T> {
+    /// Name and version: [`COMPARISON_SCHEMA`] or [`DIAGNOSIS_SCHEMA`].
+    pub schema: &'static str,
+    /// The report, whose fields follow.
+    #[serde(flatten)]
+    pub report: &'a T,
+}
 
 /// A forecast.
 #[non_exhaustive]
@@ -20,21 +47,25 @@ pub struct ForecastDocument<'a> {
     /// Name and version of this form: [`FORECAST_SCHEMA`].
     pub schema: &'static str,
     /// The time at which it begins.
-    pub began: String,
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
+    pub began: Timestamp,
     /// The time at which it ends: after the horizon, or after the last change.
-    pub until: String,
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
+    pub until: Timestamp,
     /// The time at which a controller reconciles the next key after the end; null if none does.
-    pub next_at: Option<String>,
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub next_at: Option<Timestamp>,
     /// The simulated time until the last change.
     pub duration_seconds: f64,
     /// The objects of the requests, in order.
-    pub targets: Vec<ObjectDocument<'a>>,
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<ObjectSchema>"))]
+    pub targets: &'a [ObjectRef],
     /// The number of objects by fate.
     pub summary: BTreeMap<&'static str, usize>,
     /// The number of removed objects by `apiVersion/kind`.
     pub removals: BTreeMap<String, usize>,
     /// Every affected object with its fate.
-    pub fates: Vec<ObjectFateDocument<'a>>,
+    pub fates: &'a [ObjectFate],
     /// Deletions and changes in order of time. A deleted object is in one event, once.
     pub events: Vec<EventDocument<'a>>,
     /// Controllers that cannot decide about an object.
@@ -46,78 +77,17 @@ pub struct ForecastDocument<'a> {
     /// Further findings.
     pub findings: Vec<String>,
     /// The controllers that run in addition to the garbage collector.
-    pub controllers: Vec<&'static str>,
+    pub controllers: &'a [&'static str],
     /// Assumptions about everything outside of the control plane.
     pub assumptions: AssumptionsDocument<'a>,
 }
 
 /// Name and version of [`ForecastDocument`].
 pub const FORECAST_SCHEMA: &str = "kubegc-forecast/1";
-/// Name and version of [`ComparisonDocument`].
+/// Name and version of the document of a [`Comparison`].
 pub const COMPARISON_SCHEMA: &str = "kubegc-comparison/1";
-/// Name and version of [`DiagnosisDocument`].
+/// Name and version of the document of a [`Diagnosis`].
 pub const DIAGNOSIS_SCHEMA: &str = "kubegc-diagnosis/1";
-
-/// An object.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectDocument<'a> {
-    /// Group and version.
-    pub api_version: &'a str,
-    /// Kind.
-    pub kind: &'a str,
-    /// Namespace; empty for cluster-scoped objects.
-    pub namespace: &'a str,
-    /// Name.
-    pub name: &'a str,
-    /// Uid.
-    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
-    pub uid: &'a Uid,
-}
-
-/// An object and its fate.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct ObjectFateDocument<'a> {
-    /// The object.
-    pub object: ObjectDocument<'a>,
-    /// Its fate.
-    #[serde(flatten)]
-    pub fate: FateDocument<'a>,
-}
-
-/// A fate.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(tag = "fate", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum FateDocument<'a> {
-    /// It no longer exists.
-    Deleted {
-        /// The client that deleted it.
-        by: String,
-    },
-    /// It is kept and loses owner references.
-    Released {
-        /// The removed references.
-        owners: Vec<ReferenceDocument<'a>>,
-    },
-    /// It is terminating.
-    Terminating {
-        /// The conditions that it waits for.
-        waits_for: Vec<WaitDocument<'a>>,
-    },
-    /// It depends on data that is missing from the dump.
-    Undetermined {
-        /// The missing data.
-        missing: Vec<String>,
-    },
-    /// It is kept.
-    Kept,
-}
 
 /// A condition that a terminating object waits for.
 #[non_exhaustive]
@@ -142,7 +112,8 @@ pub enum WaitCauseDocument<'a> {
     /// For dependents that block its deletion.
     Dependents {
         /// These.
-        dependents: Vec<ObjectDocument<'a>>,
+        #[cfg_attr(feature = "schemars", schemars(with = "Vec<ObjectSchema>"))]
+        dependents: &'a [ObjectRef],
     },
     /// A namespace for its content.
     Content {
@@ -161,36 +132,14 @@ pub enum WaitCauseDocument<'a> {
     /// For the end of its grace period.
     Grace {
         /// The time of that end.
-        grace_period_ends_at: Option<String>,
+        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+        grace_period_ends_at: Option<Timestamp>,
     },
     /// For the kubelet of its node.
     Kubelet {
         /// The node.
         node: Option<&'a str>,
     },
-}
-
-/// An owner reference.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ReferenceDocument<'a> {
-    /// Group and version of the owner's kind.
-    pub api_version: &'a str,
-    /// Kind of the owner.
-    pub kind: &'a str,
-    /// Name of the owner.
-    pub name: &'a str,
-    /// Uid of the owner.
-    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
-    pub uid: &'a Uid,
-    /// Whether the owner is the controller; absent if it is not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<bool>,
-    /// Whether it blocks a foreground deletion of the owner; absent if it is not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_owner_deletion: Option<bool>,
 }
 
 /// The end of an event for an object.
@@ -214,11 +163,13 @@ pub enum EndDocument {
 #[serde(rename_all = "camelCase")]
 pub struct SubjectDocument<'a> {
     /// The object.
-    pub object: ObjectDocument<'a>,
+    #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
+    pub object: &'a ObjectRef,
     /// The end of the event for it.
     pub end: EndDocument,
     /// The time at which it is removed.
-    pub removed_at: Option<String>,
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub removed_at: Option<Timestamp>,
 }
 
 /// A deletion or another change, with the deletions that it causes.
@@ -231,7 +182,8 @@ pub struct EventDocument<'a> {
     #[serde(flatten)]
     pub subject: SubjectDocument<'a>,
     /// The time of the event.
-    pub at: String,
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
+    pub at: Timestamp,
     /// The actor.
     pub actor: String,
     /// Name of the reason, such as `NoOwnerLeft`.
@@ -281,7 +233,8 @@ pub struct StepDocument<'a> {
     /// The propagation policy of a delete that sets one.
     pub propagation_policy: Option<&'static str>,
     /// The object.
-    pub object: ObjectDocument<'a>,
+    #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
+    pub object: &'a ObjectRef,
     /// Code of the response.
     pub code: u16,
     /// Message of a refusal.
@@ -305,7 +258,8 @@ pub struct StepDocument<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedDocument<'a> {
     /// The reference.
-    pub reference: ReferenceDocument<'a>,
+    #[cfg_attr(feature = "schemars", schemars(with = "ReferenceSchema"))]
+    pub reference: &'a OwnerReference,
     /// `solid`, `waiting` or `dangling`.
     pub class: String,
     /// The result of the lookup.
@@ -319,7 +273,8 @@ pub struct ResolvedDocument<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct ChangeDocument<'a> {
     /// The object.
-    pub object: ObjectDocument<'a>,
+    #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
+    pub object: &'a ObjectRef,
     /// `removed`, `terminating`, `changed` or `created`.
     pub outcome: &'static str,
 }
@@ -331,7 +286,8 @@ pub struct ChangeDocument<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct WarningDocument<'a> {
     /// The object that the Event is about.
-    pub object: ObjectDocument<'a>,
+    #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
+    pub object: &'a ObjectRef,
     /// Reason of the Event.
     pub reason: &'static str,
     /// Message of the Event.
@@ -372,116 +328,310 @@ pub struct InstanceDocument<'a> {
     pub is_shutdown: Option<bool>,
 }
 
-/// The objects whose fates differ in two forecasts.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
+/// A problem with an owner reference.
+#[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ComparisonDocument<'a> {
-    /// Name and version of this form: [`COMPARISON_SCHEMA`].
-    pub schema: &'static str,
-    /// The differences.
-    pub differences: Vec<DifferenceDocument<'a>>,
-}
-
-/// An object with two fates.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct DifferenceDocument<'a> {
-    /// The object.
-    pub object: ObjectDocument<'a>,
-    /// The fate in the first forecast; null if it is not affected.
-    pub left: Option<FateDocument<'a>>,
-    /// The fate in the second forecast; null if it is not affected.
-    pub right: Option<FateDocument<'a>>,
-}
-
-/// Terminating objects and wrong owner references.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct DiagnosisDocument<'a> {
-    /// Name and version of this form: [`DIAGNOSIS_SCHEMA`].
-    pub schema: &'static str,
-    /// The newest time in the dump.
-    pub now: String,
-    /// The terminating objects.
-    pub terminating: Vec<TerminatingDocument<'a>>,
-    /// The wrong owner references.
-    pub references: Vec<WrongReferenceDocument<'a>>,
-}
-
-/// A terminating object.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct TerminatingDocument<'a> {
-    /// The object.
-    pub object: ObjectDocument<'a>,
-    /// Its fate if nothing outside of the control plane changes.
-    #[serde(flatten)]
-    pub fate: FateDocument<'a>,
-    /// The time at which its deletion was requested.
-    pub since: Option<String>,
-    /// The finalizers that no controller of Kubernetes removes.
-    pub foreign_finalizers: Vec<ForeignFinalizerDocument<'a>>,
-}
-
-/// A finalizer that a component outside of Kubernetes removes.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ForeignFinalizerDocument<'a> {
-    /// The finalizer.
-    pub name: &'a str,
-    /// The component, if the finalizer is a well-known one.
-    pub component: Option<String>,
-    /// Workloads with a similar name.
-    pub similar_workloads: Vec<ObjectDocument<'a>>,
-    /// Whether the dump has all workloads.
-    pub workloads_are_complete: bool,
-    /// The way to remove it by hand.
-    pub fix: FixDocument<'a>,
-}
-
-/// A command and its risk.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct FixDocument<'a> {
-    /// The command, for a POSIX shell.
-    pub command: &'a str,
-    /// Its risk.
-    pub risk: &'a str,
-}
-
-/// An owner reference that does not mean a live object.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct WrongReferenceDocument<'a> {
-    /// The object with the reference.
-    pub object: ObjectDocument<'a>,
-    /// Its fate.
-    #[serde(flatten)]
-    pub fate: FateDocument<'a>,
-    /// The position of the reference.
-    pub index: usize,
-    /// The reference.
-    pub reference: ReferenceDocument<'a>,
+pub(crate) struct ProblemDocument {
     /// Name of the problem.
-    pub problem: &'static str,
+    problem: &'static str,
     /// The problem as a sentence.
-    pub message: String,
+    message: String,
     /// Whether the dump proves the problem.
-    pub is_certain: bool,
-    /// A repair.
-    pub fix: Option<FixDocument<'a>>,
+    is_certain: bool,
+}
+
+/// The schema of an object.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct ObjectSchema {
+    /// Group and version.
+    api_version: String,
+    /// Kind.
+    kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    namespace: String,
+    /// Name.
+    name: String,
+    /// Uid.
+    uid: String,
+}
+
+/// The schema of an owner reference.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct ReferenceSchema {
+    /// Group and version of the owner's kind.
+    api_version: String,
+    /// Kind of the owner.
+    kind: String,
+    /// Name of the owner.
+    name: String,
+    /// Uid of the owner.
+    uid: String,
+    /// Whether the owner is the controller; absent if it is not set.
+    controller: Option<bool>,
+    /// Whether it blocks a foreground deletion of the owner; absent if it is not set.
+    block_owner_deletion: Option<bool>,
+}
+
+impl Forecast {
+    /// The forecast as a document for programs.
+    ///
+    /// # Complexity
+    /// O(n log n) for n steps and fates.
+    #[must_use]
+    pub fn document(&self) -> ForecastDocument<'_> {
+        let mut removals: BTreeMap<String, usize> = BTreeMap::new();
+        for removal in self.removals() {
+            let ObjectRef {
+                api_version, kind, ..
+            } = removal.object;
+            *removals.entry(format!("{api_version}/{kind}")).or_default() += 1;
+        }
+        let undetermined = self.undetermined.iter().map(|one| UndeterminedDocument {
+            controller: one.controller,
+            kind: one.object.resource.kind(),
+            namespace: &one.object.namespace,
+            name: &one.object.name,
+            uid: &one.object.uid,
+            message: one.missing.to_string(),
+        });
+        let warnings = self.warnings.iter().map(|warning| WarningDocument {
+            object: &warning.dependent,
+            reason: InvalidNamespace::REASON,
+            message: warning.to_string(),
+        });
+        ForecastDocument {
+            schema: FORECAST_SCHEMA,
+            began: self.began,
+            until: self.until(),
+            next_at: self.next_at,
+            duration_seconds: self.duration.as_secs_f64(),
+            targets: &self.targets,
+            summary: self.counts(),
+            removals,
+            fates: &self.fates,
+            events: events(self).iter().map(event).collect(),
+            undetermined: undetermined.collect(),
+            timeline: self.timeline.iter().map(step).collect(),
+            warnings: warnings.collect(),
+            findings: self.findings.iter().map(ToString::to_string).collect(),
+            controllers: &self.controllers,
+            assumptions: assumptions(&self.assumptions),
+        }
+    }
+
+    /// The [document](Self::document) as a JSON value.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        value(&self.document())
+    }
+}
+
+impl Comparison<'_> {
+    /// The comparison as a document for programs.
+    #[must_use]
+    pub const fn document(&self) -> Document<'_, Self> {
+        Document {
+            schema: COMPARISON_SCHEMA,
+            report: self,
+        }
+    }
+
+    /// The [document](Self::document) as a JSON value.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        value(&self.document())
+    }
+}
+
+impl Diagnosis {
+    /// The diagnosis as a document for programs.
+    #[must_use]
+    pub const fn document(&self) -> Document<'_, Self> {
+        Document {
+            schema: DIAGNOSIS_SCHEMA,
+            report: self,
+        }
+    }
+
+    /// The [document](Self::document) as a JSON value.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        value(&self.document())
+    }
+}
+
+/// A document as a value. Documents have only texts as keys, so this does not fail.
+fn value(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).unwrap_or_default()
+}
+
+/// Serializes the text of a value.
+pub(crate) fn shown<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Serializes the texts of values.
+pub(crate) fn each_shown<S: Serializer>(
+    values: &[impl fmt::Display],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}
+
+impl Serialize for Wait {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        wait(self).serialize(serializer)
+    }
+}
+
+impl Serialize for ReferenceProblem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = ProblemDocument {
+            problem: self.word(),
+            message: self.to_string(),
+            is_certain: self.is_certain(),
+        };
+        document.serialize(serializer)
+    }
+}
+
+fn wait(wait: &Wait) -> WaitDocument<'_> {
+    let cause = match wait {
+        Wait::Dependents { blocking } => WaitCauseDocument::Dependents { dependents: blocking },
+        Wait::Content { remaining, .. } => WaitCauseDocument::Content { remaining },
+        Wait::Finalizer { known, reason, .. } => WaitCauseDocument::Finalizer {
+            removed_by: known.map(|known| known.owner.to_string()),
+            removed_when: known.map(|known| known.removed),
+            reason: reason.as_deref(),
+        },
+        Wait::Grace { ends_at } => WaitCauseDocument::Grace {
+            grace_period_ends_at: *ends_at,
+        },
+        Wait::Kubelet { node } => WaitCauseDocument::Kubelet {
+            node: node.as_deref(),
+        },
+    };
+    WaitDocument {
+        finalizer: wait.finalizer(),
+        text: wait.to_string(),
+        cause,
+    }
+}
+
+fn subject<'a>(subject: &Subject<'a>) -> SubjectDocument<'a> {
+    let (end, removed_at) = match subject.end {
+        End::Removed(at) => (EndDocument::Removed, Some(at)),
+        End::Terminating => (EndDocument::Terminating, None),
+        End::Changed => (EndDocument::Changed, None),
+    };
+    SubjectDocument {
+        object: subject.object,
+        end,
+        removed_at,
+    }
+}
+
+fn event<'a>(event: &Event<'a>) -> EventDocument<'a> {
+    EventDocument {
+        subject: subject(&event.subject),
+        at: event.at,
+        actor: event.step.actor.to_string(),
+        reason: reason_name(&event.step.why),
+        message: because(&event.step.why, event.subject.object),
+        certain: event.is_certain,
+        with: event.followers.iter().map(subject).collect(),
+    }
+}
+
+fn assumptions(assumptions: &Assumptions) -> AssumptionsDocument<'_> {
+    // There may be no response.
+    let response = |response: &Cloud| match response {
+        Cloud::Yes => Some(true),
+        Cloud::No => Some(false),
+        Cloud::NotImplemented | Cloud::Failed(_) => None,
+    };
+    let cloud = assumptions.cloud.iter().map(|(node, instance)| InstanceDocument {
+        node,
+        exists: response(&instance.exists),
+        is_shutdown: response(&instance.is_shutdown),
+    });
+    AssumptionsDocument {
+        pods_end: assumptions.pods_end,
+        finalizers_released: assumptions
+            .finalizers_released
+            .iter()
+            .map(|name| &**name)
+            .collect(),
+        unreachable_webhooks: assumptions
+            .unreachable_webhooks
+            .iter()
+            .map(|name| &**name)
+            .collect(),
+        storage_is_deleted: assumptions.storage_is_deleted,
+        external_controllers_run: assumptions.external_controllers_run,
+        cloud: cloud.collect(),
+    }
+}
+
+const fn reason_name(why: &Why) -> &'static str {
+    match why {
+        Why::Collector(reason) => reason.name(),
+        Why::Intent(_) => "Intent",
+        Why::DefinitionTerminating => "DefinitionTerminating",
+        Why::DefinitionsChanged => "DefinitionsChanged",
+        Why::GracePeriodExpired => "GracePeriodExpired",
+        Why::FinalizerReleased(_) => "FinalizerReleased",
+        Why::Controller(reason) => reason.code(),
+    }
+}
+
+fn step(step: &Step) -> StepDocument<'_> {
+    let (act, propagation_policy) = match step.act {
+        Act::Delete { propagation } => ("delete", propagation.map(|policy| policy.as_str())),
+        Act::DeleteCollection => ("deleteCollection", None),
+        Act::Patch { .. } => ("patch", None),
+        Act::Create => ("create", None),
+        Act::Update => ("update", None),
+        Act::Storage(Operation::DeleteVolume) => ("deleteStorage", None),
+        Act::Storage(Operation::RecycleVolume) => ("recycleStorage", None),
+    };
+    let owners: &[Resolved] = match &step.why {
+        Why::Collector(reason) => reason.owners(),
+        _ => &[],
+    };
+    let owners = owners.iter().map(|owner| ResolvedDocument {
+        reference: &owner.reference,
+        class: owner.class().to_string(),
+        state: owner.state.to_string(),
+    });
+    let changes = step.changes.iter().map(|change| ChangeDocument {
+        object: &change.object,
+        outcome: match change.outcome {
+            Outcome::Removed => "removed",
+            Outcome::Terminating => "terminating",
+            Outcome::Changed => "changed",
+            Outcome::Created => "created",
+        },
+    });
+    StepDocument {
+        at_seconds: step.at.as_secs_f64(),
+        actor: step.actor.to_string(),
+        act,
+        propagation_policy,
+        object: &step.object,
+        code: step.code,
+        failure: step.failure.as_deref(),
+        reason: reason_name(&step.why),
+        owners: owners.collect(),
+        changes: changes.collect(),
+        causes: &step.causes,
+        text: StepText(step).to_string(),
+    }
 }

@@ -179,7 +179,7 @@ fn fates(forecast: &Forecast, is_meant: fn(&Fate) -> bool) -> Vec<&ObjectFate> {
 }
 
 /// The number of objects with an undetermined fate or about which a controller cannot decide.
-pub(super) fn undetermined(forecast: &Forecast) -> usize {
+fn undetermined(forecast: &Forecast) -> usize {
     let unknown = forecast.fates.iter();
     let unknown = unknown.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
     let of_controllers = forecast.undetermined.iter().map(|undetermined| {
@@ -214,8 +214,29 @@ pub(crate) fn sentence(fate: &Fate) -> String {
     }
 }
 
+/// The sentence about the fate of an object, with the missing facts.
+pub(super) fn detail(fate: &Fate, of: &ObjectRef) -> String {
+    match fate {
+        Fate::Undetermined { missing } => missing_text(missing, of),
+        fate => sentence(fate),
+    }
+}
+
+/// The number of objects by fate, in the order of a summary. Objects about which a controller cannot decide
+/// count as undetermined.
+pub(super) fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
+    let counts = forecast.counts();
+    let count = |word: &str| match word {
+        "undetermined" => undetermined(forecast),
+        word => counts.get(word).copied().unwrap_or(0),
+    };
+    let words = ["deleted", "terminating", "undetermined", "released", "kept"];
+    let counts = words.into_iter().map(|word| (word, count(word)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
 /// The missing facts about the owners of an object and other objects that it depends on.
-pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
+fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),
         _ => None,

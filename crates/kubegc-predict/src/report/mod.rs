@@ -6,7 +6,6 @@ pub mod document;
 mod dot;
 mod events;
 mod fates;
-mod json;
 mod names;
 mod notes;
 mod page;

@@ -11,10 +11,9 @@ use std::{
 use kubegc_core::printable;
 
 use super::{
-    fates::{missing_text, sentence, undetermined},
+    fates::{counts, detail},
     names::names_of_kind,
     notes::{assumptions, notes},
-    text::ORDER,
     tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
     words::{moment, number},
 };
@@ -109,16 +108,9 @@ impl Forecast {
     }
 
     fn write_counts(&self, out: &mut String) -> fmt::Result {
-        let counts = self.counts();
         writeln!(out, "<p class=\"counts\">")?;
-        for word in ORDER {
-            let count = match word {
-                "undetermined" => undetermined(self),
-                word => counts.get(word).copied().unwrap_or(0),
-            };
-            if count > 0 {
-                writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
-            }
+        for (word, count) in counts(self) {
+            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
         }
         writeln!(out, "</p>")
     }
@@ -157,13 +149,7 @@ impl Forecast {
         for word in ["terminating", "undetermined"] {
             let of_word = self.fates.iter().filter(|fate| fate.fate.word() == word);
             let texts: Vec<String> = of_word
-                .map(|fate| {
-                    let text = match &fate.fate {
-                        Fate::Undetermined { missing } => missing_text(missing, &fate.object),
-                        fate => sentence(fate),
-                    };
-                    format!("{}: {text}", fate.object.short())
-                })
+                .map(|fate| format!("{}: {}", fate.object.short(), detail(&fate.fate, &fate.object)))
                 .take(ROWS_MAX)
                 .collect();
             let title = match word {
@@ -204,10 +190,7 @@ fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
     let (x, y) = corner(at, row);
     let names = row.names();
     let word = first.fate.word();
-    let detail = match &first.fate {
-        Fate::Undetermined { missing } => missing_text(missing, &first.object),
-        fate => sentence(fate),
-    };
+    let detail = detail(&first.fate, &first.object);
     let detail = match &first.fate {
         Fate::Released { .. } => detail,
         _ if detail.is_empty() => word.to_owned(),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     events::{End, Event, events},
-    fates::undetermined,
+    fates::counts,
     names::{Name, counted, names_of_kind},
     words::{line_text, moment, span},
 };
@@ -118,9 +118,6 @@ pub(super) struct Text<'a> {
     pub(super) out: &'a mut String,
 }
 
-/// The fates in the order of the summary.
-pub(super) const ORDER: [&str; 5] = ["deleted", "terminating", "undetermined", "released", "kept"];
-
 impl Text<'_> {
     fn write(mut self) -> fmt::Result {
         let mut events = events(self.forecast);
@@ -156,18 +153,10 @@ impl Text<'_> {
             let (began, until) = (moment(forecast.began), moment(forecast.until()));
             write!(self.out, "{began} UTC to {until} UTC ({}): ", span(horizon))?;
         }
-        let mut counts = forecast.counts();
-        // Also counts objects that are not affected, but about which a controller cannot decide.
-        match undetermined(forecast) {
-            0 => counts.remove("undetermined"),
-            count => counts.insert("undetermined", count),
-        };
-        if forecast.horizon.is_some() {
-            counts.remove("kept");
-        }
-        let counts: Vec<String> = ORDER
-            .iter()
-            .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
+        let counts: Vec<String> = counts(forecast)
+            .into_iter()
+            .filter(|(word, _)| *word != "kept" || forecast.horizon.is_none())
+            .map(|(word, count)| format!("{count} {word}"))
             .collect();
         let mut findings = forecast.findings.iter();
         let nothing = findings.find(|finding| matches!(finding, Finding::NothingSelected { .. }));

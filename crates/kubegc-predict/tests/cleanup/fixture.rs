@@ -1,12 +1,11 @@
-//! Objects for the tests, as an API server would show them, as a dump
-//! and as a running server.
+//! Clusters of fixtures, times and questions.
+
+use std::time::Duration;
 
 use kubegc_controllers::Cloud;
 use kubegc_core::{KubernetesVersion, Timestamp};
-use std::time::Duration;
-
+use kubegc_fixtures::Fixture;
 use kubegc_predict::{Assumptions, Cluster, Forecast, Instance, Question};
-use kubegc_sim::{ApiServer, Manifest, Settings};
 use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
 
@@ -22,105 +21,28 @@ pub(crate) fn at(seconds: i64) -> String {
     Timestamp::from_secs(noon().as_secs() + seconds).to_string()
 }
 
-/// Objects of a cluster.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fixture {
-    pub(crate) objects: Vec<Value>,
+/// The cluster of these objects, all kinds complete.
+pub(crate) fn cluster(fixture: &Fixture) -> Cluster {
+    cluster_with_all(fixture, &["all"])
 }
 
-impl Fixture {
-    /// Adds an object; its uid is its kind and name, so that references are easily written.
-    pub(crate) fn add(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) {
-        let mut object = json!({
-            "apiVersion": api_version,
-            "kind": kind,
-            "metadata": {
-                "name": name,
-                "uid": uid(kind, name),
-                "resourceVersion": (self.objects.len() + 1).to_string(),
-                "creationTimestamp": at(-86_400),
-            },
-        });
-        if !namespace.is_empty() {
-            object["metadata"]["namespace"] = namespace.into();
-        }
-        merge(&mut object, rest);
-        self.objects.push(object);
-    }
-
-    /// Changes the object that was added last.
-    pub(crate) fn change_last(&mut self, rest: Value) {
-        if let Some(last) = self.objects.last_mut() {
-            merge(last, rest);
-        }
-    }
-
-    /// The cluster of these objects, all kinds complete.
-    pub(crate) fn cluster(&self) -> Cluster {
-        self.cluster_with_all(&["all"])
-    }
-
-    /// The same where only these kinds are complete.
-    pub(crate) fn cluster_with_all(&self, kinds: &[&str]) -> Cluster {
-        self.cluster_of(VERSION, kinds)
-    }
-
-    /// The same in another release.
-    pub(crate) fn cluster_of(&self, version: KubernetesVersion, kinds: &[&str]) -> Cluster {
-        self.cluster_under(version, kinds, Assumptions::default())
-    }
-
-    /// The same under other assumptions.
-    pub(crate) fn cluster_under(
-        &self,
-        version: KubernetesVersion,
-        kinds: &[&str],
-        assumptions: Assumptions,
-    ) -> Cluster {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.objects });
-        let mut reader = Reader::new(version);
-        for kind in kinds {
-            reader = reader.complete(kind);
-        }
-        reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
-        Cluster::new(version, reader.finish().unwrap(), assumptions)
-    }
-
-    /// The same objects on a server.
-    pub(crate) fn server(&self) -> ApiServer {
-        let settings = Settings {
-            namespaces_must_exist: false,
-            ..Settings::default()
-        };
-        let catalog = kubegc_core::Catalog::builtin(VERSION);
-        let mut server = ApiServer::new(VERSION, catalog).with_settings(settings);
-        server.set_now(noon());
-        for object in &self.objects {
-            let manifest = Manifest::read(object.clone()).unwrap();
-            let kind = server
-                .catalog()
-                .mapping(&manifest.api_version, &manifest.kind)
-                .unwrap();
-            server.insert(kind, manifest.object).unwrap();
-        }
-        server
-    }
+/// The same where only these kinds are complete.
+pub(crate) fn cluster_with_all(fixture: &Fixture, kinds: &[&str]) -> Cluster {
+    cluster_under(fixture, VERSION, kinds, Assumptions::default())
 }
 
-pub(crate) fn uid(kind: &str, name: &str) -> String {
-    format!("{kind}-{name}").to_lowercase()
-}
-
-/// A reference to an owner.
-pub(crate) fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> Value {
-    json!([{
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": name,
-        "uid": uid(kind, name),
-        "controller": is_controller,
-        "blockOwnerDeletion": is_controller,
-    }])
+/// The same in another release and under other assumptions.
+pub(crate) fn cluster_under(
+    fixture: &Fixture,
+    version: KubernetesVersion,
+    kinds: &[&str],
+    assumptions: Assumptions,
+) -> Cluster {
+    let reader = Reader::new(version);
+    let mut reader = kinds.iter().fold(reader, |reader, kind| reader.complete(kind));
+    let list = fixture.list().to_string();
+    reader.read("fixture.json", list.as_bytes()).unwrap();
+    Cluster::new(version, reader.finish().unwrap(), assumptions)
 }
 
 /// A status with one condition that is true.
@@ -131,17 +53,6 @@ pub(crate) fn condition(kind: &str, seconds: i64) -> Value {
         "lastTransitionTime": at(seconds),
         "lastUpdateTime": at(seconds),
     }] })
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
 }
 
 /// The assumption that the instances of these nodes do not exist.

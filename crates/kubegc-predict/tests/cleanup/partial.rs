@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Timestamp;
+use kubegc_fixtures::Fixture;
 use kubegc_predict::{Fate, Finding, Forecast, Question};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
     agreement::{HORIZON, Part, controllers, fixture, forecast_removals, part},
-    fixture::{DAY, Fixture, VERSION, noon, predict},
+    fixture::{DAY, VERSION, cluster, cluster_with_all, noon, predict},
 };
 
 /// All kinds that a controller reads, with the name that declares each complete.
@@ -120,7 +121,7 @@ proptest! {
         // The plugin of a volume without a provisioner is never known.
         let is_known = |part: &Part| !matches!(part, Part::Volume { provisioned: false, .. });
         let parts: Vec<Part> = parts.into_iter().filter(is_known).collect();
-        let forecast = predict(&fixture(&parts).cluster(), &question);
+        let forecast = predict(&cluster(&fixture(&parts)), &question);
         prop_assert_eq!(open(&forecast), BTreeSet::new());
     }
 
@@ -135,7 +136,7 @@ proptest! {
         let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
         question.controllers = controllers();
         let (left, complete) = dumped(&fixture, &losses);
-        let forecast = predict(&left.cluster_with_all(&complete), &question);
+        let forecast = predict(&cluster_with_all(&left, &complete), &question);
         let open = open(&forecast);
         let certain = certain(&forecast);
         for object in &certain {

@@ -4,13 +4,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::{ObjectRef, Timestamp};
+use kubegc_fixtures::{Fixture, owned_by};
 use kubegc_predict::{Cluster, Detail, Forecast, Question};
-use kubegc_snapshot::Reader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    DAY, Fixture, JOBS, VERSION, at, bare_name, condition, noon, owner, predict, without_instances,
+    DAY, JOBS, VERSION, at, bare_name, cluster_under, cluster_with_all, condition, noon, predict,
+    without_instances,
 };
 
 /// A forecast of six hours.
@@ -24,7 +25,12 @@ pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
 pub(crate) fn forecast(fixture: &Fixture) -> Forecast {
-    forecast_of(&fixture.cluster_under(VERSION, &["all"], without_instances(&["c"])))
+    forecast_of(&cluster_under(
+        fixture,
+        VERSION,
+        &["all"],
+        without_instances(&["c"]),
+    ))
 }
 
 fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: Value) {
@@ -75,10 +81,6 @@ fn deleted_claim(fixture: &mut Fixture, name: &str) {
     fixture.add("v1", "PersistentVolume", "", &format!("pv-{name}"), volume);
 }
 
-fn owned(api_version: &str, kind: &str, name: &str) -> Value {
-    json!({ "metadata": { "ownerReferences": owner(api_version, kind, name, true) } })
-}
-
 fn bootstrap_token(fixture: &mut Fixture, name: &str, expires: i64) {
     let data = json!({ "expiration": base64(&at(expires)) });
     let token = json!({ "type": "bootstrap.kubernetes.io/token", "data": data });
@@ -113,7 +115,7 @@ fn small_cluster() -> Fixture {
                 &format!("{name}-{number}"),
                 "a",
                 "Succeeded",
-                owned("batch/v1", "Job", name),
+                owned_by("batch/v1", "Job", name),
             );
         }
     }
@@ -126,7 +128,7 @@ fn small_cluster() -> Fixture {
         "left-over",
         "a",
         "Running",
-        owned("apps/v1", "ReplicaSet", "removed"),
+        owned_by("apps/v1", "ReplicaSet", "removed"),
     );
     let held = json!({ "metadata": {
         "finalizers": ["example.com/hold"],
@@ -158,13 +160,9 @@ fn missing_data_is_named() {
         "Secret",
         "shop",
         "tls",
-        owned("cert-manager.io/v1", "Certificate", "tls"),
+        owned_by("cert-manager.io/v1", "Certificate", "tls"),
     );
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
-    let mut reader = Reader::new(VERSION).complete("jobs").complete("pods");
-    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
-    let cluster = Cluster::new(VERSION, reader.finish().unwrap(), Default::default());
-    let forecast = forecast_of(&cluster);
+    let forecast = forecast_of(&cluster_with_all(&fixture, &["jobs", "pods"]));
     let text = forecast.to_text(Detail::default());
     for expected in [
         "Undetermined: 3",
@@ -334,19 +332,16 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
                         &format!("p{at}of{number:02}"),
                         "a",
                         phase,
-                        owned("batch/v1", "Job", &name),
+                        owned_by("batch/v1", "Job", &name),
                     );
                 }
             }
             Part::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
             Part::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
-            Part::LeftOver => fixture.add(
-                "v1",
-                "ConfigMap",
-                "shop",
-                &name,
-                owned("v1", "ConfigMap", "removed"),
-            ),
+            Part::LeftOver => {
+                let owned = owned_by("v1", "ConfigMap", "removed");
+                fixture.add("v1", "ConfigMap", "shop", &name, owned);
+            }
             Part::HeldPod => {
                 pod(
                     &mut fixture,

@@ -3,28 +3,18 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
-use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Finding, Forecast, Instance, Question};
-use kubegc_snapshot::Reader;
+use kubegc_fixtures::{Fixture, owned_by, owner};
+use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Question};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
     fixture::{
-        DAY, Fixture, NODE_TAINTS, NODES, VERSION, at, at_most, bare_name, condition, noon, owner, predict,
-        without_instances,
+        DAY, NODE_TAINTS, NODES, VERSION, at, at_most, bare_name, cluster, cluster_under, cluster_with_all,
+        condition, noon, predict, without_instances,
     },
     report::{events_of, fixture, forecast, part, without_namespaces},
 };
-
-/// The cluster of a fixture of which only these kinds are complete.
-fn incomplete(fixture: &Fixture, complete: &[&str], assumptions: Assumptions) -> Cluster {
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": fixture.objects });
-    let mut reader = complete
-        .iter()
-        .fold(Reader::new(VERSION), |reader, kind| reader.complete(kind));
-    reader.read("fixture.json", list.to_string().as_bytes()).unwrap();
-    Cluster::new(VERSION, reader.finish().unwrap(), assumptions)
-}
 
 fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
@@ -71,7 +61,7 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
     // Whether the third pod is deleted with its owner decides whether there are too many.
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
-    let owned = json!({ "metadata": { "ownerReferences": owner("apps/v1", "ReplicaSet", "web", true) } });
+    let owned = owned_by("apps/v1", "ReplicaSet", "web");
     pod(&mut fixture, "with-owner", "Succeeded", owned);
     for (name, created) in [("old", -100_000), ("young", -60)] {
         pod(
@@ -81,7 +71,7 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
             json!({ "metadata": { "creationTimestamp": at(created) } }),
         );
     }
-    let cluster = incomplete(&fixture, &["pods", "nodes"], Assumptions::default());
+    let cluster = cluster_with_all(&fixture, &["pods", "nodes"]);
     let mut question = question();
     question = question.with(at_most(2));
     let forecast = predict(&cluster, &question);
@@ -112,13 +102,16 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
     fixture.objects[0]["status"] = "not readable".into();
     job(&mut fixture, "report", json!({}));
     for name in ["report-1", "report-2"] {
-        let owners = owner("batch/v1", "Job", "report", true);
-        let owned = json!({ "metadata": { "ownerReferences": owners } });
-        pod(&mut fixture, name, "Running", owned);
+        pod(
+            &mut fixture,
+            name,
+            "Running",
+            owned_by("batch/v1", "Job", "report"),
+        );
     }
     let mut question = question();
     question = question.without(NODES).without(NODE_TAINTS);
-    let forecast = predict(&fixture.cluster(), &question);
+    let forecast = predict(&cluster(&fixture), &question);
     let reported = [
         "Undetermined: 3\n",
         "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
@@ -142,7 +135,7 @@ fn names_cannot_forge_lines() {
     );
     let held = json!({ "metadata": { "finalizers": [odd], "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 0 } });
     pod(&mut fixture, &format!("held-{odd}"), "Running", held);
-    let owned = json!({ "metadata": { "ownerReferences": owner("v1", "Pod", odd, true) } });
+    let owned = owned_by("v1", "Pod", odd);
     fixture.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
     fixture.add(
         "rbac.authorization.k8s.io/v1",
@@ -156,7 +149,7 @@ fn names_cannot_forge_lines() {
         cloud: [(format!("node-{odd}").into(), Instance::default())].into(),
         ..Assumptions::default()
     };
-    let cluster = incomplete(&fixture, &["all"], assumptions);
+    let cluster = cluster_under(&fixture, VERSION, &["all"], assumptions);
     let text = text(&predict(&cluster, &question()));
     let shown = "a\\n2026-05-01 FAKE\\u{1b}[31m\\u{202e}";
     for name in ["ended", "open", "held", "owned", "role", "other", "node"] {
@@ -183,7 +176,7 @@ fn a_grace_period_is_shown_as_far_as_it_is_known() {
         pods_end: false,
         ..Assumptions::default()
     };
-    let cluster = incomplete(&fixture, &["all"], assumptions);
+    let cluster = cluster_under(&fixture, VERSION, &["all"], assumptions);
     let reported = [
         "pod/in-grace -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
         "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
@@ -191,7 +184,7 @@ fn a_grace_period_is_shown_as_far_as_it_is_known() {
     ];
     assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
     let ends = Assumptions::default();
-    let cluster = incomplete(&fixture, &["all"], ends);
+    let cluster = cluster_under(&fixture, VERSION, &["all"], ends);
     let reported = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
     assert_text(
         &text(&predict(&cluster, &question())),
@@ -241,7 +234,7 @@ fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
 
 #[test]
 fn disabled_controllers_are_named() {
-    let cluster = Fixture::default().cluster();
+    let cluster = cluster(&Fixture::default());
     let mut only = question().up_to(Duration::from_secs(3_600));
     only = only.only(&[
         "certificatesigningrequest-cleaner-controller",
@@ -273,7 +266,7 @@ fn disabled_controllers_are_named() {
 fn responses_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     let mut fixture = Fixture::default();
     node(&mut fixture, "a");
-    let cluster = fixture.cluster_under(VERSION, &["all"], without_instances(&["a", "typo"]));
+    let cluster = cluster_under(&fixture, VERSION, &["all"], without_instances(&["a", "typo"]));
     let node = "typo".into();
     let forecast = predict(&cluster, &question());
     assert_eq!(forecast.findings, [Finding::NodeNotDumped { node }]);
@@ -312,7 +305,7 @@ fn a_claim_is_in_use_if_a_known_pod_uses_it() {
     );
     let mut without = question();
     without = without.without("persistentvolumeclaim-protection-controller");
-    let without = text(&predict(&fixture.cluster(), &without));
+    let without = text(&predict(&cluster(&fixture), &without));
     assert_text(&without, &["it does not run"], &["uses it"]);
     // The pod's volumes cannot be read.
     fixture.objects.pop();
@@ -334,7 +327,7 @@ fn kept_controllers_are_grouped() {
         fixture.add("apps/v1", "DaemonSet", "shop", name, json!({}));
         for number in 1..=2 {
             let lost = json!({
-                "metadata": { "ownerReferences": owner("apps/v1", "DaemonSet", name, true) },
+                "metadata": { "ownerReferences": [owner("apps/v1", "DaemonSet", name, true)] },
                 "spec": { "nodeName": "lost" },
             });
             pod(&mut fixture, &format!("{name}-{number}"), "Running", lost);
@@ -345,7 +338,7 @@ fn kept_controllers_are_grouped() {
     job(
         &mut fixture,
         "nightly-1",
-        json!({ "metadata": { "ownerReferences": owner("batch/v1", "CronJob", "nightly", true) } }),
+        owned_by("batch/v1", "CronJob", "nightly"),
     );
     let text = text(&forecast(&fixture));
     let reported =

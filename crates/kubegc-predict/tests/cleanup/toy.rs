@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
 use kubegc_core::{DeleteOptions, record::Resource};
+use kubegc_fixtures::Fixture;
 use kubegc_predict::Question;
 use serde_json::json;
 
-use crate::fixture::{DAY, Fixture, VERSION, at, noon, predict};
+use crate::fixture::{DAY, VERSION, at, cluster, noon, predict};
 
 /// Deletes ConfigMaps named `scratch` two hours after their creation.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ fn a_custom_controller_is_part_of_a_forecast() {
         );
     }
     let removed = |question: &Question| -> Vec<(String, u64, String)> {
-        let forecast = predict(&fixture.cluster(), &question.clone().at(noon()));
+        let forecast = predict(&cluster(&fixture), &question.clone().at(noon()));
         let collected = forecast.removals();
         collected
             .map(|removed| {

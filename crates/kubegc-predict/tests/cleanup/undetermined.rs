@@ -1,9 +1,12 @@
 //! Undetermined outcomes: missing owners, unreadable objects, incomplete namespaces.
 
-use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
+use kubegc_fixtures::{Fixture, owned_by, owner};
+use kubegc_predict::{Assumptions, Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, Fixture, NODES, VERSION, at, at_most, condition, noon, owner, predict};
+use crate::fixture::{
+    DAY, NODES, VERSION, at, at_most, cluster, cluster_under, cluster_with_all, condition, noon, predict,
+};
 
 fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
@@ -13,77 +16,6 @@ fn fate<'a>(forecast: &'a Forecast, name: &str) -> Option<&'a Fate> {
     let fates = &forecast.fates;
     let found = fates.iter().find(|fate| *fate.object.name == *name);
     found.map(|found| &found.fate)
-}
-
-fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
-    json!({ "metadata": { "ownerReferences": owner(api_version, kind, name, true) } })
-}
-
-#[test]
-fn a_deleted_namespace_deletes_its_content_or_waits_for_it() {
-    for is_held in [false, true] {
-        let mut fixture = Fixture::default();
-        let mut tenant = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
-        tenant["spec"] = json!({ "finalizers": ["kubernetes"] });
-        tenant["status"] = json!({ "phase": "Active" });
-        fixture.add("v1", "Namespace", "", "tenant", tenant);
-        fixture.add("v1", "ConfigMap", "tenant", "settings", json!({}));
-        let finalizers = if is_held {
-            json!(["example.com/hold"])
-        } else {
-            json!([])
-        };
-        fixture.add(
-            "v1",
-            "Secret",
-            "tenant",
-            "held",
-            json!({ "metadata": { "finalizers": finalizers }, "type": "Opaque" }),
-        );
-        let forecast = predict(&fixture.cluster(), &question());
-        assert!(matches!(fate(&forecast, "settings"), Some(Fate::Deleted { .. })));
-        let words = ["tenant", "held"].map(|name| fate(&forecast, name).map(Fate::word));
-        let word = if is_held { "terminating" } else { "deleted" };
-        assert_eq!(words, [Some(word); 2]);
-    }
-}
-
-#[test]
-fn a_deleted_definition_deletes_its_objects_or_waits_for_them() {
-    for is_held in [false, true] {
-        let mut fixture = Fixture::default();
-        let mut definition = owned_by("rbac.authorization.k8s.io/v1", "ClusterRole", "gone");
-        definition["spec"] = json!({
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": { "plural": "shelves", "kind": "Shelf" },
-            "versions": [{ "name": "v1", "served": true, "storage": true }],
-        });
-        definition["status"] = condition("Established", -3_600);
-        fixture.add(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "",
-            "shelves.example.com",
-            definition,
-        );
-        let finalizers = if is_held {
-            json!(["example.com/hold"])
-        } else {
-            json!([])
-        };
-        fixture.add(
-            "example.com/v1",
-            "Shelf",
-            "shop",
-            "top",
-            json!({ "metadata": { "finalizers": finalizers } }),
-        );
-        let forecast = predict(&fixture.cluster(), &question());
-        let words = ["shelves.example.com", "top"].map(|name| fate(&forecast, name).map(Fate::word));
-        let word = if is_held { "terminating" } else { "deleted" };
-        assert_eq!(words, [Some(word); 2]);
-    }
 }
 
 fn ended_pod(fixture: &mut Fixture, name: &str, created: i64, rest: Value) {
@@ -112,7 +44,7 @@ fn three_pods(others: usize) -> Forecast {
     }
     let mut question = question();
     question = question.with(at_most(2));
-    predict(&fixture.cluster_with_all(&["pods", "nodes"]), &question)
+    predict(&cluster_with_all(&fixture, &["pods", "nodes"]), &question)
 }
 
 #[test]
@@ -146,7 +78,7 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
     let mut question = question();
     question = question.with(at_most(1));
     let forecast = predict(
-        &fixture.cluster_with_all(&["pods", "nodes", "replicasets.apps"]),
+        &cluster_with_all(&fixture, &["pods", "nodes", "replicasets.apps"]),
         &question,
     );
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
@@ -174,7 +106,7 @@ fn dependents_of_a_node_without_a_cloud_response_are_undetermined() {
         "status": { "phase": "Bound" },
     });
     fixture.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
-    let forecast = predict(&fixture.cluster(), &question());
+    let forecast = predict(&cluster(&fixture), &question());
     for name in ["silent", "user", "data"] {
         assert_eq!(
             fate(&forecast, name).map(Fate::word),
@@ -196,7 +128,7 @@ fn dependents_of_an_undetermined_object_are_undetermined() {
         -9_000,
         owned_by("batch/v1", "Job", "report"),
     );
-    let forecast = predict(&fixture.cluster(), &question());
+    let forecast = predict(&cluster(&fixture), &question());
     for name in ["report", "report-1"] {
         let fate = fate(&forecast, name);
         let Some(Fate::Undetermined { missing }) = fate else {
@@ -241,7 +173,7 @@ fn the_volume_of_an_undetermined_claim_is_undetermined() {
             json!({ "status": condition("Ready", -3_600), "spec": {} }),
         );
         fixture.add("v1", "Pod", "shop", "user", pod);
-        let forecast = predict(&fixture.cluster(), &question());
+        let forecast = predict(&cluster(&fixture), &question());
         let words = ["data", "disk"].map(|name| fate(&forecast, name).map(Fate::word));
         let word = if claim_goes { "deleted" } else { "undetermined" };
         assert_eq!(words[0], Some(word));
@@ -281,7 +213,7 @@ fn set_with_claims(spec: &Value) -> Fixture {
 #[test]
 fn a_terminating_set_that_was_not_read_keeps_its_claims() {
     let mut fixture = set_with_claims(&Value::Null);
-    let forecast = predict(&fixture.cluster(), &question());
+    let forecast = predict(&cluster(&fixture), &question());
     let words = |forecast: &Forecast| {
         ["data-db-0", "data-db-1", "data-web-0"].map(|name| fate(forecast, name).map(Fate::word))
     };
@@ -290,7 +222,7 @@ fn a_terminating_set_that_was_not_read_keeps_its_claims() {
     // A StatefulSet that stays keeps its claims.
     fixture.objects[0]["metadata"] =
         json!({ "name": "db", "namespace": "shop", "uid": "db", "resourceVersion": "1" });
-    let forecast = predict(&fixture.cluster(), &question());
+    let forecast = predict(&cluster(&fixture), &question());
     assert_eq!(forecast.undetermined.len(), 1);
     assert_eq!(words(&forecast), [Some("kept"); 3]);
 }
@@ -306,22 +238,17 @@ fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
         let set = &mut fixture.objects[0];
         let metadata = set["metadata"].as_object_mut().unwrap();
         metadata.retain(|field, _| !field.starts_with("deletion") && field != "finalizers");
-        set["metadata"]["ownerReferences"] = owner("batch/v1", "Job", "setup", true);
+        set["metadata"]["ownerReferences"] = json!([owner("batch/v1", "Job", "setup", true)]);
         if !is_read {
             set.as_object_mut().unwrap().remove("spec");
         }
         for name in ["db-0", "db-1"] {
-            let owners = owner("apps/v1", "StatefulSet", "db", true);
-            ended_pod(
-                &mut fixture,
-                name,
-                -9_000,
-                json!({ "metadata": { "ownerReferences": owners } }),
-            );
+            let owned = owned_by("apps/v1", "StatefulSet", "db");
+            ended_pod(&mut fixture, name, -9_000, owned);
         }
         let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
         fixture.add("batch/v1", "Job", "shop", "setup", job);
-        let forecast = predict(&fixture.cluster(), &question());
+        let forecast = predict(&cluster(&fixture), &question());
         let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
         let words = words.map(|name| fate(&forecast, name).map(Fate::word));
         let of_set = Some(if is_read { "deleted" } else { "undetermined" });
@@ -347,7 +274,7 @@ fn set_on_a_node_with_unknown_status() -> Fixture {
         let volume =
             json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}") } });
         let pod = json!({
-            "metadata": { "ownerReferences": owner("apps/v1", "StatefulSet", "db", true) },
+            "metadata": { "ownerReferences": [owner("apps/v1", "StatefulSet", "db", true)] },
             "spec": { "nodeName": node, "containers": [], "volumes": [volume] },
             "status": { "phase": "Running" },
         });
@@ -358,7 +285,7 @@ fn set_on_a_node_with_unknown_status() -> Fixture {
 
 #[test]
 fn objects_with_one_fate_in_every_case_are_determined() {
-    let forecast = predict(&set_on_a_node_with_unknown_status().cluster(), &question());
+    let forecast = predict(&cluster(&set_on_a_node_with_unknown_status()), &question());
     let words = |names: &[&str]| -> Vec<Option<&str>> {
         let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
         fates.collect()
@@ -389,7 +316,10 @@ fn a_namespace_waits_for_pods_whose_end_is_unknown() {
         let version = version.parse().unwrap();
         let mut question = Question::new(version).up_to(DAY).at(noon());
         question = question.without(NODES);
-        let forecast = predict(&fixture.cluster_of(version, &["all"]), &question);
+        let forecast = predict(
+            &cluster_under(&fixture, version, &["all"], Assumptions::default()),
+            &question,
+        );
         let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
         assert_eq!(
             words,
@@ -404,7 +334,7 @@ fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let fixture = set_with_claims(&retained);
     let of_sets = |kinds: &[&str]| {
-        let forecast = predict(&fixture.cluster_with_all(kinds), &question());
+        let forecast = predict(&cluster_with_all(&fixture, kinds), &question());
         let findings = forecast.findings.into_iter();
         let texts = findings.filter(|finding| matches!(finding, Finding::UnseenSets { .. }));
         texts.map(|finding| finding.to_string()).collect::<Vec<_>>()

@@ -13,23 +13,13 @@ use serde_json::{Value, json};
 use crate::common;
 
 fn object(kind: &str, name: &str, owners: &[(&str, &str, bool)]) -> Value {
-    let owners: Vec<Value> = owners
-        .iter()
-        .map(|(kind, name, blocks)| {
-            json!({
-                "apiVersion": "v1", "kind": kind, "name": name, "uid": format!("{kind}-{name}"),
-                "blockOwnerDeletion": blocks,
-            })
-        })
-        .collect();
-    json!({
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {
-            "name": name, "namespace": "shop", "uid": format!("{kind}-{name}"), "resourceVersion": "1",
-            "ownerReferences": owners,
-        },
-    })
+    let owners = owners.iter().map(|(kind, name, blocks)| {
+        let mut owner = kubegc_fixtures::owner("v1", kind, name, false);
+        owner["blockOwnerDeletion"] = (*blocks).into();
+        owner
+    });
+    let rest = json!({ "metadata": { "ownerReferences": owners.collect::<Vec<Value>>() } });
+    kubegc_fixtures::object("v1", kind, "shop", name, rest)
 }
 
 fn cluster(items: &[Value]) -> Cluster {

@@ -1,6 +1,7 @@
 //! Fates and reasons in dumps like those of real clusters.
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
+use kubegc_fixtures::{merge, object, owned_by};
 use kubegc_predict::{
     Assumptions, Cluster, Detail, Fate, Finding, Forecast, Intent, Missing, Question, Wait,
 };
@@ -10,41 +11,6 @@ use crate::common;
 
 const FOREGROUND: PropagationPolicy = PropagationPolicy::Foreground;
 const BACKGROUND: PropagationPolicy = PropagationPolicy::Background;
-
-fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) -> Value {
-    let mut object = json!({
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": { "name": name, "uid": format!("{kind}-{name}"), "resourceVersion": "1" },
-    });
-    if !namespace.is_empty() {
-        object["metadata"]["namespace"] = namespace.into();
-    }
-    merge(&mut object, rest);
-    object
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (name, value) in from {
-                merge(into.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
-}
-
-fn owned(api_version: &str, kind: &str, name: &str) -> Value {
-    json!({ "metadata": { "ownerReferences": [{
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": name,
-        "uid": format!("{kind}-{name}"),
-        "controller": true,
-        "blockOwnerDeletion": true,
-    }] } })
-}
 
 fn node(name: &str, ready: &str) -> Value {
     let status = json!({ "spec": {}, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
@@ -81,10 +47,6 @@ fn delete(cluster: &Cluster, name: &str, policy: PropagationPolicy) -> Forecast 
     cluster.predict(&[intent]).expect("the object is in the dump")
 }
 
-fn complete(items: &[Value]) -> Cluster {
-    common::complete(items)
-}
-
 fn fate<'a>(forecast: &'a Forecast, kind: &str, name: &str) -> &'a Fate {
     let mut fates = forecast.fates.iter();
     let found = fates.find(|fate| *fate.object.kind == *kind && *fate.object.name == *name);
@@ -102,34 +64,6 @@ fn waits<'a>(forecast: &'a Forecast, kind: &str, name: &str) -> &'a [Wait] {
         Fate::Terminating { waits_for } => waits_for,
         other => panic!("{kind} {name} is {}", other.word()),
     }
-}
-
-fn explanation(forecast: &Forecast, kind: &str, name: &str) -> String {
-    let mut fates = forecast.fates.iter();
-    let found = fates.find(|fate| *fate.object.kind == *kind && *fate.object.name == *name);
-    forecast
-        .explain(&found.expect("it is affected").object)
-        .to_string()
-}
-
-/// The API server adds the finalizer on the first DELETE.
-#[test]
-fn a_definition_without_its_finalizer_is_deleted_with_its_objects() {
-    let widget = object("example.com/v1", "Widget", "shop", "a", json!({}));
-    let cluster = complete(&[common::widget_definition(), widget]);
-    let forecast = delete(
-        &cluster,
-        "CustomResourceDefinition/widgets.example.com",
-        BACKGROUND,
-    );
-    assert_eq!(word(&forecast, "Widget", "a"), "deleted");
-    assert_eq!(
-        word(&forecast, "CustomResourceDefinition", "widgets.example.com"),
-        "deleted"
-    );
-    let text = explanation(&forecast, "Widget", "a");
-    let expected = "widget.example.com/a -n shop is deleted\n  because the API server deletes the custom resources of customresourcedefinition/widgets.example.com\n    because you delete customresourcedefinition/widgets.example.com (Background)\n";
-    assert_eq!(text.replace("shop/Widget/a", "Widget a"), expected);
 }
 
 /// Kinds that were not dumped may have content with finalizers.
@@ -171,7 +105,7 @@ fn the_fate_of_a_namespace_with_unread_kinds_is_undetermined() {
 /// No kubelet ends the pods of a lost node.
 #[test]
 fn pods_of_a_lost_node_stay_terminating() {
-    let cluster = complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
+    let cluster = common::complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
     for forecast in [
         cluster.pending().clone(),
         delete(&cluster, "shop/Pod/web", BACKGROUND),
@@ -187,66 +121,6 @@ fn pods_of_a_lost_node_stay_terminating() {
     }
 }
 
-/// Built-in finalizers are removed by their controllers.
-#[test]
-fn the_controllers_of_kubernetes_remove_their_finalizers() {
-    let claim = |name: &str| {
-        let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
-        object("v1", "PersistentVolumeClaim", "shop", name, rest)
-    };
-    let job = object(
-        "batch/v1",
-        "Job",
-        "shop",
-        "report",
-        json!({ "spec": {}, "status": { "active": 1 } }),
-    );
-    let mut of_job = owned("batch/v1", "Job", "report");
-    merge(
-        &mut of_job,
-        json!({ "metadata": { "finalizers": ["batch.kubernetes.io/job-tracking"] } }),
-    );
-    let balancer = json!({ "metadata": { "finalizers": ["service.kubernetes.io/load-balancer-cleanup"] } });
-    let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "used" } }] } });
-    let shop = object(
-        "v1",
-        "Namespace",
-        "",
-        "shop",
-        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
-    );
-    let cluster = complete(&[
-        shop,
-        node("a", "True"),
-        claim("free"),
-        claim("used"),
-        pod("web", uses),
-        job,
-        pod("report-1", of_job),
-        object("v1", "Service", "shop", "lb", balancer),
-    ]);
-    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/free", BACKGROUND);
-    assert_eq!(word(&forecast, "PersistentVolumeClaim", "free"), "deleted");
-    let forecast = delete(&cluster, "shop/Service/lb", BACKGROUND);
-    assert_eq!(word(&forecast, "Service", "lb"), "deleted");
-    let forecast = delete(&cluster, "shop/Job/report", BACKGROUND);
-    assert_eq!(word(&forecast, "Job", "report"), "deleted");
-    assert_eq!(word(&forecast, "Pod", "report-1"), "deleted");
-    // The reason comes from the controller of the claim.
-    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/used", BACKGROUND);
-    let wait = waits(&forecast, "PersistentVolumeClaim", "used")[0].to_string();
-    let expected = "finalizer kubernetes.io/pvc-protection, which persistentvolumeclaim-protection-controller removes \
-                    when no pod uses the claim: pod/web uses it";
-    assert_eq!(wait, expected);
-    // One running Job does not keep its namespace.
-    let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
-    assert!(
-        forecast.fates.iter().all(|fate| fate.fate.word() == "deleted"),
-        "{}",
-        forecast.to_text(Detail::default())
-    );
-}
-
 /// The pending deletions are those of a forecast of a day.
 #[test]
 fn pending_work_and_a_forecast_with_a_horizon_agree() {
@@ -254,8 +128,14 @@ fn pending_work_and_a_forecast_with_a_horizon_agree() {
     let claim = terminating(object("v1", "PersistentVolumeClaim", "shop", "free", rest));
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let held = terminating(object("v1", "ConfigMap", "shop", "held", held));
-    let orphan = object("v1", "Secret", "shop", "orphan", owned("v1", "ConfigMap", "gone"));
-    let cluster = complete(&[claim, held, orphan]);
+    let orphan = object(
+        "v1",
+        "Secret",
+        "shop",
+        "orphan",
+        owned_by("v1", "ConfigMap", "gone"),
+    );
+    let cluster = common::complete(&[claim, held, orphan]);
     let day = Question::new(cluster.version()).up_to(std::time::Duration::from_secs(86_400));
     let day = cluster.forecast(&day).expect("nothing is to be resolved");
     let words = |forecast: &Forecast| -> Vec<(String, &'static str)> {
@@ -273,54 +153,12 @@ fn pending_work_and_a_forecast_with_a_horizon_agree() {
     );
 }
 
-/// Implicit dependents are deleted, too.
-#[test]
-fn endpoints_tokens_and_pods_of_a_node_are_deleted_with_their_owners() {
-    let token = json!({
-        "type": "kubernetes.io/service-account-token",
-        "metadata": { "annotations": {
-            "kubernetes.io/service-account.name": "robot",
-            "kubernetes.io/service-account.uid": "ServiceAccount-robot",
-        } },
-    });
-    let cluster = complete(&[
-        object(
-            "v1",
-            "Service",
-            "shop",
-            "web",
-            json!({ "spec": { "selector": { "app": "web" } } }),
-        ),
-        object("v1", "Endpoints", "shop", "web", json!({})),
-        object("v1", "ServiceAccount", "shop", "robot", json!({})),
-        object("v1", "Secret", "shop", "robot-token", token),
-        node("a", "True"),
-        pod("web-1", json!({})),
-    ]);
-    let forecast = delete(&cluster, "shop/Service/web", BACKGROUND);
-    assert_eq!(word(&forecast, "Endpoints", "web"), "deleted");
-    let forecast = delete(&cluster, "shop/ServiceAccount/robot", BACKGROUND);
-    assert_eq!(word(&forecast, "Secret", "robot-token"), "deleted");
-    let text = explanation(&forecast, "Secret", "robot-token");
-    assert!(
-        text.ends_with("because you delete serviceaccount/robot -n shop (Background)\n"),
-        "{text}"
-    );
-    let forecast = delete(&cluster, "Node/a", BACKGROUND);
-    assert_eq!(word(&forecast, "Pod", "web-1"), "deleted");
-    let text = explanation(&forecast, "Pod", "web-1");
-    assert!(
-        text.ends_with("because you delete node/a (Background)\n"),
-        "{text}"
-    );
-}
-
 /// A kind that is declared complete can be missing from the dump.
 #[test]
 fn kinds_that_are_declared_complete_and_missing_are_found() {
-    let of_job = |name: &str| pod(name, owned("batch/v1", "Job", "report"));
+    let of_job = |name: &str| pod(name, owned_by("batch/v1", "Job", "report"));
     let pods: Vec<Value> = ["a", "b", "c"].into_iter().map(of_job).collect();
-    let cluster = complete(&pods);
+    let cluster = common::complete(&pods);
     let forecast = cluster.pending();
     assert_eq!(forecast.counts(), [("deleted", 3)].into());
     let missing = |finding: &Finding| match finding {
@@ -341,7 +179,7 @@ fn kinds_that_are_declared_complete_and_missing_are_found() {
     all.push(node("a", "True"));
     all.push(object("batch/v1", "Job", "shop", "other", json!({})));
     assert_eq!(
-        complete(&all)
+        common::complete(&all)
             .pending()
             .findings
             .iter()
@@ -364,10 +202,10 @@ fn two_kinds_of_one_name_are_distinguished() {
         "status": { "conditions": [{ "type": "Established", "status": "True" }] },
     });
     let name = "services.serving.knative.dev";
-    let mut owner = owned("serving.knative.dev/v1", "Service", "web");
+    let mut owner = owned_by("serving.knative.dev/v1", "Service", "web");
     owner["metadata"]["ownerReferences"][0]["uid"] = "knative-web".into();
     let knative = json!({ "metadata": { "uid": "knative-web" } });
-    let cluster = complete(&[
+    let cluster = common::complete(&[
         object(
             "apiextensions.k8s.io/v1",
             "CustomResourceDefinition",
@@ -408,7 +246,7 @@ fn a_terminating_namespace_names_its_remaining_content() {
         let finalizers = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
         object("v1", "ConfigMap", "shop", name, finalizers)
     };
-    let cluster = complete(&[
+    let cluster = common::complete(&[
         terminating(object("v1", "Namespace", "", "shop", shop)),
         held("a"),
         held("b"),
@@ -435,7 +273,7 @@ fn a_terminating_namespace_names_its_remaining_content() {
 
 #[test]
 fn steps_of_controllers_have_their_reasons() {
-    let cluster = complete(&[node("a", "True"), pod("web", json!({}))]);
+    let cluster = common::complete(&[node("a", "True"), pod("web", json!({}))]);
     let forecast = delete(&cluster, "Node/a", FOREGROUND);
     let json = forecast.to_json();
     let steps = json["timeline"].as_array().expect("a list");
@@ -482,7 +320,7 @@ fn manifests_can_be_used_as_a_dump() {
         }
         object
     };
-    let pod = object("v1", "Pod", "shop", "web", owned("v1", "ConfigMap", "owner"));
+    let pod = object("v1", "Pod", "shop", "web", owned_by("v1", "ConfigMap", "owner"));
     let objects = [
         object("v1", "Namespace", "", "shop", json!({})),
         object("v1", "ConfigMap", "shop", "owner", json!({})),
@@ -490,7 +328,7 @@ fn manifests_can_be_used_as_a_dump() {
     ];
     let manifests: Vec<Value> = objects.iter().cloned().map(manifest).collect();
     for objects in [&objects[..2], &manifests[..]] {
-        let cluster = complete(objects);
+        let cluster = common::complete(objects);
         let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
         assert_eq!(
             forecast.counts().into_iter().collect::<Vec<_>>(),

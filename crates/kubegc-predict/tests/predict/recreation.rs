@@ -1,6 +1,7 @@
 //! Deleted objects that their controllers create again.
 
 use kubegc_core::DeleteOptions;
+use kubegc_fixtures::{merge, owned_by};
 use kubegc_predict::{Finding, Intent};
 use serde_json::{Value, json};
 
@@ -12,23 +13,18 @@ const NEVER: Option<bool> = None;
 
 /// An object in the namespace shop, except nodes.
 fn object(api_version: &str, kind: &str, name: &str, fields: Value) -> Value {
-    let mut object =
-        json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name, "uid": name } });
-    if kind != "Node" {
-        object["metadata"]["namespace"] = "shop".into();
-    }
-    for (key, value) in fields.as_object().into_iter().flatten() {
-        object[key] = value.clone();
-    }
-    object
+    let namespace = if kind == "Node" { "" } else { "shop" };
+    kubegc_fixtures::object(api_version, kind, namespace, name, fields)
 }
 
 /// The same with a controller.
-fn of(owner: &Value, mut object: Value) -> Value {
-    object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": true,
-        "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
-    }]);
+fn of(controller: &Value, mut object: Value) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let [api_version, kind] = ["apiVersion", "kind"].map(|field| text(&controller[field]));
+    merge(
+        &mut object,
+        owned_by(&api_version, &kind, &text(&controller["metadata"]["name"])),
+    );
     object
 }
 

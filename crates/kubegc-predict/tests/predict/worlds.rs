@@ -7,14 +7,12 @@ use serde_json::{Value, json};
 use crate::common;
 
 fn config_map(name: &str, owners: Value) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "namespace": "shop", "name": name, "uid": name, "resourceVersion": "1", "ownerReferences": owners },
-    })
+    let rest = json!({ "metadata": { "ownerReferences": owners } });
+    kubegc_fixtures::object("v1", "ConfigMap", "shop", name, rest)
 }
 
 fn owner(api_version: &str, kind: &str, name: &str) -> Value {
-    json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": name })
+    kubegc_fixtures::owner(api_version, kind, name, false)
 }
 
 fn cluster(items: &[Value], complete: &[&str]) -> Cluster {
