@@ -52,16 +52,26 @@ fn variants(before: &Record) -> Vec<Option<Record>> {
 }
 
 /// Changes that upstream does not notice: Endpoints without a Service after the start, revisions of other
-/// namespaces, and a change of a pod that a ReplicaSet could have adopted before, or that keeps its owners.
-fn is_unnoticed(controller: &str, resource: Resource, old: Option<&Record>, new: Option<&Record>) -> bool {
-    let namespace = old.or(new).map_or("", |record| &*record.meta.namespace);
+/// namespaces, a change of a pod that a ReplicaSet could have adopted before or that keeps its owners, and
+/// changes of other ReplicaSets of its Deployment.
+fn is_unnoticed(controller: &str, about: &Key, resource: Resource, states: [Option<&Record>; 2]) -> bool {
+    let [old, new] = states;
+    let Some(any) = new.or(old) else { return true };
     match (controller, resource) {
         ("endpoints-controller", Resource::Endpoints) => true,
-        ("daemonset-controller", Resource::ControllerRevisions) => namespace == "other",
-        ("replicaset-controller", Resource::Pods) => old.is_some_and(|old| {
-            let keeps_owners = |new: &Record| new.meta.owner_references == old.meta.owner_references;
-            old.meta.controller().is_none() || new.is_some_and(keeps_owners)
-        }),
+        ("daemonset-controller", Resource::ControllerRevisions) => any.meta.namespace != about.namespace,
+        ("replicaset-controller", Resource::ReplicaSets) => any.meta.name != about.name,
+        ("replicaset-controller", Resource::Pods) => {
+            let is_of_another = any
+                .meta
+                .controller()
+                .is_some_and(|owner| owner.name != about.name);
+            let keeps_owners = |old: &Record| {
+                old.meta.controller().is_none()
+                    || new.is_some_and(|new| new.meta.owner_references == old.meta.owner_references)
+            };
+            is_of_another || old.is_some_and(keeps_owners)
+        }
         _ => false,
     }
 }
@@ -110,14 +120,15 @@ fn a_change_affects_the_keys_on_which_it_causes_work() {
                             |record: Option<&Record>| record.map(|record| record.meta.is_deleting());
                         // No deletion is undone.
                         let is_undone = is_deleting(old) == Some(true) && is_deleting(new) == Some(false);
-                        if is_undone || is_unnoticed(info.name, *resource, old, new) {
+                        if is_undone {
                             continue;
                         }
                         // The cache already has the new state.
                         let affected = affected(&**controller, cache, *resource, old, new);
                         for (about, actions) in after {
                             let is_same = before.get(about).is_some_and(|before| actions.is_subset(before));
-                            if actions.is_empty() || is_same {
+                            let is_unnoticed = is_unnoticed(info.name, about, *resource, [old, new]);
+                            if actions.is_empty() || is_same || is_unnoticed {
                                 continue;
                             }
                             if *about != key {
@@ -144,11 +155,14 @@ fn a_change_affects_the_keys_on_which_it_causes_work() {
         "endpointslice-controller",
         "endpointslice-mirroring-controller",
         "job-controller",
+        "node-lifecycle-controller",
         "persistentvolume-attach-detach-controller",
         "persistentvolume-binder-controller",
         "persistentvolumeclaim-protection-controller",
+        "podgroup-protection-controller",
         "replicaset-controller",
         "resourceclaim-controller",
+        "service-cidr-controller",
         "serviceaccount-token-controller",
         "statefulset-controller",
         "statefulset-history-controller",

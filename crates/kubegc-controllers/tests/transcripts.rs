@@ -28,7 +28,7 @@ use std::{
 use kubegc_controllers::*;
 use kubegc_core::{
     KubernetesVersion, ObjectMeta, StoreError, Timestamp,
-    record::{Record, Resource},
+    record::{Body, Field, PersistentVolume, Record, Resource},
 };
 use serde_json::Value;
 
@@ -385,7 +385,7 @@ type Plan = kubegc_core::Plan<Action, kubegc_core::record::ObjectId, Judgement, 
 type Other = fn(&Request, Response) -> Option<Response>;
 
 /// Responses in the place of the usual one, where they fit.
-fn others() -> [(&'static str, Other); 13] {
+fn others() -> [(&'static str, Other); 15] {
     fn failed(error: StoreError) -> Option<Response> {
         Some(Response::Failed(error))
     }
@@ -394,6 +394,16 @@ fn others() -> [(&'static str, Other); 13] {
             return None;
         };
         change(&mut record.meta);
+        Some(Response::Object(record))
+    }
+    fn changed_volume(response: Response, change: fn(&mut PersistentVolume)) -> Option<Response> {
+        let Response::Object(mut record) = response else {
+            return None;
+        };
+        let Body::PersistentVolume(volume) = record.body_mut() else {
+            return None;
+        };
+        change(volume);
         Some(Response::Object(record))
     }
     fn operated(request: &Request, operated: Operated) -> Option<Response> {
@@ -429,6 +439,14 @@ fn others() -> [(&'static str, Other); 13] {
         }),
         ("another object", |_, response| {
             changed(response, |meta| meta.uid = "another".into())
+        }),
+        ("an unclaimed volume", |_, response| {
+            changed_volume(response, |volume| volume.claim_ref = None.into())
+        }),
+        ("another reclaim policy", |_, response| {
+            changed_volume(response, |volume| {
+                volume.reclaim_policy = Field::Known("Other".into())
+            })
         }),
         ("a loss", |request, _| {
             matches!(request, Request::Event(_)).then(|| {
@@ -527,8 +545,10 @@ fn requests(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// All scenes with their transcripts, by file.
-fn files() -> Vec<(PathBuf, Vec<(Scene, String, String)>)> {
+/// A file, and its scenes with their text before and after `----`.
+type File = (PathBuf, Vec<(Scene, String, String)>);
+
+fn files() -> Vec<File> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut paths: Vec<_> = fs::read_dir(folder)
         .expect("a folder")

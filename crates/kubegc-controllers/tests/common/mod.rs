@@ -52,11 +52,11 @@ fn value(text: &str) -> Value {
     }
 }
 
-/// A value of another type than the field's. Readers skip conditions in whose text they do not find a type.
+/// A value of another type than the field's. It has words without which readers skip conditions and statuses.
 pub(crate) fn hidden(value: &Value) -> Value {
     match value {
         Value::Object(_) => "hidden".into(),
-        _ => json!({"hidden": "DisruptionTarget"}),
+        _ => json!({"hidden": "DisruptionTarget", "restartCount": "hidden"}),
     }
 }
 
