@@ -66,7 +66,7 @@ fn requests_have_the_preconditions_of_upstream_or_all() {
             .delete(wire, sent, DeleteOptions::default());
         let lines: Vec<String> = both.requests.iter().map(line).collect();
         let without_version = expected.replace(" rv=7", "");
-        let written = format!("update status of job.batch/a -n shop{expected} [RemoveFinalizer(\"f\")]");
+        let written = format!("update status of job.batch/a -n shop{expected} [-f]");
         let event = "record event Gone for job.batch/a -n shop: it is gone".to_owned();
         assert_eq!(
             lines,

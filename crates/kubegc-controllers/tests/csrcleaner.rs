@@ -1,7 +1,7 @@
 //! CertificateSigningRequests: each rule on both sides of its deadline.
 
-use crate::common::{at, cache, lines, play, reconcile, record};
-use kubegc_controllers::{Cache, CsrCleaner, Key, Response};
+use crate::common::{at, cache, key, play, reconcile, record};
+use kubegc_controllers::{Cache, CsrCleaner, Decision, Response, Wire};
 use kubegc_core::{
     KubernetesVersion, StoreError, Timestamp,
     record::{Body, Certificate, CertificateSigningRequest, Condition, Field, Record, Resource},
@@ -9,7 +9,7 @@ use kubegc_core::{
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
-const NOW: &str = "2026-03-03T12:00:00Z";
+const NOW: &str = "2026-05-03T12:00:00Z";
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
@@ -37,7 +37,7 @@ fn condition(condition_type: &str, seconds_ago: i64) -> Condition {
 
 /// A request that was created three days ago.
 fn request(conditions: Vec<Condition>, certificate: impl Into<Field<Certificate>>) -> Record {
-    let created = json!({"name": "a", "creationTimestamp": "2026-02-28T12:00:00Z"});
+    let created = json!({"name": "a", "creationTimestamp": "2026-04-30T12:00:00Z"});
     let (_, mut record) = record(json!({"kind": "CertificateSigningRequest", "metadata": created}));
     *record.body_mut() = Body::CertificateSigningRequest(CertificateSigningRequest {
         conditions: conditions.into(),
@@ -50,17 +50,18 @@ fn valid() -> Certificate {
     Certificate::NotAfter(after(30 * DAY, 0))
 }
 
-fn decide(controller: &CsrCleaner, record: &Record, now: Timestamp) -> (Vec<String>, Option<&'static str>) {
-    let mut cache = cache(controller, &[]);
+fn decide(controller: &CsrCleaner, record: &Record, now: Timestamp) -> Decision {
+    let mut cache: Cache = cache(controller, &[]);
     cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
-    let decision = reconcile(controller, &cache, "a", now);
-    let code = decision.actions.first().map(|action| action.reason.code());
-    (lines(&decision, now), code)
+    reconcile(controller, &cache, &key("a"), now, Wire::AsUpstream)
 }
 
 /// The code of the reason to delete the request; `None` if it is kept.
 fn deleted(controller: &CsrCleaner, record: &Record, now: Timestamp) -> Option<&'static str> {
-    decide(controller, record, now).1
+    decide(controller, record, now)
+        .actions
+        .first()
+        .map(|action| action.reason.code())
 }
 
 #[test]
@@ -99,66 +100,10 @@ fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
     ] {
         let of = |nanos| deleted(&latest(), &record, after(0, nanos));
         assert_eq!([-1, 0, 1].map(of), [None, None, Some(code)], "{code}");
-        let (lines, _) = decide(&latest(), &record, after(0, 0));
-        let kept = "keep certificatesigningrequest.certificates.k8s.io/a: NotExpired";
-        assert_eq!(lines, [kept, "requeue 0.000000001"], "{code}");
+        let decision = decide(&latest(), &record, after(0, 0));
+        assert_eq!(decision.kept[0].reason.code(), "NotExpired");
+        assert_eq!(decision.requeue_at, Some(after(0, 1)), "{code}");
     }
-}
-
-#[test]
-fn l4_3_no_rule_applies_without_a_deadline() {
-    let kept = |code: &str| {
-        vec![format!(
-            "keep certificatesigningrequest.certificates.k8s.io/a: {code}"
-        )]
-    };
-    let without_time = Condition {
-        last_update_time: None,
-        ..condition("Approved", 0)
-    };
-    let expired = Certificate::NotAfter(after(-1, 0));
-    for record in [
-        // A condition without a time never becomes old.
-        request(vec![without_time.clone()], Certificate::Absent),
-        request(
-            vec![without_time],
-            Certificate::Malformed("no certificates found".into()),
-        ),
-        // Any condition ends the rule for pending requests, and a certificate counts only where it is
-        // approved.
-        request(vec![condition("Other", 2 * DAY)], expired.clone()),
-        request(vec![Condition::new("Denied", "True")], expired),
-    ] {
-        assert_eq!(decide(&latest(), &record, at(NOW)).0, kept("NoDeadline"));
-    }
-    let mut deleting = request(vec![condition("Denied", DAY)], Certificate::Absent);
-    deleting.meta.deletion_timestamp = Some(at(NOW));
-    assert_eq!(decide(&latest(), &deleting, at(NOW)).0, kept("Terminating"));
-    let ends = request(
-        vec![Condition {
-            last_update_time: Some(Timestamp::from_nanos(i64::MAX)),
-            ..Condition::new("Denied", "True")
-        }],
-        Certificate::NotAfter(Timestamp::from_nanos(i64::MAX)),
-    );
-    assert_eq!(
-        decide(&latest(), &ends, Timestamp::from_nanos(i64::MAX)).0,
-        kept("NoDeadline")
-    );
-}
-
-#[test]
-fn the_rule_that_held_first_is_the_reason() {
-    let record = request(
-        vec![condition("Approved", 3 * HOUR), condition("Denied", 2 * HOUR)],
-        valid(),
-    );
-    assert_eq!(deleted(&latest(), &record, at(NOW)), Some("Issued"));
-    let record = request(
-        vec![condition("Denied", 3 * HOUR), condition("Denied", 2 * HOUR)],
-        valid(),
-    );
-    assert_eq!(deleted(&latest(), &record, after(-2 * HOUR, 1)), Some("Denied"));
 }
 
 #[test]
@@ -198,57 +143,57 @@ fn releases_differ() {
         ),
         (&malformed, "no certificates found"),
     ] {
-        let mut cache = cache(&tolerant, &[]);
-        cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
-        let decision = reconcile(&release("1.18"), &cache, "a", at(NOW));
+        let decision = decide(&release("1.18"), record, at(NOW));
         assert_eq!(decision.kept[0].reason.to_string(), text);
     }
 }
 
 #[test]
 fn unread_fields_make_the_outcome_unknown() {
-    let unknown = |field: &str| {
-        let object = "certificatesigningrequest.certificates.k8s.io/a";
-        vec![format!("unknown {object}: {object}: {field} could not be read")]
+    let unread = |conditions: Field<Vec<Condition>>, certificate: Field<Certificate>| {
+        let mut record = request(vec![], Certificate::Absent);
+        *record.body_mut() = Body::CertificateSigningRequest(CertificateSigningRequest {
+            conditions,
+            certificate,
+        });
+        record
     };
-    let approved = request(vec![condition("Approved", 2 * DAY)], Field::Unread);
-    assert_eq!(
-        decide(&latest(), &approved, at(NOW)).0,
-        unknown("status.certificate")
-    );
-    let denied = request(vec![condition("Denied", 2 * DAY)], Field::Unread);
-    assert_eq!(
-        decide(&release("1.20"), &denied, at(NOW)).0,
-        unknown("status.certificate")
-    );
-    let mut no_conditions = request(vec![], valid());
-    *no_conditions.body_mut() = Body::CertificateSigningRequest(CertificateSigningRequest {
-        conditions: Field::Unread,
-        certificate: valid().into(),
-    });
-    assert_eq!(
-        decide(&latest(), &no_conditions, at(NOW)).0,
-        unknown("status.conditions")
-    );
+    let old = |condition_type| Field::Known(vec![condition(condition_type, 2 * DAY)]);
     let mut timeless = request(vec![], Certificate::Absent);
     timeless.meta.creation_timestamp = None;
-    assert_eq!(
-        decide(&latest(), &timeless, at(NOW)).0,
-        unknown("metadata.creationTimestamp")
-    );
-    let mut metadata = request(vec![], valid());
-    *metadata.body_mut() = Body::Unread;
-    assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("only its metadata was read"));
-    metadata.has_whole_meta = false;
-    assert!(decide(&latest(), &metadata, at(NOW)).0[0].ends_with("its metadata could not be read in full"));
+    let mut no_body = request(vec![], valid());
+    *no_body.body_mut() = Body::Unread;
+    let mut no_metadata = no_body.clone();
+    no_metadata.has_whole_meta = false;
+    for (controller, record, expected) in [
+        (
+            latest(),
+            unread(old("Approved"), Field::Unread),
+            "status.certificate could not be read",
+        ),
+        (
+            release("1.20"),
+            unread(old("Denied"), Field::Unread),
+            "status.certificate could not be read",
+        ),
+        (
+            latest(),
+            unread(Field::Unread, valid().into()),
+            "status.conditions could not be read",
+        ),
+        (latest(), timeless, "metadata.creationTimestamp could not be read"),
+        (latest(), no_body, "only its metadata was read"),
+        (latest(), no_metadata, "its metadata could not be read in full"),
+    ] {
+        let found = decide(&controller, &record, at(NOW)).unknown.remove(0);
+        assert_eq!(found.reason.message_about(&found.object), expected);
+    }
 }
 
 #[test]
 fn l4_8_the_request_is_deleted_without_preconditions() {
     let record = request(vec![condition("Denied", DAY)], Certificate::Absent);
-    let mut cache = cache(&latest(), &[]);
-    cache.replace(Resource::CertificateSigningRequests, vec![record]);
-    let action = reconcile(&latest(), &cache, "a", at(NOW)).actions.remove(0);
+    let action = decide(&latest(), &record, at(NOW)).actions.remove(0);
     let error = StoreError::Conflict {
         message: "busy".into(),
     };
@@ -309,9 +254,7 @@ proptest! {
     #[test]
     fn a_requeue_is_the_first_time_of_a_deletion(record in any_request(), text in select(vec!["1.18", "1.20.2", "1.22", "1.36"])) {
         let controller = release(text);
-        let mut cache: Cache = cache(&controller, &[]);
-        cache.replace(Resource::CertificateSigningRequests, vec![record.clone()]);
-        let decision = reconcile(&controller, &cache, "a", at(NOW));
+        let decision = decide(&controller, &record, at(NOW));
         match decision.requeue_at {
             Some(due) => {
                 let before = Timestamp::from_nanos(due.as_nanos() - 1);
@@ -340,14 +283,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn a_key_without_an_object_has_no_decision() {
-    let cache = cache(&latest(), &[]);
-    assert_eq!(
-        cache.get(Resource::CertificateSigningRequests, &Key::cluster("a")),
-        None
-    );
-    assert!(lines(&reconcile(&latest(), &cache, "a", at(NOW)), at(NOW)).is_empty());
 }

@@ -380,8 +380,9 @@ fn changes_of_metadata_need_no_body() {
     };
     assert!(label.apply_to_metadata(&mut meta));
     assert_eq!(meta.labels.get("k").map(|value| &**value), Some("v"));
-    let owner = crate::support::owner("v1", "Pod", "p");
-    assert!(FieldChange::OwnerReferences(vec![owner]).apply_to_metadata(&mut meta));
+    let (_, owned) = record(crate::common::object("v1 Pod shop/q owner:v1/Pod/p"));
+    let owners = owned.meta.owner_references.to_vec();
+    assert!(FieldChange::OwnerReferences(owners).apply_to_metadata(&mut meta));
     assert_eq!(meta.owner_references.len(), 1);
     let mut same = start.clone();
     assert!(!FieldChange::Replicas(3).apply_to_metadata(&mut same));

@@ -6,14 +6,11 @@ use kubegc_controllers::{
     Cache, Change, Controller as _, End, Form, Key, NamespaceController, Request, Wire,
 };
 use kubegc_core::{
-    Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, Preconditions, PropagationPolicy, Scope,
-    StoreError,
+    Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, Preconditions, PropagationPolicy, StoreError,
     record::{Body, Condition, Field, Namespace, Pod, Resource},
 };
 
-use super::server::{
-    DELETED_AT, Server, at, broken, conflict, controller, object, pod, reconcile, refused, running,
-};
+use super::server::{DELETED_AT, Server, at, broken, conflict, controller, object, pod, reconcile, running};
 
 /// The code of a kept namespace, the message of an error, or the delay in seconds with the estimate.
 fn end_text(end: &End) -> String {
@@ -62,28 +59,10 @@ fn namespace_rows() -> Vec<Row> {
     let without_objects = || Server::new(&[]);
     vec![
         (
-            "L10.1: it does not exist",
-            server().changed(|server| server.namespace = None),
-            "",
-            "done",
-        ),
-        (
-            "L10.1: it is not being deleted",
-            server().namespace(|meta, _| meta.deletion_timestamp = None),
-            "",
-            "kept: NotDeleted",
-        ),
-        (
             "L10.1: a failed read",
             server().failing(GET, broken("timeout")),
             "",
             "failed: timeout",
-        ),
-        (
-            "L10.1: no finalizer is left",
-            server().namespace(|_, namespace| namespace.finalizers = Vec::new().into()),
-            "",
-            "done",
         ),
         (
             "L10.1: an active namespace is marked first, and conflicts are retried",
@@ -142,34 +121,6 @@ fn namespace_rows() -> Vec<Row> {
             "done",
         ),
         (
-            "L10.2: a discovery that fails for a group",
-            server()
-                .failed_discovery("z.io/v1", "timeout")
-                .failed_discovery("a.io/v1", "refused"),
-            "PODS, CONFIG, conditions namespace",
-            "failed: unable to retrieve the complete list of server APIs: a.io/v1: refused, z.io/v1: timeout",
-        ),
-        (
-            "L10.2: a discovery that fails as a whole",
-            server().failing("discover", broken("no route")),
-            "conditions namespace",
-            "failed: no route",
-        ),
-        (
-            "L10.2: a discovery that fails in another way and still lists resources",
-            server().failed_discovery("", "boom"),
-            "PODS, CONFIG, conditions namespace",
-            "failed: boom",
-        ),
-        (
-            "L10.2: a group version that cannot be parsed",
-            server().resource("configmaps", |resource| {
-                (resource.group, resource.version) = ("a".into(), "b/c".into());
-            }),
-            "conditions namespace",
-            "failed: unexpected GroupVersion string: a/b/c",
-        ),
-        (
             "the served resources are unknown",
             server().failing("discover", StoreError::Unlisted),
             "",
@@ -179,13 +130,6 @@ fn namespace_rows() -> Vec<Row> {
 }
 
 fn content_rows() -> Vec<Row> {
-    let two_configs = || {
-        server()
-            .with("configmaps", object("a", &[]))
-            .with("configmaps", object("b", &[]))
-    };
-    let one_by_one =
-        || two_configs().resource("configmaps", |resource| resource.verbs.delete_collection = false);
     let held = |resource| server().after(60).with(resource, object("c", &["x.io/hold"]));
     let held_pod = || {
         let pod = pod("web", "Running", Some(30), &["x.io/hold"]);
@@ -195,43 +139,6 @@ fn content_rows() -> Vec<Row> {
             .with("configmaps", object("c", &[]))
     };
     vec![
-        (
-            "L10.3: only preferred, namespaced resources that can be deleted",
-            Server::new(&["a.x.io", "b.x.io", "c.x.io", "d.x.io"])
-                .resource("b", |resource| resource.verbs.delete = false)
-                .resource("c", |resource| resource.preferred = false)
-                .resource("d", |resource| resource.scope = Scope::Cluster),
-            "delete-all a.x.io, list a.x.io, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.4: a collection that returns 405 is deleted one by one",
-            two_configs().failing("delete-all configmaps", refused(405)),
-            "PODS, delete-all configmaps, list configmaps, delete configmaps a, delete configmaps b, list \
-             configmaps, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.4: so is one without the verb, and a 404 of an object is not an error",
-            one_by_one().failing("delete configmaps", StoreError::NotFound),
-            "PODS, list configmaps, delete configmaps a, delete configmaps b, list configmaps, conditions \
-             namespace",
-            "failed: unexpected items still remain in namespace: ns for gvr: /v1, Resource=configmaps",
-        ),
-        (
-            "L10.4: the first other error ends it",
-            one_by_one().failing("delete configmaps", broken("etcd is down")),
-            "PODS, list configmaps, delete configmaps a, conditions namespace",
-            "failed: etcd is down",
-        ),
-        (
-            "L10.4: what can be neither listed nor deleted at once counts as deleted",
-            server().resource("configmaps", |resource| {
-                (resource.verbs.delete_collection, resource.verbs.list) = (false, false);
-            }),
-            "PODS, FINALIZE",
-            "done",
-        ),
         (
             "L10.4: a list that returns 404 is not an error",
             server().failing("list configmaps", StoreError::NotFound),
@@ -253,43 +160,10 @@ fn content_rows() -> Vec<Row> {
              waiting for finalizers x.io/hold (1)",
         ),
         (
-            "L10.6: the grace period of pods, 10 s after the deletion",
-            server().after(10).with("pods", running(30)),
-            "PODS, conditions namespace",
-            "after 16: some content remains in the namespace, estimate 30 seconds before it is removed: 1 \
-             pods",
-        ),
-        (
-            "L10.6: once it has passed, a pod without finalizers is unexpected",
-            server().after(30).with("pods", running(30)),
-            "PODS, conditions namespace",
-            "failed: failed to delete pods for namespace: ns, err: unexpected items still remain in \
-             namespace: ns \
-             for gvr: /v1, Resource=pods",
-        ),
-        (
-            "L10.6: finished pods do not count",
-            server()
-                .with("pods", pod("batch", "Succeeded", Some(3_600), &["x.io/hold"]))
-                .with("pods", running(10)),
-            "PODS, conditions namespace",
-            "after 6: some content remains in the namespace, estimate 10 seconds before it is removed: 2 \
-             pods; \
-             waiting for finalizers x.io/hold (1)",
-        ),
-        (
             "L10.6: the server's message about a list",
             server().failing("list-whole pods", StoreError::NotFound),
             "list-whole pods, CONFIG, conditions namespace",
             r#"failed: failed to delete pods for namespace: ns, err: pods "" not found"#,
-        ),
-        (
-            "L10.7: nothing else is deleted while a pod remains",
-            held_pod(),
-            "PODS, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
-             pods; \
-             waiting for finalizers x.io/hold (1)",
         ),
         (
             "L10.7: before 1.33 all is deleted in one sync",
@@ -298,36 +172,6 @@ fn content_rows() -> Vec<Row> {
             "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
              pods; \
              waiting for finalizers x.io/hold (1)",
-        ),
-        (
-            "L10.7: without pods the rest is deleted",
-            two_configs(),
-            "PODS, CONFIG, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.7: pods are deleted first only if discovery has them",
-            Server::new(&["pods.metrics.k8s.io", "configmaps"]),
-            "CONFIG, delete-all pods.metrics.k8s.io, list pods.metrics.k8s.io, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.7: pods whose number is not known do not stop the others",
-            server()
-                .with("pods", running(30))
-                .failing("delete-all pods", broken("internal")),
-            "list-whole pods, delete-all pods, CONFIG, conditions namespace",
-            "failed: failed to delete pods for namespace: ns, err: internal",
-        ),
-        (
-            "L10.10: errors do not stop other resources, and the same error is named once",
-            server()
-                .failing("delete-all configmaps", broken("forbidden"))
-                .failing("delete-all pods", broken("forbidden"))
-                .failed_discovery("", "no route")
-                .release("1.32"),
-            "delete-all configmaps, list-whole pods, delete-all pods, conditions namespace",
-            "failed: [no route, forbidden]",
         ),
         (
             "a resource that was not listed",
@@ -394,16 +238,6 @@ fn l10_11_conditions_have_upstreams_texts() {
          finalizers remaining: \
          a.io/f in 1 resource instances, z.io/f in 3 resource instances",
     ];
-    let failing = || {
-        let failing = server().failing("delete-all configmaps", broken("zeta"));
-        failing.failing("delete-all pods", broken("alpha"))
-    };
-    let failures = "NamespaceDeletionContentFailure True ContentDeletionFailed Failed to delete all \
-        resource types, \
-                    2 remaining: alpha, zeta";
-    let discovery = "NamespaceDeletionDiscoveryFailure True DiscoveryFailed Discovery failed for some \
-        groups, 1 failing: \
-                     unable to retrieve the complete list of server APIs: a.io/v1: refused";
     let with = |changes: &[(usize, &'static str)]| {
         let mut lines = all_fine.to_vec();
         for (at, line) in changes {
@@ -419,12 +253,6 @@ fn l10_11_conditions_have_upstreams_texts() {
         ("1.32", held(), with(&[(3, remaining[0]), (4, remaining[1])])),
         // L10.8
         ("1.36", held(), with(&[])),
-        ("1.36", failing(), with(&[(2, failures)])),
-        (
-            "1.36",
-            server().failed_discovery("a.io/v1", "refused"),
-            with(&[(0, discovery)]),
-        ),
         ("1.16", held(), with(&[])[..3].to_vec()),
         ("1.15", held(), vec![]),
     ] {
@@ -432,61 +260,6 @@ fn l10_11_conditions_have_upstreams_texts() {
         server.sync(Wire::AsUpstream);
         assert_eq!(condition_lines(&server.conditions()), expected, "{release}");
     }
-}
-
-#[test]
-fn l10_11_only_changed_conditions_are_written() {
-    let other = Condition::new("example.com/Audited", "Unknown");
-    let mut server = server()
-        .after(60)
-        .with("configmaps", object("a", &["x.io/hold"]))
-        .namespace(|_, namespace| namespace.conditions = vec![other.clone()].into());
-    let times = |server: &Server| {
-        let conditions = server.conditions();
-        conditions
-            .iter()
-            .map(|condition| condition.last_transition_time)
-            .collect::<Vec<_>>()
-    };
-    let sync = |server: &mut Server| {
-        server.requests.clear();
-        server.sync(Wire::AsUpstream);
-        server.log().contains(&CONDITIONS.to_owned())
-    };
-    assert!(sync(&mut server), "all five are new");
-    assert_eq!(server.conditions()[0], other);
-    assert_eq!(
-        times(&server),
-        [
-            None,
-            Some(at(1_060)),
-            Some(at(1_060)),
-            Some(at(1_060)),
-            Some(at(1_060)),
-            Some(at(1_060))
-        ]
-    );
-
-    server.advance(Duration::from_millis(8_500));
-    assert!(!sync(&mut server), "nothing has changed");
-    server = server.with("configmaps", object("b", &["x.io/hold"]));
-    assert!(sync(&mut server), "another message");
-    assert_eq!(times(&server)[4], Some(at(1_060)), "the status is the same");
-
-    for item in server.content.values_mut().flatten() {
-        item.meta.finalizers.clear();
-    }
-    server = server.failing("finalize namespace", broken("timeout"));
-    assert!(sync(&mut server), "another status");
-    let [_, discovery, _, _, content, finalizers] = times(&server)[..] else {
-        panic!("six conditions")
-    };
-    // Times are whole seconds.
-    assert_eq!(
-        [discovery, content, finalizers],
-        [Some(at(1_060)), Some(at(1_068)), Some(at(1_068))]
-    );
-    assert!(!sync(&mut server), "the finalizer alone is left");
 }
 
 #[test]

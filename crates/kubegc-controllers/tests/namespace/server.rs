@@ -47,7 +47,6 @@ pub(crate) fn reconcile(
 pub(crate) struct Server {
     pub(crate) namespace: Option<Record>,
     pub(crate) resources: Vec<ApiResource>,
-    failed_discovery: BTreeMap<String, String>,
     /// By plural and group, as in `deployments.apps`.
     pub(crate) content: BTreeMap<String, Vec<Record>>,
     pub(crate) now: Timestamp,
@@ -82,7 +81,6 @@ impl Server {
         Self {
             namespace: Some(Record::new(meta, Body::Namespace(namespace))),
             resources: resources.collect(),
-            failed_discovery: BTreeMap::new(),
             content: BTreeMap::new(),
             now: at(DELETED_AT),
             faults: BTreeMap::new(),
@@ -138,19 +136,12 @@ impl Server {
         self
     }
 
-    pub(crate) fn failed_discovery(mut self, api_version: &str, error: &str) -> Self {
-        self.failed_discovery
-            .insert(api_version.to_owned(), error.to_owned());
-        self
-    }
-
     pub(crate) fn discovered(&self) -> Response {
         let mut catalog = Catalog::new();
         for resource in &self.resources {
             catalog.add(resource.clone()).expect("another resource");
         }
-        let failed = self.failed_discovery.clone();
-        Response::Discovered(Arc::new(Discovered { catalog, failed }))
+        Response::Discovered(Arc::new(Discovered::from(catalog)))
     }
 
     pub(crate) fn conditions(&self) -> Vec<Condition> {

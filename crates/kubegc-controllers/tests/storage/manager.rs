@@ -1,17 +1,54 @@
 //! Times of reconciles, and retries.
 
-use std::{slice::from_ref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Controller, End, ExternalProvisioner, FINALIZER_CLAIM_PROTECTION, FINALIZER_EXTERNAL, Input, Key,
-    Manager, Output, PvcProtection, Task, Wire,
+    Controller, End, ExternalProvisioner, Input, Key, Manager, Migration, Output, PersistentVolumeBinder,
+    Plugin, PvcProtection, Task, Wire,
 };
 use kubegc_core::{
     KubernetesVersion, StoreError, Timestamp,
-    record::{Field, Record, Resource, VolumeSource},
+    record::{Record, Resource},
 };
 
-use super::support::{DRIVER, Edit, annotate, binder, cache, claim, dynamic, edit_pod, pod, volume};
+use crate::common::{cache, object, record};
+
+fn read(line: &str) -> Record {
+    record(object(line)).1
+}
+
+fn binder() -> PersistentVolumeBinder {
+    let mut binder = PersistentVolumeBinder::new(KubernetesVersion::LATEST);
+    binder
+        .storage
+        .migrations
+        .insert("kubernetes.io/aws-ebs".into(), Migration::Off);
+    binder
+        .storage
+        .plugins
+        .insert("kubernetes.io/aws-ebs".into(), Plugin::InTree);
+    binder
+}
+
+/// A volume that was provisioned in the tree for the claim `shop/data`, in its state after the first sync.
+fn disk(phase: &str) -> String {
+    format!(
+        "v1 PersistentVolume disk finalizer:kubernetes.io/pv-protection finalizer:kubernetes.io/pv-controller \
+         annotation:pv.kubernetes.io/provisioned-by=kubernetes.io/aws-ebs \
+         spec.persistentVolumeReclaimPolicy=Delete status.phase={phase} \
+         spec.claimRef={{\"namespace\":\"shop\",\"name\":\"data\",\"uid\":\"persistentvolumeclaim-data\"}}"
+    )
+}
+
+const CLAIM: &str = "v1 PersistentVolumeClaim shop/data spec.volumeName=disk";
+
+/// A running pod that uses a claim.
+fn pod(name: &str, claim: &str) -> String {
+    format!(
+        "v1 Pod shop/{name} spec.nodeName=n status.phase=Running \
+         spec.volumes=[{{\"name\":\"data\",\"persistentVolumeClaim\":{{\"claimName\":\"{claim}\"}}}}]"
+    )
+}
 
 struct Run {
     manager: Manager,
@@ -19,9 +56,10 @@ struct Run {
 }
 
 impl Run {
-    fn new(controller: impl Controller + 'static, records: &[Record]) -> Self {
+    fn new(controller: impl Controller + 'static, objects: &[&str]) -> Self {
         let now = Timestamp::from_secs(1_000);
-        let listed = cache(&controller, records);
+        let objects: Vec<_> = objects.iter().map(|line| object(line)).collect();
+        let listed = cache(&controller, &objects);
         let mut manager = Manager::new(vec![Arc::new(controller)], Wire::Strict, now);
         for resource in manager.resources() {
             let records = listed.records(resource).cloned().collect();
@@ -93,30 +131,24 @@ fn newer(record: &Record, version: &str) -> Record {
     newer
 }
 
-const SAME: Edit = |_, _| {};
-const RELEASED: Edit = |_, volume| volume.phase = Field::Known("Released".into());
-
 #[test]
 fn a_claim_that_is_deleted_enqueues_its_volume_and_no_other() {
     let (claims, pods) = (Resource::PersistentVolumeClaims, Resource::Pods);
-    let mut other = dynamic("Delete", |_, volume| volume.claim_ref = None.into());
-    other.meta.name = "other".into();
-    let mut run = Run::new(binder(), &[dynamic("Delete", SAME), other, claim("disk")]);
+    let other = "v1 PersistentVolume other spec.persistentVolumeReclaimPolicy=Delete status.phase=Bound";
+    let mut run = Run::new(binder(), &[&disk("Bound"), other, CLAIM]);
     assert_eq!(run.tasks(&End::Done), ["other"]);
-    let mut unrelated = claim("");
-    unrelated.meta.name = "logs".into();
-    run.apply(claims, &unrelated);
-    run.apply(pods, &pod("web", VolumeSource::Claim("data".into())));
+    run.apply(claims, &read("v1 PersistentVolumeClaim shop/logs spec={}"));
+    run.apply(pods, &read(&pod("web", "data")));
     assert_eq!((run.tasks(&End::Done), run.next()), (vec![], None));
-    run.delete(claims, &claim("disk"));
+    run.delete(claims, &read(CLAIM));
     assert_eq!(run.tasks(&End::Done), ["disk"]);
 }
 
 #[test]
 fn l5_5_a_failed_operation_blocks_its_volume() {
     let volumes = Resource::PersistentVolumes;
-    let disk = dynamic("Delete", RELEASED);
-    let mut run = Run::new(binder(), from_ref(&disk));
+    let mut run = Run::new(binder(), &[&disk("Released")]);
+    let disk = read(&disk("Released"));
     let fail = |run: &mut Run, version: &str| {
         let task = run.begin();
         // The executor's own write comes before the end.
@@ -148,19 +180,19 @@ fn l5_5_a_failed_operation_blocks_its_volume() {
 
 #[test]
 fn a_failed_sync_is_repeated_at_the_resync() {
-    let mut run = Run::new(binder(), &[dynamic("Delete", RELEASED)]);
+    let mut run = Run::new(binder(), &[&disk("Released")]);
     assert_eq!(run.tasks(&failed(false)), ["disk"]);
     assert_eq!(run.next(), Some(15_000));
 }
 
 #[test]
 fn l5_9_a_provisioner_waits_longer_after_each_failure() {
-    let disk = volume("Delete", |meta, volume| {
-        volume.phase = Field::Known("Released".into());
-        annotate(volume, |found| found.provisioned_by = Some(DRIVER.into()));
-        meta.finalizers.push(FINALIZER_EXTERNAL.into());
-    });
-    let mut run = Run::new(ExternalProvisioner::new(DRIVER), &[disk]);
+    let disk = disk("Released").replace("kubernetes.io/aws-ebs", "csi.example.com");
+    let disk = disk.replace(
+        "kubernetes.io/pv-controller",
+        "external-provisioner.volume.kubernetes.io/finalizer",
+    );
+    let mut run = Run::new(ExternalProvisioner::new("csi.example.com"), &[&disk]);
     for seconds in [15, 30, 60, 120, 240, 480, 960, 1_000, 1_000] {
         assert_eq!(run.tasks(&failed(true)), ["disk"]);
         assert_eq!(run.next(), Some(seconds * 1_000));
@@ -168,30 +200,30 @@ fn l5_9_a_provisioner_waits_longer_after_each_failure() {
     }
 }
 
-fn terminating(name: &str) -> Record {
-    let mut claim = claim("disk");
-    claim.meta.name = name.into();
-    claim.meta.finalizers = vec![FINALIZER_CLAIM_PROTECTION.into()];
-    claim.meta.deletion_timestamp = Some(Timestamp::EPOCH);
-    claim
+fn terminating(name: &str) -> String {
+    format!("v1 PersistentVolumeClaim shop/{name} finalizer:kubernetes.io/pvc-protection deleted:11:00")
 }
 
 #[test]
 fn a_pod_that_is_deleted_or_changes_enqueues_its_claims_and_no_others() {
     let pods = Resource::Pods;
-    let on = |name, claim: &str| pod(name, VolumeSource::Claim(claim.into()));
-    let mut living = terminating("mail");
-    living.meta.deletion_timestamp = None;
+    let on = |name, claim| read(&pod(name, claim));
+    let living = "v1 PersistentVolumeClaim shop/mail finalizer:kubernetes.io/pvc-protection";
     let controller = PvcProtection::new(KubernetesVersion::LATEST);
     let mut run = Run::new(
         controller,
-        &[terminating("data"), living, on("web", "data"), on("api", "data")],
+        &[
+            &terminating("data"),
+            living,
+            &pod("web", "data"),
+            &pod("api", "data"),
+        ],
     );
     assert_eq!(run.tasks(&End::Done), Vec::<String>::new());
     for pod in [
         on("cart", "mail"),
         newer(&on("cart", "mail"), "8"),
-        pod("cart", VolumeSource::Other),
+        read("v1 Pod shop/cart spec.nodeName=n spec.volumes=[]"),
     ] {
         run.apply(pods, &pod);
         assert_eq!(run.next(), None);
@@ -204,14 +236,18 @@ fn a_pod_that_is_deleted_or_changes_enqueues_its_claims_and_no_others() {
 
 #[test]
 fn of_pods_that_were_not_read_the_first_counts() {
-    let unread = |name| {
-        edit_pod(pod(name, VolumeSource::Other), |_, pod| {
-            pod.volumes = Field::Unread
-        })
+    let unread = |name: &str| format!("v1 Pod shop/{name} spec.nodeName=n spec.volumes=?");
+    let known = |name: &str| {
+        newer(
+            &read(&format!("v1 Pod shop/{name} spec.nodeName=n spec.volumes=[]")),
+            "8",
+        )
     };
-    let read = |name| newer(&pod(name, VolumeSource::Other), "8");
     let controller = PvcProtection::new(KubernetesVersion::LATEST);
-    let mut run = Run::new(controller, &[terminating("data"), unread("api"), unread("web")]);
+    let mut run = Run::new(
+        controller,
+        &[&terminating("data"), &unread("api"), &unread("web")],
+    );
     let unknown = |run: &mut Run| -> Vec<String> {
         assert_eq!(run.tasks(&End::Done), Vec::<String>::new());
         run.manager
@@ -220,12 +256,12 @@ fn of_pods_that_were_not_read_the_first_counts() {
             .collect()
     };
     assert_eq!(unknown(&mut run), ["api"]);
-    run.apply(Resource::Pods, &unread("cart"));
+    run.apply(Resource::Pods, &read(&unread("cart")));
     assert_eq!(run.next(), None, "another one changes nothing");
     for (pod, left) in [("api", "cart"), ("cart", "web")] {
-        run.apply(Resource::Pods, &read(pod));
+        run.apply(Resource::Pods, &known(pod));
         assert_eq!(unknown(&mut run), [left]);
     }
-    run.delete(Resource::Pods, &unread("web"));
+    run.delete(Resource::Pods, &read(&unread("web")));
     assert_eq!(run.tasks(&End::Done), ["shop/data"]);
 }
