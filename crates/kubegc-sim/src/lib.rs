@@ -9,7 +9,7 @@
 //! - [`clock`]: [`SimClock`], a manually advanced clock.
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
-//!   changes.
+//!   changes. [`RequestMatcher`] selects the requests of rules.
 //! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and limited disks
 //!   ([`SimNode`]), and its faults.
 
@@ -19,6 +19,7 @@ pub mod fault;
 pub mod fields;
 mod formats;
 mod go;
+mod matcher;
 pub mod object;
 pub mod rng;
 pub mod runtime;
@@ -38,6 +39,7 @@ pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
 pub use go::{json_kind, json_syntax_error};
+pub use matcher::{RequestAttributes, RequestMatcher};
 pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use selector::{Selector, label_selector};

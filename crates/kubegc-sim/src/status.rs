@@ -3,7 +3,7 @@
 use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 
 use kubegc_core::{ApiResource, FieldError, ResourceVersion, StoreError, Uid};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The body of a response without an object: `metav1.Status`.
 #[non_exhaustive]
@@ -19,6 +19,8 @@ pub struct Status {
     pub details: Option<Details>,
     /// The version of an object that was deleted, in releases that return it.
     pub resource_version: Option<ResourceVersion>,
+    /// The token with which a client may continue a list that cannot be finished at its first revision.
+    pub continue_token: Option<String>,
 }
 
 /// The object of a [`Status`].
@@ -53,6 +55,26 @@ pub struct Cause {
 }
 
 impl Status {
+    /// A status without an object.
+    #[must_use]
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            resource_version: None,
+            continue_token: None,
+        }
+    }
+
+    /// The same status, about an object.
+    #[must_use]
+    pub fn with_details(mut self, details: Details) -> Self {
+        self.details = Some(details);
+        self
+    }
+
     /// Whether the request succeeded.
     #[must_use]
     pub const fn is_success(&self) -> bool {
@@ -87,13 +109,14 @@ impl Status {
         };
         put("kind", "Status".into());
         put("apiVersion", "v1".into());
-        put(
-            "metadata",
-            match &self.resource_version {
-                Some(version) => json!({"resourceVersion": version.as_str()}),
-                None => json!({}),
-            },
-        );
+        let mut metadata = Map::new();
+        if let Some(version) = &self.resource_version {
+            metadata.insert("resourceVersion".to_owned(), version.as_str().into());
+        }
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".to_owned(), token.as_str().into());
+        }
+        put("metadata", metadata.into());
         put(
             "status",
             if self.is_success() { "Success" } else { "Failure" }.into(),
@@ -115,6 +138,24 @@ impl Status {
 }
 
 impl Details {
+    /// About an object, by its name and by the group and resource of its kind.
+    #[must_use]
+    pub fn new(name: &str, group: &str, kind: &str) -> Self {
+        Self {
+            name: name.into(),
+            group: group.into(),
+            kind: kind.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same, with the single problems of the object.
+    #[must_use]
+    pub fn with_causes(mut self, causes: Vec<Cause>) -> Self {
+        self.causes = causes;
+        self
+    }
+
     fn to_json(&self) -> Value {
         let mut fields = Map::new();
         for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
@@ -126,10 +167,7 @@ impl Details {
             fields.insert("uid".to_owned(), uid.to_string().into());
         }
         if !self.causes.is_empty() {
-            let causes = self
-                .causes
-                .iter()
-                .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}));
+            let causes = self.causes.iter().map(Cause::to_json);
             fields.insert("causes".to_owned(), causes.collect());
         }
         if let Some(seconds) = self.retry_after_seconds {
@@ -153,8 +191,33 @@ impl fmt::Display for Status {
 }
 
 impl Cause {
+    /// A problem with a field; empty if it is not about one.
+    #[must_use]
+    pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        for (key, text) in [
+            ("reason", self.reason),
+            ("message", &self.message),
+            ("field", &self.field),
+        ] {
+            if !text.is_empty() {
+                fields.insert(key.to_owned(), text.into());
+            }
+        }
+        fields.into()
+    }
+
     /// A value of the right type that is not allowed; `shown` is the value as the server prints it.
-    pub(crate) fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
+    #[must_use]
+    pub fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
             field: field.into(),
@@ -163,7 +226,8 @@ impl Cause {
     }
 
     /// A change that is not allowed.
-    pub(crate) fn forbidden(field: impl Into<String>, problem: &str) -> Self {
+    #[must_use]
+    pub fn forbidden(field: impl Into<String>, problem: &str) -> Self {
         Self {
             reason: "FieldValueForbidden",
             field: field.into(),
@@ -172,7 +236,8 @@ impl Cause {
     }
 
     /// A required field is missing.
-    pub(crate) fn required(field: impl Into<String>, problem: &str) -> Self {
+    #[must_use]
+    pub fn required(field: impl Into<String>, problem: &str) -> Self {
         Self {
             reason: "FieldValueRequired",
             field: field.into(),
@@ -185,11 +250,8 @@ impl Cause {
     }
 
     /// A value that is not one of the allowed values; `shown` is the value as the server prints it.
-    pub(crate) fn not_supported(
-        field: impl Into<String>,
-        shown: &str,
-        supported: &[impl AsRef<str>],
-    ) -> Self {
+    #[must_use]
+    pub fn not_supported(field: impl Into<String>, shown: &str, supported: &[impl AsRef<str>]) -> Self {
         let supported: Vec<String> = supported.iter().map(|one| quoted(one.as_ref())).collect();
         let mut message = format!("Unsupported value: {shown}");
         if !supported.is_empty() {
@@ -235,11 +297,8 @@ pub(crate) type Refusal = Box<Status>;
 
 fn refusal(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Refusal {
     Box::new(Status {
-        code,
-        reason,
-        message,
         details,
-        resource_version: None,
+        ..Status::new(code, reason, message)
     })
 }
 

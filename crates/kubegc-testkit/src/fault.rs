@@ -2,11 +2,12 @@
 //!
 //! Only requests of clients get faults; those of the cluster's own control plane do not.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use http::{HeaderValue, Response, StatusCode, header};
-use kubegc_sim::rng::Rng;
-use serde_json::json;
+use kubegc_sim::{
+    Details, RequestAttributes, RequestMatcher, Status,
+    fault::script::{Script, Turn},
+};
 
 use crate::http::{Call, Verb};
 
@@ -89,266 +90,179 @@ impl Fault {
 /// ```
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
-    fault: Fault,
-    verbs: Vec<Verb>,
-    resource: Option<Arc<str>>,
-    subresource: Option<Arc<str>>,
-    namespace: Option<Arc<str>>,
-    name: Option<Arc<str>>,
-    client: Option<Arc<str>>,
-    skip: u32,
-    times: u32,
-}
+pub struct Rule(Turn<RequestMatcher, Fault>);
 
 impl Rule {
     /// The next request gets this fault.
-    pub const fn new(fault: Fault) -> Self {
-        Self {
-            fault,
-            verbs: Vec::new(),
-            resource: None,
-            subresource: None,
-            namespace: None,
-            name: None,
-            client: None,
+    pub fn new(fault: Fault) -> Self {
+        Self(Turn {
+            matching: RequestMatcher::new(),
             skip: 0,
             times: 1,
-        }
+            fault,
+        })
     }
 
     /// Only requests with this verb. If repeated: with one of these.
     pub fn on(mut self, verb: Verb) -> Self {
-        self.verbs.push(verb);
+        self.0.matching.verbs.push(word(verb).into());
         self
     }
 
     /// Only writes: creations, updates, patches and deletions.
-    pub fn on_writes(mut self) -> Self {
-        self.verbs.extend([
-            Verb::Create,
-            Verb::Update,
-            Verb::Patch,
-            Verb::Delete,
-            Verb::DeleteCollection,
-        ]);
-        self
+    pub fn on_writes(self) -> Self {
+        self.on(Verb::Create)
+            .on(Verb::Update)
+            .on(Verb::Patch)
+            .on(Verb::Delete)
+            .on(Verb::DeleteCollection)
     }
 
-    /// Only requests for this resource, by its plural name.
+    /// Only requests for this resource, by its plural name, and for its subresources.
     pub fn resource(mut self, plural: &str) -> Self {
-        self.resource = Some(plural.into());
+        let subresource = self.target().1.to_owned();
+        self.0.matching.resources = vec![("*".into(), format!("{plural}/{subresource}").into())];
         self
     }
 
     /// Only requests for this subresource, such as `status`.
     pub fn subresource(mut self, subresource: &str) -> Self {
-        self.subresource = Some(subresource.into());
+        let plural = self.target().0.to_owned();
+        self.0.matching.resources = vec![("*".into(), format!("{plural}/{subresource}").into())];
         self
+    }
+
+    /// The resource and the subresource.
+    fn target(&self) -> (&str, &str) {
+        let named = self.0.matching.resources.first();
+        named
+            .and_then(|(_, resource)| resource.split_once('/'))
+            .unwrap_or(("*", "*"))
     }
 
     /// Only requests in this namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.into());
+        self.0.matching.namespace = Some(namespace.into());
         self
     }
 
     /// Only requests that name this object.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(name.into());
+        self.0.matching.name = Some(name.into());
         self
     }
 
     /// Only requests of this client.
     pub fn client(mut self, client: &str) -> Self {
-        self.client = Some(client.into());
+        self.0.matching.user = Some(client.into());
         self
     }
 
     /// Number of matching requests without a fault before the first one. Default: none.
     pub const fn skip(mut self, requests: u32) -> Self {
-        self.skip = requests;
+        self.0.skip = requests;
         self
     }
 
     /// Number of requests that get the fault. Default: one.
     pub const fn times(mut self, requests: u32) -> Self {
-        self.times = requests;
+        self.0.times = requests;
         self
     }
 
     /// All matching requests get the fault, until the rules are cleared.
-    pub const fn always(mut self) -> Self {
-        self.times = u32::MAX;
-        self
+    pub const fn always(self) -> Self {
+        self.times(u32::MAX)
     }
+}
 
-    fn is_about(&self, client: &str, call: &Call) -> bool {
-        let fits =
-            |wanted: &Option<Arc<str>>, text: &str| wanted.as_deref().is_none_or(|wanted| wanted == text);
-        (self.verbs.is_empty() || self.verbs.contains(&call.verb))
-            && fits(&self.resource, &call.resource)
-            && fits(&self.subresource, &call.subresource)
-            && fits(&self.namespace, &call.namespace)
-            && fits(&self.name, &call.name)
-            && self
-                .client
-                .as_deref()
-                .is_none_or(|wanted| is_client(client, wanted))
-            && (!self.fault.is_about_watches() || call.verb == Verb::Watch)
+/// The verb that rules match.
+const fn word(verb: Verb) -> &'static str {
+    match verb {
+        Verb::NonResource => "request",
+        Verb::Unknown => "unknown",
+        verb => verb.as_str(),
     }
 }
 
 /// Whether a client has this name: `kubectl` matches the user agent `kubectl/v1.30.0`.
 pub(crate) fn is_client(client: &str, name: &str) -> bool {
-    client
-        .strip_prefix(name)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    RequestMatcher::new().user(name).matches_user(client)
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.times {
+        match self.0.times {
             u32::MAX => f.write_str("always")?,
             1 => f.write_str("once")?,
             times => write!(f, "{times} times")?,
         }
-        if self.skip > 0 {
-            write!(f, ", after {}", self.skip)?;
+        if self.0.skip > 0 {
+            write!(f, ", after {}", self.0.skip)?;
         }
-        write!(f, ": {}", self.fault.word())?;
-        if let Fault::Refuse { code, .. } = self.fault {
+        write!(f, ": {}", self.0.fault.word())?;
+        if let Fault::Refuse { code, .. } = self.0.fault {
             write!(f, " ({code})")?;
         }
-        let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
-        write!(
-            f,
-            " on {}",
-            if verbs.is_empty() {
-                "any request".to_owned()
-            } else {
-                verbs.join(" or ")
-            }
-        )?;
-        for (word, text) in [
-            (" of ", &self.resource),
-            ("/", &self.subresource),
-            (" in ", &self.namespace),
-            (" named ", &self.name),
-            (" by ", &self.client),
-        ] {
-            if let Some(text) = text {
-                write!(f, "{word}{text}")?;
-            }
-        }
-        Ok(())
+        write!(f, " on {}", self.0.matching)
     }
 }
 
-/// The rules, their progress, and the number of injected faults.
+/// The faults of clients' requests, and the number of each that was injected.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
-    rules: Vec<(Rule, u32)>,
-    draw: Option<Draw>,
-    injected: BTreeMap<&'static str, u64>,
+pub(crate) struct Faults {
+    script: Script<RequestMatcher, Fault>,
+    counts: BTreeMap<&'static str, u64>,
 }
 
-#[derive(Debug)]
-struct Draw {
-    rng: Rng,
-    per_mille: u16,
-    faults: Vec<Fault>,
-}
-
-impl Script {
+impl Faults {
     pub(crate) fn add(&mut self, rule: Rule) {
-        self.rules.push((rule, 0));
+        self.script.add(rule.0);
     }
 
     pub(crate) fn draw(&mut self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
-        self.draw = Some(Draw {
-            rng: Rng::new(seed),
-            per_mille,
-            faults,
-        });
+        self.script.draw(seed, per_mille, faults);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.rules.clear();
-        self.draw = None;
+        self.script.clear();
     }
 
-    pub(crate) const fn injected(&self) -> &BTreeMap<&'static str, u64> {
-        &self.injected
+    pub(crate) const fn injected(&self) -> u64 {
+        self.script.injected()
+    }
+
+    pub(crate) const fn counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counts
     }
 
     /// The fault of this request. The first rule that applies counts, and later ones do not count the
     /// request.
     pub(crate) fn take(&mut self, client: &str, call: &Call) -> Option<Fault> {
-        let fault = self.by_rule(client, call).or_else(|| self.by_draw(call))?;
-        *self.injected.entry(fault.word()).or_default() += 1;
+        let request = RequestAttributes {
+            user: client,
+            verb: word(call.verb),
+            group: &call.group,
+            resource: &call.resource,
+            subresource: &call.subresource,
+            namespace: &call.namespace,
+            name: &call.name,
+            path: None,
+        };
+        let affects = |fault: &Fault| !fault.is_about_watches() || call.verb == Verb::Watch;
+        let matches =
+            |turn: &Turn<RequestMatcher, Fault>| affects(&turn.fault) && turn.matching.matches(&request);
+        let fault = self.script.next(matches, affects)?;
+        *self.counts.entry(fault.word()).or_default() += 1;
         Some(fault)
-    }
-
-    fn by_rule(&mut self, client: &str, call: &Call) -> Option<Fault> {
-        for (rule, seen) in &mut self.rules {
-            if !rule.is_about(client, call) {
-                continue;
-            }
-            let before = *seen;
-            *seen = seen.saturating_add(1);
-            if before >= rule.skip && (rule.times == u32::MAX || before - rule.skip < rule.times) {
-                return Some(rule.fault.clone());
-            }
-        }
-        None
-    }
-
-    fn by_draw(&mut self, call: &Call) -> Option<Fault> {
-        let draw = self.draw.as_mut()?;
-        if draw.faults.is_empty() || !draw.rng.chance(draw.per_mille) {
-            return None;
-        }
-        let drawn = draw.rng.below(draw.faults.len() as u64);
-        let fault = draw.faults.get(usize::try_from(drawn).unwrap_or(0))?;
-        (!fault.is_about_watches() || call.verb == Verb::Watch).then(|| fault.clone())
     }
 }
 
-/// The response of a server that refuses.
-pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Response<bytes::Bytes> {
-    let mut details = serde_json::Map::new();
-    for (key, text) in [
-        ("name", &call.name),
-        ("group", &call.group),
-        ("kind", &call.resource),
-    ] {
-        if !text.is_empty() {
-            details.insert(key.to_owned(), (&**text).into());
-        }
-    }
-    if let Some(seconds) = retry_after_seconds {
-        details.insert("retryAfterSeconds".to_owned(), seconds.into());
-    }
-    let body = json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message(call, code),
-        "reason": reason(code),
-        "details": details,
-        "code": code,
-    });
-    let mut response = Response::new(body.to_string().into());
-    // Rules are made of codes between 400 and 599.
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(seconds) = retry_after_seconds {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response
+/// The status of a server that refuses.
+pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Status {
+    let mut details = Details::new(&call.name, &call.group, &call.resource);
+    details.retry_after_seconds = retry_after_seconds;
+    Status::new(code, reason(code), message(call, code)).with_details(details)
 }
 
 /// The `reason` of a status with a code.

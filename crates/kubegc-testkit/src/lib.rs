@@ -157,7 +157,7 @@ pub use kubegc_control_plane::{
 #[doc(no_inline)]
 pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
 #[doc(no_inline)]
-pub use kubegc_sim::{Admission, SharedApiServer};
+pub use kubegc_sim::{Admission, RequestMatcher, SharedApiServer};
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
 #[cfg(feature = "client")]

@@ -21,7 +21,7 @@ use crate::{
     body::{ResponseBody, WatchEnd},
     cluster::Inner,
     fault::{self, Fault},
-    http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused_by_node, respond_as},
+    http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
     nodes::{LogHandler, NodeError},
 };
 
@@ -276,7 +276,7 @@ impl Inner {
             Some(Fault::Refuse {
                 code,
                 retry_after_seconds,
-            }) => ApiResponse::Whole(fault::refusal(call, *code, *retry_after_seconds)),
+            }) => ApiResponse::Whole(refused(fault::refusal(call, *code, *retry_after_seconds))),
             _ => {
                 let rules = Arc::clone(&self.state.lock().access);
                 // A user agent is a name with a version.

@@ -1,6 +1,6 @@
 //! Faults between a controller and its store: refused calls, lost responses, late watches.
 
-pub(crate) mod script;
+pub mod script;
 mod watch;
 
 use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 use script::{Script, Turn};
 use watch::FaultyWatch;
+
+use crate::{RequestAttributes, RequestMatcher};
 
 /// A call to an [`ObjectStore`], by method.
 #[non_exhaustive]
@@ -36,6 +38,22 @@ pub enum Call {
     Replace,
     /// `delete_collection`
     DeleteCollection,
+}
+
+impl Call {
+    /// The verb that rules match.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Discover => "discover",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Delete => "delete",
+            Self::Patch => "patch",
+            Self::Replace => "update",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
 }
 
 /// The fault of one call.
@@ -83,13 +101,21 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn is_about(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> bool {
-        self.call.is_none_or(|wanted| wanted == call)
-            && self
-                .resource
-                .as_ref()
-                .is_none_or(|wanted| resource.is_some_and(|resource| resource.resource == *wanted))
-            && self.name.as_deref().is_none_or(|wanted| name == Some(wanted))
+    fn turn(self) -> Turn<RequestMatcher, Fault> {
+        let mut matching = RequestMatcher::new();
+        if let Some(call) = self.call {
+            matching = matching.verb(call.verb());
+        }
+        if let Some(plural) = self.resource {
+            matching = matching.resource("*", &format!("{plural}/*"));
+        }
+        matching.name = self.name;
+        Turn {
+            matching,
+            skip: self.skip,
+            times: self.times,
+            fault: self.fault,
+        }
     }
 }
 
@@ -132,13 +158,8 @@ pub struct FaultPlan {
 pub struct Faulty<S> {
     store: S,
     plan: FaultPlan,
-    state: Arc<Mutex<State>>,
+    script: Arc<Mutex<Script<RequestMatcher, Fault>>>,
     clock: Option<Arc<dyn Clock>>,
-}
-
-struct State {
-    script: Script,
-    injected: u64,
 }
 
 impl<S: std::fmt::Debug> std::fmt::Debug for Faulty<S> {
@@ -154,14 +175,13 @@ impl<S> Faulty<S> {
     /// Puts faults between callers and a store.
     #[must_use]
     pub fn new(store: S, plan: FaultPlan) -> Self {
-        let state = State {
-            script: Script::new(plan.seed, plan.rules.len()),
-            injected: 0,
-        };
+        let mut script = Script::default();
+        script.draw(plan.seed, plan.faults_per_mille, plan.faults.clone());
+        plan.rules.iter().for_each(|rule| script.add(rule.clone().turn()));
         Self {
             store,
             plan,
-            state: Arc::new(Mutex::new(state)),
+            script: Arc::new(Mutex::new(script)),
             clock: None,
         }
     }
@@ -182,22 +202,19 @@ impl<S> Faulty<S> {
     /// Number of injected faults.
     #[must_use]
     pub fn injected(&self) -> u64 {
-        self.state.lock().injected
+        self.script.lock().injected()
     }
 
     /// The fault of this call, if any.
     fn fault(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> Option<Fault> {
-        let mut state = self.state.lock();
-        let turns = self.plan.rules.iter().map(|rule| Turn {
-            fits: rule.is_about(call, resource, name),
-            skip: rule.skip,
-            times: rule.times,
-            fault: &rule.fault,
-        });
-        let plan = &self.plan;
-        let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
-        state.injected += u64::from(fault.is_some());
-        fault
+        let request = RequestAttributes {
+            verb: call.verb(),
+            resource: resource.map_or("", |resource| &resource.resource),
+            name: name.unwrap_or_default(),
+            ..RequestAttributes::default()
+        };
+        let mut script = self.script.lock();
+        script.next(|turn| turn.matching.matches(&request), |_| true)
     }
 
     /// Wraps a watch with the faults of the plan.
@@ -205,7 +222,7 @@ impl<S> Faulty<S> {
         FaultyWatch {
             stream,
             plan: self.plan.clone(),
-            state: Arc::clone(&self.state),
+            script: Arc::clone(&self.script),
             clock: self.clock.clone(),
             held: VecDeque::new(),
             ended: None,

@@ -1,55 +1,152 @@
-//! The fault of a call: by the rules of a script first, then by random draw.
+//! A script of faults: the rules and their progress, random draws, and the number of injected faults.
 
 use crate::rng::Rng;
 
-/// A rule, evaluated for one call.
-pub(crate) struct Turn<'a, F> {
-    /// Whether the rule matches the call.
-    pub(crate) fits: bool,
-    /// Number of matching calls that are skipped first.
-    pub(crate) skip: u32,
-    /// Number of calls that then get the fault.
-    pub(crate) times: u32,
+/// A rule of a [`Script`]: it skips some matching calls and then injects a fault into some.
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Turn<M, F> {
+    /// The matching calls.
+    pub matching: M,
+    /// Number of matching calls without a fault before the first one.
+    pub skip: u32,
+    /// Number of calls that then get the fault; `u32::MAX` means all.
+    pub times: u32,
     /// The fault.
-    pub(crate) fault: &'a F,
+    pub fault: F,
 }
 
-/// The progress of the rules of a plan, and the random generator.
+/// Decides which calls get which fault: by rules first, in their order, then by random draw.
 #[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) rng: Rng,
-    /// By rule: how many calls matched so far.
-    fitted: Vec<u32>,
+pub struct Script<M, F> {
+    /// The rules, and how many calls each matched so far.
+    turns: Vec<(Turn<M, F>, u32)>,
+    rng: Rng,
+    per_mille: u16,
+    drawn: Vec<F>,
+    injected: u64,
 }
 
-impl Script {
-    pub(crate) fn new(seed: u64, rules: usize) -> Self {
+impl<M, F> Default for Script<M, F> {
+    fn default() -> Self {
         Self {
-            rng: Rng::new(seed),
-            fitted: vec![0; rules],
+            turns: Vec::new(),
+            rng: Rng::new(0),
+            per_mille: 0,
+            drawn: Vec::new(),
+            injected: 0,
         }
     }
+}
 
-    /// The fault of the next call. `turns`: one for each rule, in their order. The first rule that applies
-    /// counts, and later rules do not count the call. If none applies, `per_mille` calls of a thousand get
-    /// one of `faults`.
-    pub(crate) fn next<'a, F: Clone + 'a>(
-        &mut self,
-        turns: impl Iterator<Item = Turn<'a, F>>,
-        faults: &[F],
-        per_mille: u16,
-    ) -> Option<F> {
-        for (turn, fitted) in turns.zip(&mut self.fitted).filter(|(turn, _)| turn.fits) {
-            let before = *fitted;
-            *fitted = fitted.saturating_add(1);
-            if before >= turn.skip && before - turn.skip < turn.times {
+impl<M, F: Clone> Script<M, F> {
+    /// Adds a rule after the others.
+    pub fn add(&mut self, turn: Turn<M, F>) {
+        self.turns.push((turn, 0));
+    }
+
+    /// If no rule injects a fault, `per_mille` calls of a thousand get one of `faults`.
+    pub fn draw(&mut self, seed: u64, per_mille: u16, faults: Vec<F>) {
+        self.rng = Rng::new(seed);
+        self.per_mille = per_mille;
+        self.drawn = faults;
+    }
+
+    /// Removes rules and draws. The number of injected faults is kept.
+    pub fn clear(&mut self) {
+        self.turns.clear();
+        self.drawn.clear();
+    }
+
+    /// Number of injected faults.
+    #[must_use]
+    pub const fn injected(&self) -> u64 {
+        self.injected
+    }
+
+    /// The generator of the draws.
+    pub(crate) const fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// The fault of the next call. The first rule that injects one counts, and later rules do not count the
+    /// call. A fault that does not affect the call is not injected.
+    pub fn next(&mut self, matches: impl Fn(&Turn<M, F>) -> bool, affects: impl Fn(&F) -> bool) -> Option<F> {
+        let fault = self.scripted(matches).or_else(|| self.random())?;
+        let fault = Some(fault).filter(affects)?;
+        self.injected += 1;
+        Some(fault)
+    }
+
+    fn scripted(&mut self, matches: impl Fn(&Turn<M, F>) -> bool) -> Option<F> {
+        for (turn, matched) in self.turns.iter_mut().filter(|(turn, _)| matches(turn)) {
+            let before = *matched;
+            *matched = matched.saturating_add(1);
+            if before >= turn.skip && (turn.times == u32::MAX || before - turn.skip < turn.times) {
                 return Some(turn.fault.clone());
             }
         }
-        if faults.is_empty() || !self.rng.chance(per_mille) {
+        None
+    }
+
+    fn random(&mut self) -> Option<F> {
+        if self.drawn.is_empty() || !self.rng.chance(self.per_mille) {
             return None;
         }
-        let drawn = self.rng.below(faults.len() as u64);
-        faults.get(drawn as usize).cloned()
+        let index = self.rng.below(self.drawn.len() as u64);
+        self.drawn.get(usize::try_from(index).unwrap_or(0)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(matching: char, skip: u32, times: u32, fault: char) -> Turn<char, char> {
+        Turn {
+            matching,
+            skip,
+            times,
+            fault,
+        }
+    }
+
+    /// The faults of calls, `-` for none. The fault `z` affects no call.
+    fn faults(script: &mut Script<char, char>, calls: &str) -> String {
+        let mut fault_of = |call| script.next(|turn| turn.matching == call, |fault| *fault != 'z');
+        calls.chars().map(|call| fault_of(call).unwrap_or('-')).collect()
+    }
+
+    #[test]
+    fn a_rule_skips_and_ends_and_a_call_with_a_fault_reaches_no_later_rule() {
+        let mut script = Script::default();
+        script.add(turn('a', 1, 2, 'x'));
+        script.add(turn('a', 1, u32::MAX, 'y'));
+        script.add(turn('b', 0, 1, 'z'));
+        assert_eq!(faults(&mut script, "aaaabba"), "-xxy--y");
+        assert_eq!(script.injected(), 4);
+        script.clear();
+        assert_eq!(faults(&mut script, "a"), "-");
+        assert_eq!(script.injected(), 4, "injected faults stay counted");
+    }
+
+    #[test]
+    fn draws_have_their_rate_and_depend_on_the_seed_alone() {
+        let drawn = |seed, per_mille| {
+            let mut script = Script::default();
+            script.add(turn('a', 0, 1, 'x'));
+            script.draw(seed, per_mille, vec!['y', 'w']);
+            faults(&mut script, &"a".repeat(1_000))
+        };
+        assert_eq!(drawn(1, 0).trim_end_matches('-'), "x");
+        assert!(!drawn(1, 1_000).contains('-'));
+        let some = drawn(1, 100);
+        let count = |fault| some.matches(fault).count();
+        assert!(
+            (25..100).contains(&count('y')) && (25..100).contains(&count('w')),
+            "{some}"
+        );
+        assert_eq!(some, drawn(1, 100));
+        assert_ne!(some, drawn(2, 100));
     }
 }

@@ -14,13 +14,14 @@ use kubegc_core::{Clock, ObjectMeta, StoreError, Timestamp, Uid, WatchStream, st
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{FaultPlan, State};
+use super::{Fault, FaultPlan, script::Script};
+use crate::RequestMatcher;
 
 /// A watch that delays, repeats and skips changes, but never reorders them.
 pub(super) struct FaultyWatch<T> {
     pub(super) stream: Box<dyn WatchStream<T>>,
     pub(super) plan: FaultPlan,
-    pub(super) state: Arc<Mutex<State>>,
+    pub(super) script: Arc<Mutex<Script<RequestMatcher, Fault>>>,
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// Received from the stream and not yet delivered, each with its earliest delivery time.
     pub(super) held: VecDeque<(Option<Timestamp>, WatchItem<T>)>,
@@ -52,8 +53,8 @@ impl<T: Watched> FaultyWatch<T> {
     }
 
     fn hold(&mut self, item: WatchItem<T>) {
-        let mut state = self.state.lock();
-        let rng = &mut state.script.rng;
+        let mut script = self.script.lock();
+        let rng = script.rng();
         if let Some((_, last)) = self.held.back_mut()
             && same_object(last, &item)
             && rng.chance(self.plan.coalesced_per_mille)

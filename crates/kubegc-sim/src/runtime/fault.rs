@@ -100,13 +100,15 @@ pub struct FaultPlan {
 #[derive(Debug)]
 pub struct FaultyRuntime<R> {
     runtime: R,
-    plan: FaultPlan,
     state: Mutex<State>,
 }
 
+/// The operation and target that a rule matches; `None` means all.
+type Matching = (Option<Operation>, Option<Arc<str>>);
+
 #[derive(Debug)]
 struct State {
-    script: Script,
+    script: Script<Matching, Fault>,
     dead: bool,
     injected: Vec<(Operation, Arc<str>, Fault)>,
 }
@@ -115,14 +117,23 @@ impl<R> FaultyRuntime<R> {
     /// Puts faults between callers and a runtime.
     #[must_use]
     pub fn new(runtime: R, plan: FaultPlan) -> Self {
+        let mut script = Script::default();
+        script.draw(plan.seed, plan.faults_per_mille, plan.faults);
+        for rule in plan.rules {
+            script.add(Turn {
+                matching: (rule.operation, rule.target),
+                skip: rule.skip,
+                times: rule.times,
+                fault: rule.fault,
+            });
+        }
         let state = State {
-            script: Script::new(plan.seed, plan.rules.len()),
+            script,
             dead: false,
             injected: Vec::new(),
         };
         Self {
             runtime,
-            plan,
             state: Mutex::new(state),
         }
     }
@@ -165,18 +176,14 @@ impl<R> FaultyRuntime<R> {
                 "the runtime does not respond",
             )));
         }
-        let turns = self.plan.rules.iter().map(|rule| Turn {
-            fits: rule.operation.is_none_or(|wanted| wanted == operation)
-                && rule.target.as_deref().is_none_or(|wanted| wanted == target),
-            skip: rule.skip,
-            times: rule.times,
-            fault: &rule.fault,
-        });
-        let plan = &self.plan;
-        let fault = state.script.next(turns, &plan.faults, plan.faults_per_mille);
-        // This fault applies to one call only, in a rule or in a draw.
-        let fault =
-            fault.filter(|fault| *fault != Fault::EmptyStatus || operation == Operation::ContainerStatus);
+        let matches = |turn: &Turn<Matching, Fault>| {
+            let (wanted, about) = &turn.matching;
+            wanted.is_none_or(|wanted| wanted == operation)
+                && about.as_deref().is_none_or(|about| about == target)
+        };
+        // This fault affects one operation only, in a rule or in a draw.
+        let affects = |fault: &Fault| *fault != Fault::EmptyStatus || operation == Operation::ContainerStatus;
+        let fault = state.script.next(matches, affects);
         if let Some(fault) = &fault {
             state.injected.push((operation, target.into(), fault.clone()));
             state.dead |= *fault == Fault::Die;

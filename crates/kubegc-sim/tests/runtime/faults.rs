@@ -134,25 +134,19 @@ fn a_status_may_be_empty() {
 }
 
 #[test]
-fn random_faults_have_their_rate_and_are_reproducible() {
-    let drawn = |seed, faults_per_mille| {
+fn a_plan_draws_faults_from_its_seed() {
+    let drawn = |seed| {
         let plan = FaultPlan {
             seed,
-            faults_per_mille,
-            faults: vec![Fault::Refuse(busy()), Fault::LoseResponse],
+            faults_per_mille: 300,
+            faults: vec![Fault::Refuse(busy())],
             ..FaultPlan::default()
         };
         let faulty = FaultyRuntime::new(node(), plan);
-        (0..1_000).map(|_| now(faulty.images()).err()).collect::<Vec<_>>()
+        let calls = (0..100).map(|_| now(faulty.images()).is_err());
+        calls.collect::<Vec<bool>>()
     };
-    let hits = |outcomes: &[Option<RuntimeError>]| outcomes.iter().flatten().count();
-    assert_eq!((hits(&drawn(1, 0)), hits(&drawn(1, 1_000))), (0, 1_000));
-    let some = drawn(1, 100);
-    assert!((50..200).contains(&hits(&some)), "{}", hits(&some));
-    let refused = some.iter().flatten().filter(|error| **error == busy()).count();
-    assert!(refused > 0 && refused < hits(&some), "both kinds");
-    assert_eq!(some, drawn(1, 100));
-    assert_ne!(some, drawn(2, 100));
+    assert_ne!(drawn(1), drawn(2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Cluster;
-use crate::http::{AccessRule, AccessRules};
+use crate::{RequestMatcher, http::AccessRules};
 
 /// The access rules of clients. Made by [`Cluster::access`].
 ///
@@ -16,9 +16,9 @@ use crate::http::{AccessRule, AccessRules};
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use k8s_openapi::api::core::v1::Secret;
 /// use kube::api::{Api, ListParams};
-/// use kubegc_testkit::{Cluster, http::AccessRule};
+/// use kubegc_testkit::{Cluster, RequestMatcher};
 /// let cluster = Cluster::new();
-/// cluster.access().deny(AccessRule::new().user("my-operator").verb("list").resource("", "secrets"));
+/// cluster.access().deny(RequestMatcher::new().user("my-operator").verb("list").resource("", "secrets"));
 /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as("my-operator"));
 /// let refused = secrets.list(&ListParams::default()).await.unwrap_err().to_string();
 /// assert!(refused.contains("User \"my-operator\" cannot list resource \"secrets\""), "{refused}");
@@ -38,14 +38,14 @@ impl Cluster {
 }
 
 impl Access<'_> {
-    /// Allows the requests that a rule applies to, regardless of later rules.
-    pub fn allow(&self, rule: AccessRule) {
-        self.change(|rules| rules.allow(rule));
+    /// Allows the matching requests, regardless of later rules.
+    pub fn allow(&self, requests: RequestMatcher) {
+        self.change(|rules| rules.allow(requests));
     }
 
-    /// Denies the requests that a rule applies to, regardless of later rules.
-    pub fn deny(&self, rule: AccessRule) {
-        self.change(|rules| rules.deny(rule));
+    /// Denies the matching requests, regardless of later rules.
+    pub fn deny(&self, requests: RequestMatcher) {
+        self.change(|rules| rules.deny(requests));
     }
 
     /// Removes all rules: everything is allowed.

@@ -34,7 +34,7 @@ pub use settle::Settled;
 use crate::{
     ClusterClock,
     audit::{Audit, Entry},
-    fault::{Fault, Rule, Script},
+    fault::{self, Fault, Rule},
     http::AccessRules,
     nodes::Handlers,
     service::ClusterService,
@@ -79,7 +79,7 @@ pub(crate) struct Inner {
 pub(crate) struct State {
     pub(crate) plane: Plane,
     pub(crate) audit: Vec<Arc<Entry>>,
-    pub(crate) faults: Script,
+    pub(crate) faults: fault::Faults,
     pub(crate) access: Arc<AccessRules>,
     pub(crate) nodes: Handlers,
     /// Requests that have begun, each with the time until which a fault holds it back.
@@ -155,7 +155,7 @@ impl Cluster {
                 state: Mutex::new(State {
                     plane,
                     audit: Vec::new(),
-                    faults: Script::default(),
+                    faults: fault::Faults::default(),
                     access: Arc::default(),
                     nodes: Handlers::default(),
                     requests: BTreeMap::new(),
@@ -428,12 +428,12 @@ impl Faults<'_> {
     /// Number of requests that met a fault so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
-        self.counts().values().sum()
+        self.cluster.inner.state.lock().faults.injected()
     }
 
     /// The same, by the fault's [word](Fault::word).
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.cluster.inner.state.lock().faults.injected().clone()
+        self.cluster.inner.state.lock().faults.counts().clone()
     }
 }

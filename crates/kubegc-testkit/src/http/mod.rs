@@ -62,7 +62,7 @@ use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use kubegc_sim::ApiServer;
 
-pub use access::{AccessRule, AccessRules};
+pub use access::AccessRules;
 #[cfg(feature = "client")]
 pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
@@ -71,7 +71,10 @@ pub(crate) use node::refused_by_node;
 pub use node::{LogRequest, NodeCall, PodTarget};
 pub use watch::{Watch, WatchStep};
 
-use access::{Attributes, Requester};
+use access::Requester;
+#[cfg(feature = "client")]
+pub(crate) use reply::refused;
+
 use problem::Refusal;
 use query::Query;
 use render::View;
@@ -164,9 +167,9 @@ fn route(
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
     let method = access::lower_case(request.method());
-    let attributes = Attributes::of(requester.user, call, &method);
+    let attributes = access::attributes(requester.user, call, &method);
     if !requester.rules.allows(&attributes) {
-        let why = attributes.forbidden();
+        let why = access::forbidden(&attributes);
         return Err(problem::forbidden(&call.group, &call.resource, &call.name, &why));
     }
     body::within_bounds(request)?;

@@ -232,11 +232,8 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: "fieldManager",
-            message: format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
-        });
+        let message = format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes");
+        causes.push(Cause::new("FieldValueTooLong", "fieldManager", message));
     }
     for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {position})", odd as u32);

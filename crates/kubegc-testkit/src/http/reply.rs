@@ -6,6 +6,8 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WARNING},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
+#[cfg(feature = "client")]
+use kubegc_sim::Status;
 use serde_json::Value;
 
 use super::{
@@ -111,9 +113,15 @@ impl Reply {
 }
 
 impl From<Refusal> for Reply {
-    fn from(problem: Refusal) -> Self {
-        Self::json(problem.code, &problem.to_json())
+    fn from(refusal: Refusal) -> Self {
+        Self::json(refusal.code, &refusal.to_json())
     }
+}
+
+/// The response of a server that refuses a request.
+#[cfg(feature = "client")]
+pub(crate) fn refused(status: Status) -> http::Response<Bytes> {
+    Reply::from(Box::new(status)).into_http()
 }
 
 /// Adds `Warning: 299 - "text"` for each text that a header can carry.

@@ -5,11 +5,11 @@
 //! `pkg/registry/authentication/tokenreview/storage.go`, 1.20.2.
 
 use kubegc_core::ApiResource;
-use kubegc_sim::ApiServer;
+use kubegc_sim::{ApiServer, RequestAttributes};
 use serde_json::{Map, Value, json};
 
 use super::{
-    access::{Attributes, Requester},
+    access::Requester,
     problem::{self, Cause, Refusal},
     reply::Reply,
     token,
@@ -107,7 +107,7 @@ fn access_review(
         text(spec, "user")
     };
     let of = |key: &str| resource.map_or("", |resource| text(resource, key));
-    let attributes = Attributes {
+    let attributes = RequestAttributes {
         user,
         verb: text(resource.or(path).unwrap_or(spec), "verb"),
         group: of("group"),
@@ -137,34 +137,35 @@ fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal
     }
     let (mut resources, mut paths, mut incomplete) = (Vec::new(), Vec::new(), false);
     let mut rest_is_allowed = true;
-    for grant in requester.rules.of(requester.user, namespace) {
-        if grant.is_for_all() {
-            rest_is_allowed = grant.allowed;
+    for (is_allowed, rule) in requester.rules.of(requester.user, namespace) {
+        let (names_nothing, is_for_all_verbs) = (
+            rule.resources.is_empty() && rule.paths.is_empty(),
+            rule.verbs.is_empty(),
+        );
+        if names_nothing && is_for_all_verbs && rule.name.is_none() {
+            rest_is_allowed = *is_allowed;
             break;
         }
-        if !grant.allowed {
+        if !is_allowed {
             incomplete = true;
             continue;
         }
-        let verbs = if grant.verbs.is_empty() {
+        let verbs = if is_for_all_verbs {
             json!(["*"])
         } else {
-            json!(grant.verbs)
+            json!(rule.verbs)
         };
-        if !grant.paths.is_empty() {
-            paths.push(json!({"verbs": verbs, "nonResourceURLs": grant.paths}));
+        if !rule.paths.is_empty() {
+            paths.push(json!({"verbs": verbs, "nonResourceURLs": rule.paths}));
         }
         let any = [("*".into(), "*".into())];
-        let named = match grant.resources {
-            [] if grant.paths.is_empty() => &any,
-            named => named,
-        };
+        let named = if names_nothing { &any[..] } else { &rule.resources };
         for (group, resource) in named {
-            let mut rule = json!({"verbs": verbs, "apiGroups": [group], "resources": [resource]});
-            if let Some(name) = grant.name {
-                rule["resourceNames"] = json!([name]);
+            let mut granted = json!({"verbs": verbs, "apiGroups": [group], "resources": [resource]});
+            if let Some(name) = &rule.name {
+                granted["resourceNames"] = json!([name]);
             }
-            resources.push(rule);
+            resources.push(granted);
         }
     }
     if rest_is_allowed {

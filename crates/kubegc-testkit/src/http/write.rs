@@ -209,8 +209,7 @@ fn render_page(
     let now = server.now();
     let body = match &response.body {
         ResponseBody::Object(object) => {
-            let shown = server.shown(kind, object);
-            let shown = shown.map_err(|status| problem::of_status(&status))?;
+            let shown = server.shown(kind, object)?;
             view.object(&shown, now)?
         }
         ResponseBody::Status(status) => status.to_json(),
@@ -237,9 +236,7 @@ pub(super) fn shown_all(
     objects: &[Arc<StoredObject>],
 ) -> Result<Vec<Arc<StoredObject>>, Refusal> {
     let shown = objects.iter().map(|object| server.shown(kind, object));
-    shown
-        .collect::<Result<_, _>>()
-        .map_err(|status| problem::of_status(&status))
+    shown.collect()
 }
 
 /// Performs a write, or, in a dry run, only computes its response.

@@ -1,8 +1,7 @@
 //! Access reviews, rules of the test, token requests.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use http::Method;
-use kubegc_testkit::http::AccessRule;
+use kubegc_testkit::RequestMatcher;
 use serde_json::{Value, json};
 
 use crate::world::{World, at_version, text, world};
@@ -76,7 +75,7 @@ fn rules_decide_reviews_and_requests_alike() {
         "/api/v1/namespaces/shop/configmaps",
         &json!({"metadata": {"name": "kept"}}),
     );
-    let user = || AccessRule::new().user("kubernetes-admin");
+    let user = || RequestMatcher::new().user("kubernetes-admin");
     world
         .rules
         .allow(user().verb("get").resource("", "configmaps").name("kept"));
@@ -130,12 +129,12 @@ GET /healthz -> 200 ok
 fn a_role_is_listed_by_a_rules_review() {
     let mut world = world();
     world.rules.allow(
-        AccessRule::new()
+        RequestMatcher::new()
             .verb("create")
             .resource("authorization.k8s.io", "*"),
     );
     world.rules.allow(
-        AccessRule::new()
+        RequestMatcher::new()
             .verb("get")
             .verb("list")
             .resource("apps", "deployments")
@@ -143,8 +142,8 @@ fn a_role_is_listed_by_a_rules_review() {
     );
     world
         .rules
-        .allow(AccessRule::new().verb("get").path("/healthz"));
-    world.rules.deny(AccessRule::new());
+        .allow(RequestMatcher::new().verb("get").path("/healthz"));
+    world.rules.deny(RequestMatcher::new());
     let mut rules_in = |namespace: &str| {
         let review = world
             .post(RULES, &json!({"spec": {"namespace": namespace}}))
