@@ -13,8 +13,9 @@ fn refusal(code: u16, reason: &'static str, message: impl Into<String>) -> Refus
     Box::new(Status::new(code, reason, message))
 }
 
-fn about(refusal: Refusal, details: Details) -> Refusal {
-    Box::new(refusal.with_details(details))
+fn about(mut refusal: Refusal, details: Details) -> Refusal {
+    refusal.details = Some(details);
+    refusal
 }
 
 /// The refusal in a response of the simulated server.
