@@ -1,7 +1,7 @@
 //! What would this delete do to the cluster that my kubeconfig points to?
 //!
-//! Takes a snapshot of the cluster and predicts from it. Nothing is written. Without objects it forecasts what
-//! the garbage collector and the other controllers delete anyway.
+//! Takes a snapshot of the cluster and predicts from it. Nothing is written. Without objects it forecasts
+//! what the garbage collector and the other controllers delete anyway.
 //!
 //! ```sh
 //! cargo run --release -p kubegc-examples --features kube --example kube_live_dry_run -- deployment/storefront -n shop --cascade foreground

@@ -1,5 +1,5 @@
-//! Delete options, and the part of a DELETE that changes metadata: finalizers of the garbage collector, and the
-//! deletion timestamp.
+//! Delete options, and the part of a DELETE that changes metadata: finalizers of the garbage collector, and
+//! the deletion timestamp.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -211,8 +211,8 @@ impl DeleteOptionsSpec {
 /// What an API server does with a DELETE: the object is removed, or it is terminating with these finalizers.
 ///
 /// `default` is the propagation of the object's kind where `options` name none
-/// ([`ApiResource::default_deletion`](crate::ApiResource::default_deletion)). Pods are the exception: their grace
-/// period depends on their node and phase, which metadata does not contain.
+/// ([`ApiResource::default_deletion`](crate::ApiResource::default_deletion)). Pods are the exception: their
+/// grace period depends on their node and phase, which metadata does not contain.
 ///
 /// # Errors
 /// [`StoreError::Conflict`]: the object does not meet a precondition.
@@ -268,8 +268,8 @@ pub fn begin_deletion(
     Ok(Deleted::Terminating(Box::new(meta)))
 }
 
-/// The finalizers of an object after a DELETE has set or removed those of the garbage collector; `None` if they
-/// stay the same.
+/// The finalizers of an object after a DELETE has set or removed those of the garbage collector; `None` if
+/// they stay the same.
 ///
 /// # Upstream
 /// [`deletionFinalizersForGarbageCollection`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).

@@ -1,7 +1,7 @@
 //! Objects of clusters as JSON, for the tests of this workspace.
 //!
-//! Every object has the metadata that an API server sets, so that a test writes only what it is about. Uids are
-//! derived from kind and name, so that owner references need no lookup.
+//! Every object has the metadata that an API server sets, so that a test writes only what it is about. Uids
+//! are derived from kind and name, so that owner references need no lookup.
 //!
 //! # Examples
 //! ```
@@ -60,8 +60,8 @@ impl Fixture {
     }
 }
 
-/// An object with name, uid, resource version and creation time, into which `rest` is merged. An empty namespace
-/// makes it cluster-scoped.
+/// An object with name, uid, resource version and creation time, into which `rest` is merged. An empty
+/// namespace makes it cluster-scoped.
 #[must_use]
 pub fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) -> Value {
     let mut object = json!({

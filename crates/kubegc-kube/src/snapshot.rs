@@ -39,8 +39,8 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// Kinds that are always read with all fields, because predictions need more than their metadata: the grace period
-/// of pods, the finalizers of namespaces, the kinds of CustomResourceDefinitions.
+/// Kinds that are always read with all fields, because predictions need more than their metadata: the grace
+/// period of pods, the finalizers of namespaces, the kinds of CustomResourceDefinitions.
 fn is_read_whole(resource: &ApiResource) -> bool {
     matches!(
         (&*resource.group, &*resource.resource),

@@ -13,9 +13,10 @@ use crate::{Operation, patch::Change, plan::Action};
 
 /// Performs the actions of a plan one after another.
 ///
-/// Each action is preceded by a live read: an object that no longer has the expected uid, or the expected version if
-/// the plan did not write it before, is not touched. An action whose [`depends_on`](Action::depends_on) names an
-/// object with a failed action is skipped, so a plan is performed to the end or to a safe prefix of it.
+/// Each action is preceded by a live read: an object that no longer has the expected uid, or the expected
+/// version if the plan did not write it before, is not touched. An action whose
+/// [`depends_on`](Action::depends_on) names an object with a failed action is skipped, so a plan is performed
+/// to the end or to a safe prefix of it.
 #[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 #[derive(Clone, Copy)]
 pub struct Executor<'s> {

@@ -142,8 +142,8 @@ impl Owners {
         found
     }
 
-    /// The state of each owner of an object, from which the collector decides whether to keep it; `None` if no
-    /// object has the uid.
+    /// The state of each owner of an object, from which the collector decides whether to keep it; `None` if
+    /// no object has the uid.
     #[must_use]
     pub fn why_kept(&self, uid: &Uid) -> Option<Classification> {
         let object = &self.get(uid)?.metadata;
@@ -274,8 +274,8 @@ impl fmt::Display for Classification {
     }
 }
 
-/// Classifies the owners of one object. `lookup` returns the object that a reference names, as a live read does
-/// that may find another uid, or `None` if nothing has the name.
+/// Classifies the owners of one object. `lookup` returns the object that a reference names, as a live read
+/// does that may find another uid, or `None` if nothing has the name.
 ///
 /// # Upstream
 /// [`classifyReferences`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/garbagecollector/garbagecollector.go).

@@ -72,8 +72,8 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// The bytes that the collector of a release sends for an object in this state; `None` if the object has no
-    /// such finalizer. A finalizer is removed by a merge patch in either format.
+    /// The bytes that the collector of a release sends for an object in this state; `None` if the object has
+    /// no such finalizer. A finalizer is removed by a merge patch in either format.
     #[must_use]
     pub fn body(&self, version: KubernetesVersion, format: PatchType, object: &ObjectMeta) -> Option<Body> {
         let semantics = &Semantics::of(version);
@@ -89,8 +89,8 @@ impl Change {
         })
     }
 
-    /// Makes the change, as an API server does that receives the patch in this format. A strategic patch merges
-    /// references by uid, a merge patch replaces the list.
+    /// Makes the change, as an API server does that receives the patch in this format. A strategic patch
+    /// merges references by uid, a merge patch replaces the list.
     pub fn apply(&self, format: PatchType, object: &mut ObjectMeta) {
         match self {
             Self::RemoveOwners(owners) => {

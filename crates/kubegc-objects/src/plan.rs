@@ -3,8 +3,8 @@
 //! A plan is made by the [`Collector`] itself, which works on a copy of the objects in memory. So it has the
 //! collector's requests in the collector's order.
 //!
-//! What is planned for an object depends on these objects alone: other controllers and webhooks do not act, a pod
-//! has no grace period, and an owner that is not in the set is unknown unless the set is
+//! What is planned for an object depends on these objects alone: other controllers and webhooks do not act, a
+//! pod has no grace period, and an owner that is not in the set is unknown unless the set is
 //! [`complete`](Owners::complete).
 
 use std::{
@@ -29,7 +29,8 @@ use crate::{
     patch::Change,
 };
 
-/// Waits of the collector without a change after which nothing more is expected: what is left is only retried.
+/// Waits of the collector without a change after which nothing more is expected: what is left is only
+/// retried.
 const IDLE_WAITS_MAX: usize = 12;
 /// Calls of the collector for each object, more than any cascade needs.
 const CALLS_PER_OBJECT_MAX: usize = 200;
@@ -42,8 +43,8 @@ pub struct Action {
     pub object: Arc<ObjectRef>,
     /// The write, as the collector of the release sends it.
     pub operation: Operation,
-    /// The state that the decision depends on: the uid always, the version where the object was not written by an
-    /// earlier action of the plan.
+    /// The state that the decision depends on: the uid always, the version where the object was not written
+    /// by an earlier action of the plan.
     pub expect: Preconditions,
     /// The reason.
     pub reason: Reason,
@@ -93,7 +94,8 @@ pub enum WhyKept {
     Dependents(Vec<Arc<ObjectRef>>),
     /// Some of its owners are not among the objects, so its outcome is unknown.
     UnknownOwners(Classification),
-    /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the object.
+    /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the
+    /// object.
     UnknownKind(OwnerReference),
 }
 
@@ -196,9 +198,9 @@ impl Planner for Collect {
     }
 }
 
-/// Plans the deletion of objects: the deletes themselves, and all that the collector does because of them. Kept
-/// are the descendants that stay, with the reasons; findings are those whose outcome is unknown. Garbage that has
-/// nothing to do with them is left out.
+/// Plans the deletion of objects: the deletes themselves, and all that the collector does because of them.
+/// Kept are the descendants that stay, with the reasons; findings are those whose outcome is unknown. Garbage
+/// that has nothing to do with them is left out.
 ///
 /// # Examples
 /// ```
@@ -296,7 +298,8 @@ impl<'a> Run<'a> {
         (resource, Arc::clone(namespace), Arc::clone(name))
     }
 
-    /// Passes an input of the collector's own requests: the monitor and the call exist, and time does not go back.
+    /// Passes an input of the collector's own requests: the monitor and the call exist, and time does not go
+    /// back.
     fn handle(&mut self, input: Input) {
         let handled = self.collector.handle(self.now, input);
         debug_assert!(handled.is_ok(), "{handled:?}");

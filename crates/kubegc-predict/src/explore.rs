@@ -310,7 +310,7 @@ impl Race<'_> {
         calls.sort_unstable();
         calls.hash(&mut hasher);
         // Uids are not used again: an owner that no longer exists is absent whether it is cached as absent or
-        // not, and an attempt for an object that nobody knows any more does nothing.
+        // not, and an attempt for an object that is unknown everywhere does nothing.
         let collector = collector.fingerprint_with(Lens {
             seen: &|resource, meta, mut hasher| {
                 let kind =

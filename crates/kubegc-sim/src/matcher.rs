@@ -4,9 +4,9 @@ use std::{fmt, sync::Arc};
 
 /// The requests that a rule applies to. Without conditions, it applies to all.
 ///
-/// The conditions are written as in a `Role`. Several verbs, resources or paths are alternatives, and `*` in the
-/// place of one matches all. A resource does not include its subresources: those are `pods/log`, `*/scale`;
-/// `pods/*` is the resource with all of them.
+/// The conditions are written as in a `Role`. Several verbs, resources or paths are alternatives, and `*` in
+/// the place of one matches all. A resource does not include its subresources: those are `pods/log`,
+/// `*/scale`; `pods/*` is the resource with all of them.
 ///
 /// # Examples
 /// ```

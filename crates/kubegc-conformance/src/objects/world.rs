@@ -480,7 +480,9 @@ fn perform(server: &mut ApiServer, request: &Request) -> (u16, Response) {
             };
             server.delete_with(kind, namespace, name, &options)
         }
-        Operation::Patch { format, body, .. } => server.patch(kind, namespace, name, format.content_type(), body),
+        Operation::Patch { format, body, .. } => {
+            server.patch(kind, namespace, name, format.content_type(), body)
+        }
         // Releases before 1.15 only; none of them was recorded.
         Operation::Put { .. } => return (405, Response::Refused { retry_after: None }),
     };

@@ -36,10 +36,10 @@ impl NodeError {
 
 /// The nodes of a cluster, played by closures. Made by [`Cluster::nodes`].
 ///
-/// The closure that was registered last for a pod and container serves its logs. Without one, requests get the
-/// response of an API server that cannot reach the node, as `exec`, `attach` and `port-forward` always do. A
-/// pod without `spec.nodeName` is on no node: its log is empty, and the other requests for it are refused, as
-/// on a real server.
+/// The closure that was registered last for a pod and container serves its logs. Without one, requests get
+/// the response of an API server that cannot reach the node, as `exec`, `attach` and `port-forward` always
+/// do. A pod without `spec.nodeName` is on no node: its log is empty, and the other requests for it are
+/// refused, as on a real server.
 ///
 /// # Examples
 /// ```
