@@ -13,7 +13,7 @@ use kubegc_conformance::runner::{Options, recordings, replay};
 /// Replays recordings of the real collector against kubegc.
 #[derive(Parser)]
 struct Arguments {
-    /// Files, or folders that are searched for `.jsonl` and `.jsonl.xz` files.
+    /// Files, or directories that are searched for `.jsonl` and `.jsonl.xz` files.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Shows the expected and the actual result of each failed case.

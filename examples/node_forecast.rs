@@ -29,7 +29,7 @@ use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out}
     after_help = "Exit codes: 0 forecast; 1 the documents, the settings or the question cannot be read; 2 wrong usage."
 )]
 struct Arguments {
-    /// Files and folders: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json;
+    /// Files and directories: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json;
     /// /stats/summary; /configz or the kubelet's configuration file; kubectl get pods; image records.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,

@@ -24,7 +24,7 @@ use kubegc::{
 /// Draws who owns whom.
 #[derive(Parser)]
 struct Arguments {
-    /// Dumps of `kubectl get ... -o yaml` or `-o json`, or folders of them.
+    /// Dumps of `kubectl get ... -o yaml` or `-o json`, or directories of them.
     #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"), hide_default_value = true)]
     paths: Vec<PathBuf>,
     /// The release whose output format is used: it changed in 1.26.

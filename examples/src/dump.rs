@@ -23,7 +23,7 @@ use kubegc::{
 #[non_exhaustive]
 #[derive(Clone, Debug, clap::Args)]
 pub struct DumpArguments {
-    /// Files, folders and archives to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather,
+    /// Files, directories and archives to read: `kubectl get ... -A -o yaml` or `-o json`, must-gather,
     /// cluster-info dump, support bundle, Velero backup. `-` is standard input.
     #[arg(long, short, value_name = "PATH")]
     pub dump: Vec<PathBuf>,
@@ -79,7 +79,7 @@ impl From<&AssumptionArguments> for Assumptions {
 #[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
 #[derive(Clone, Debug)]
 pub struct Bundled {
-    /// The folders.
+    /// The directories.
     pub paths: Vec<PathBuf>,
     /// The kinds that they hold completely.
     pub complete: Vec<&'static str>,

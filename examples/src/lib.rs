@@ -88,23 +88,23 @@ pub async fn interrupted() {
     }
 }
 
-/// The folder that holds the dump of the shop's cluster.
+/// The directory that holds the dump of the shop's cluster.
 #[must_use]
 pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
 
-/// The folder with the other objects of the shop's cluster, which will be cleaned up, as
+/// The directory with the other objects of the shop's cluster, which will be cleaned up, as
 /// `data/shop-cleanup/README.md` describes them. It is read together with [`shop_dump`].
 #[must_use]
 pub fn shop_cleanup_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop-cleanup"))
 }
 
-/// The time of the dump of the shop's cluster, of both folders.
+/// The time of the dump of the shop's cluster, of both directories.
 pub const SHOP_DUMP_TAKEN_AT: &str = "2026-10-20T10:30:00Z";
 
-/// The folder that holds the dump of one node, as `data/node/README.md` describes it. It has all pods,
+/// The directory that holds the dump of one node, as `data/node/README.md` describes it. It has all pods,
 /// and no container mounts an image.
 #[must_use]
 pub fn node_dump() -> PathBuf {
@@ -124,7 +124,7 @@ pub fn shop_complete() -> Vec<&'static str> {
     KINDS.split_whitespace().collect()
 }
 
-/// The kinds that both folders together hold completely, without those of [`shop_complete`], as
+/// The kinds that both directories together hold completely, without those of [`shop_complete`], as
 /// `data/shop-cleanup/README.md` lists them.
 #[must_use]
 pub fn shop_cleanup_complete() -> Vec<&'static str> {

@@ -29,7 +29,7 @@ pub struct SelectionArguments {
     /// Delete all objects of the types.
     #[arg(long)]
     pub all: bool,
-    /// Delete the objects of these manifests: files, folders, or `-` for standard input.
+    /// Delete the objects of these manifests: files, directories, or `-` for standard input.
     #[arg(long, short = 'f', value_name = "FILE")]
     pub filename: Vec<PathBuf>,
     /// The deletion propagation policy.

@@ -105,15 +105,15 @@ fn a_slow_read_shows_its_progress_on_stderr() {
     assert!(output.status.success() && !shown.contains("MB"), "{output:?}");
 }
 
-/// Runs `predict --pending` on a folder of these files; whether it succeeds, and its standard error.
+/// Runs `predict --pending` on a directory of these files; whether it succeeds, and its standard error.
 fn notes(files: &[(&str, &str)], arguments: &[&str]) -> (bool, String) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).expect("a file");
+        std::fs::write(directory.path().join(name), text).expect("a file");
     }
     let mut command = Command::new(predict());
     command.args(["--pending", "--dump", "."]).args(arguments);
-    let output = command.current_dir(folder.path()).output().expect("it runs");
+    let output = command.current_dir(directory.path()).output().expect("it runs");
     (
         output.status.success(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -175,17 +175,17 @@ fn a_file_that_cannot_be_read_is_skipped_on_request() {
 
 #[test]
 fn a_document_of_an_archive_that_cannot_be_read_has_the_same_hint() {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("b.json"), "{").expect("a file");
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("b.json"), "{").expect("a file");
     let mut tar = Command::new("tar");
     let packed = tar
         .args(["czf", "dump.tgz", "b.json"])
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .status();
     assert!(packed.expect("tar").success());
     let output = Command::new(predict())
         .args(["--pending", "--dump", "dump.tgz"])
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .output();
     let output = output.expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -204,8 +204,8 @@ fn the_default_policy_is_that_of_kubectl() {
         {"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"shop","name":"report","uid":"1"}},
         {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"rows","uid":"2","ownerReferences":
             [{"apiVersion":"batch/v1","kind":"Job","name":"report","uid":"1"}]}}]}"#;
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("dump.json"), dump).expect("a file");
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("dump.json"), dump).expect("a file");
     for (cascade, expected) in [
         (&[][..], "Deleted: 2\n"),
         (
@@ -224,7 +224,7 @@ fn the_default_policy_is_that_of_kubectl() {
                 "all",
             ])
             .args(cascade)
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output();
         let output = output.expect("it runs");
         let shown = String::from_utf8_lossy(&output.stdout);

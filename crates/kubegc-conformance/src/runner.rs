@@ -55,15 +55,16 @@ pub struct FailedCase {
     pub failure: Failure,
 }
 
-/// The recordings among files and folders, sorted within each folder. Folders are searched in depth.
+/// The recordings among files and directories, sorted within each directory. Directories are searched in
+/// depth.
 ///
 /// # Errors
-/// A path that does not exist, or a folder that cannot be read.
+/// A path that does not exist, or a directory that cannot be read.
 pub fn recordings(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
         let mut pending = vec![path.clone()];
-        // Ends: links to folders are not followed below the first one.
+        // Ends: links to directories are not followed below the first one.
         while let Some(path) = pending.pop() {
             if !path.is_dir() {
                 path.metadata()?;

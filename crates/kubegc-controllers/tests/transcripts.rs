@@ -549,9 +549,9 @@ fn requests(plan: &Plan) -> Vec<String> {
 type File = (PathBuf, Vec<(Scene, String, String)>);
 
 fn files() -> Vec<File> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let mut paths: Vec<_> = fs::read_dir(folder)
-        .expect("a folder")
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut paths: Vec<_> = fs::read_dir(directory)
+        .expect("a directory")
         .map(|entry| entry.expect("a file").path())
         .collect();
     paths.sort();

@@ -145,7 +145,7 @@ impl Quantity {
     /// The form of a text that the API server stores: the text itself if the parser keeps it, otherwise the
     /// canonical form. `None` if the text is not a quantity.
     #[must_use]
-    pub fn shown(text: &str) -> Option<String> {
+    pub fn canonical(text: &str) -> Option<String> {
         let parsed = Self::parse(text)?;
         Some(if parsed.keeps(text) {
             text.to_owned()
@@ -493,7 +493,7 @@ mod tests {
             "1.0 1",
         ] {
             let (text, shown) = text.split_once(' ').expect("two words");
-            assert_eq!(Quantity::shown(text).as_deref(), Some(shown), "{text}");
+            assert_eq!(Quantity::canonical(text).as_deref(), Some(shown), "{text}");
         }
     }
 

@@ -227,7 +227,11 @@ fn n2_61_an_unknown_pod_awaits_the_pod_workers_since_1_22() {
 fn n2_21_the_reasons_for_removable_pods() {
     for (state, mode, text) in [
         (Some(EVICTED), Periodic, "its pod is evicted"),
-        (Some(PodState::GONE), Forced, "its pod is deleted and terminated"),
+        (
+            Some(PodState::DELETED),
+            Forced,
+            "its pod is deleted and terminated",
+        ),
         (Some(PodState::COMPLETED), Forced, "its pod is terminated"),
         (None, Periodic, "its pod is unknown to the kubelet"),
     ] {

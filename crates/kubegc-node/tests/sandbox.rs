@@ -113,7 +113,7 @@ fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
 fn removal_reasons_have_texts_and_names() {
     for (state, text) in [
         (
-            Some(PodState::GONE),
+            Some(PodState::DELETED),
             "its pod is deleted and terminated, and it has no containers",
         ),
         (

@@ -6,7 +6,7 @@ use kubegc_core::{
     ObjectRef,
     PropagationPolicy::{Foreground, Orphan},
 };
-use kubegc_objects::{Output, Response, collector::Lens};
+use kubegc_objects::{Output, Response, collector::FingerprintOptions};
 
 use crate::common::{
     cluster::{CONFIG_MAP, Object, SECRET, delete},
@@ -15,7 +15,7 @@ use crate::common::{
 
 /// The fingerprint without the versions of objects, of the attempts that matter.
 fn fingerprint(world: &World, matters: &dyn Fn(&ObjectRef) -> bool) -> u128 {
-    world.collector.fingerprint_with(Lens {
+    world.collector.fingerprint_with(FingerprintOptions {
         seen: &|_, _, _| {},
         may_exist: &|_| true,
         matters,
@@ -207,12 +207,12 @@ fn a_lens_removes_attempts_that_do_not_matter() {
     assert_ne!(fingerprint(&queued, &|_| true), fingerprint(&empty, &|_| true));
     // Whether an absent owner may exist.
     world.settle();
-    let lens = |may_exist| Lens {
+    let options = |may_exist| FingerprintOptions {
         seen: &|_, _, _| {},
         may_exist,
         matters: &|_| true,
     };
-    let with = world.collector.fingerprint_with(lens(&|_| true));
-    let without = world.collector.fingerprint_with(lens(&|_| false));
+    let with = world.collector.fingerprint_with(options(&|_| true));
+    let without = world.collector.fingerprint_with(options(&|_| false));
     assert_ne!(with, without);
 }

@@ -25,7 +25,7 @@ use kubegc_control_plane::Simulation;
 use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp, Uid};
 use kubegc_objects::{
     Call, Input, Operation, Output,
-    collector::{Lens, WaitReason},
+    collector::{FingerprintOptions, WaitReason},
 };
 use kubegc_sim::rng::Rng;
 
@@ -311,7 +311,7 @@ impl Race<'_> {
         calls.hash(&mut hasher);
         // Uids are not used again: an owner that no longer exists is absent whether it is cached as absent or
         // not, and an attempt for an object that is unknown everywhere does nothing.
-        let collector = collector.fingerprint_with(Lens {
+        let collector = collector.fingerprint_with(FingerprintOptions {
             seen: &|resource, meta, mut hasher| {
                 let kind =
                     server

@@ -69,10 +69,10 @@ pub type Cause = Box<dyn error::Error + Send + Sync>;
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The operating system does not give the file or folder.
+    /// The operating system does not give the file or directory.
     #[error("{path}: cannot be read")]
     Io {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         path: Arc<str>,
         /// The error of the system.
         source: io::Error,
@@ -80,7 +80,7 @@ pub enum SnapshotError {
     /// The input is of a kind that is not read.
     #[error("{file}: looks like {looks_like}, which is not read; {advice}")]
     Refused {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         file: Arc<str>,
         /// The likely format.
         looks_like: &'static str,
@@ -142,7 +142,7 @@ pub enum SnapshotError {
     /// The input is empty.
     #[error("{file}: {problem}")]
     Nothing {
-        /// Path of the file or folder, or the pattern.
+        /// Path of the file or directory, or the pattern.
         file: Arc<str>,
         /// The part that was not found.
         problem: &'static str,
@@ -150,7 +150,7 @@ pub enum SnapshotError {
     /// A bound of the reader itself was reached.
     #[error("{file}: more than {limit} {what}")]
     TooMany {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         file: Arc<str>,
         /// The bound.
         limit: usize,

@@ -58,7 +58,7 @@ pub enum Problem {
     /// then definitions).
     ConflictingDefinition,
     /// JSON or YAML documents without kind and metadata: not of the Kubernetes API, skipped and counted (in
-    /// folders and archives, elsewhere only with `lenient`).
+    /// directories and archives, elsewhere only with `lenient`).
     NotAnObject,
     /// A file holds a message of kubectl that is not an error: a warning, or that nothing was found.
     KubectlMessage,
@@ -73,7 +73,8 @@ pub enum Problem {
     InferredComplete,
     /// The same, and other objects of the dump contradict it: the kind is incomplete there.
     ListContradicted,
-    /// Files of a folder or archive that are not dumps: skipped, and counted in one finding for each reason.
+    /// Files of a directory or archive that are not dumps: skipped, and counted in one finding for each
+    /// reason.
     SkippedFile,
     /// The cluster's release is newer than those that kubegc knows: behaviour of the newest known one is
     /// used.

@@ -128,7 +128,7 @@ fn in_path(path: &str, group: &str, kind: &str) -> Option<String> {
         .find_map(|segment| segment.strip_suffix(group)?.strip_suffix('.'));
     let name = of_two.or(of_one).filter(|_| !group.is_empty())?;
     let singular = kind.to_lowercase();
-    // Other layouts name folders in the singular, or after something else.
+    // Other layouts name directories in the singular, or after something else.
     let stem = &singular
         .get(..singular.len().saturating_sub(1))
         .unwrap_or_default();

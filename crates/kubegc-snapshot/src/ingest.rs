@@ -26,7 +26,7 @@ pub(crate) struct Source {
     pub(crate) file: u32,
     /// The kind that the caller or the path gives to objects without one.
     pub(crate) hint: Option<TypeId>,
-    /// Whether it was found in a folder or archive, where other files may be too.
+    /// Whether it was found in a directory or archive, where other files may be too.
     pub(crate) is_member: bool,
 }
 

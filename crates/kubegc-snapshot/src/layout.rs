@@ -1,4 +1,4 @@
-//! Selects the files of a folder or archive that are dumps, by their paths, and refuses some layouts.
+//! Selects the files of a directory or archive that are dumps, by their paths, and refuses some layouts.
 
 use std::{
     borrow::Cow,
@@ -11,7 +11,7 @@ use crate::{SnapshotError, sniff};
 
 /// Files in one walk.
 const FILES_MAX: usize = 10_000_000;
-/// Folders within folders.
+/// Directories within directories.
 const DEPTH_MAX: usize = 64;
 
 /// The result of a walk.
@@ -21,11 +21,11 @@ pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
     /// The skipped files with the reasons, sorted.
     pub(crate) skipped: Vec<(Arc<str>, &'static str)>,
-    /// Whether the files were found in a folder, where other files may be too.
-    pub(crate) is_folder: bool,
+    /// Whether the files were found in a directory, where other files may be too.
+    pub(crate) is_directory: bool,
 }
 
-/// The reason why a member of a folder or archive is not read.
+/// The reason why a member of a directory or archive is not read.
 pub(crate) const NO_DUMP: &str = "not JSON or YAML";
 /// The same for the files that macOS adds to archives.
 const METADATA: &str = "metadata of macOS";
@@ -34,17 +34,18 @@ pub(crate) const LINK: &str = "links and special files";
 /// The same for the logs of a container in `kubectl cluster-info dump`. They may begin as JSON does.
 const LOGS: &str = "logs of containers";
 
-/// The role of a member of a folder or archive, by its path.
+/// The role of a member of a directory or archive, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Read,
     /// Not read, for this reason.
     Skipped(&'static str),
-    /// The folder or archive is not a dump: its format, and what to do instead.
+    /// The directory or archive is not a dump: its format, and what to do instead.
     Refused(&'static str, &'static str),
 }
 
-/// The role of a member of a folder or archive. `path` has slashes and begins within the folder or archive.
+/// The role of a member of a directory or archive. `path` has slashes and begins within the directory or
+/// archive.
 pub(crate) fn role(path: &str) -> Role {
     let segments: Vec<&str> = path.split('/').collect();
     if segments.last() == Some(&"Chart.yaml") {
@@ -52,7 +53,7 @@ pub(crate) fn role(path: &str) -> Role {
     }
     if segments.ends_with(&["member", "snap", "db"]) {
         return Role::Refused(
-            "the data folder of etcd",
+            "the data directory of etcd",
             "export the objects as YAML with auger, or dump them with kubectl get -o json",
         );
     }
@@ -93,7 +94,7 @@ pub(crate) fn role(path: &str) -> Role {
         && is_version(version)
         && matches!(*scope, "namespaces" | "cluster")
     {
-        // The neighbouring folder has the objects in the preferred version.
+        // The neighbouring directory has the objects in the preferred version.
         return Role::Skipped("other versions of the objects of a Velero backup");
     }
     if segments.contains(&"insights-data") {
@@ -130,9 +131,9 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
     {
         return Some(("rbac.authorization.k8s.io/v1", "ClusterRole"));
     }
-    if let Some(["imageregistry.operator.openshift.io", folder, _]) = after(&segments, "clusteroperator") {
+    if let Some(["imageregistry.operator.openshift.io", directory, _]) = after(&segments, "clusteroperator") {
         let api_version = "imageregistry.operator.openshift.io/v1";
-        return match *folder {
+        return match *directory {
             "config" => Some((api_version, "Config")),
             "imagepruner" => Some((api_version, "ImagePruner")),
             _ => None,
@@ -142,7 +143,7 @@ pub(crate) fn kind_in_path(path: &str) -> Option<(&'static str, &'static str)> {
         ["pod", _, _] => return Some(("v1", "Pod")),
         ["pdbs", _, _] => return Some(("policy/v1", "PodDisruptionBudget")),
         [file] => (*file).to_owned(),
-        [folders @ .., _] => folders.join("/") + "/",
+        [directories @ .., _] => directories.join("/") + "/",
         [] => return None,
     };
     kind_of(INSIGHTS, &name)
@@ -156,7 +157,7 @@ fn kind_of(table: &'static str, name: &str) -> Option<(&'static str, &'static st
     })
 }
 
-/// The files and folders of `config` in an Insights archive, and the kind in each.
+/// The files and directories of `config` in an Insights archive, and the kind in each.
 const INSIGHTS: &str = "\
     apiserver config.openshift.io/v1 APIServer
     authentication config.openshift.io/v1 Authentication
@@ -181,7 +182,7 @@ const INSIGHTS: &str = "\
     validatingwebhookconfigurations/ admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
 ";
 
-/// The folders and files of `cluster-resources` in a support bundle.
+/// The directories and files of `cluster-resources` in a support bundle.
 const BUNDLED: &str = "\
     clusterrolebindings rbac.authorization.k8s.io/v1 ClusterRoleBinding
     clusterroles rbac.authorization.k8s.io/v1 ClusterRole
@@ -282,7 +283,7 @@ pub(crate) fn has_extension(path: &str, known: &[&str]) -> bool {
     extension.is_some_and(|extension| known.iter().any(|one| extension.eq_ignore_ascii_case(one)))
 }
 
-/// The files of a path: itself, or the files of its folder.
+/// The files of a path: itself, or the files of its directory.
 pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
     let meta = fs::metadata(path).map_err(|error| io_error(path, error))?;
     if !meta.is_dir() {
@@ -291,18 +292,18 @@ pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, Snapsho
             ..Found::default()
         });
     }
-    let found = walk_folder(path, role, &|_| true)?;
+    let found = walk_directory(path, role, &|_| true)?;
     if found.files.is_empty() {
         return Err(nothing(&name(path)));
     }
     Ok(found)
 }
 
-/// The error for a folder without dumps.
-pub(crate) fn nothing(folder: &Arc<str>) -> SnapshotError {
+/// The error for a directory without dumps.
+pub(crate) fn nothing(directory: &Arc<str>) -> SnapshotError {
     SnapshotError::Nothing {
-        file: Arc::clone(folder),
-        problem: "no .json, .yaml or .yml file in this folder",
+        file: Arc::clone(directory),
+        problem: "no .json, .yaml or .yml file in this directory",
     }
 }
 
@@ -320,7 +321,7 @@ pub(crate) fn glob(pattern: &str, role: fn(&str) -> Role) -> Result<Found, Snaps
         root => PathBuf::from(root),
     };
     let wanted = &segments[plain..];
-    let mut found = walk_folder(&root, role, &|path| {
+    let mut found = walk_directory(&root, role, &|path| {
         let parts: Vec<&str> = path.split('/').collect();
         matches_path(wanted, &parts)
     })?;
@@ -334,20 +335,20 @@ pub(crate) fn glob(pattern: &str, role: fn(&str) -> Role) -> Result<Found, Snaps
     Ok(found)
 }
 
-fn walk_folder(
+fn walk_directory(
     root: &Path,
     role: fn(&str) -> Role,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Found, SnapshotError> {
     let mut found = Found {
-        is_folder: true,
+        is_directory: true,
         ..Found::default()
     };
-    let mut folders = vec![(root.to_owned(), 0)];
-    // Each iteration reads one folder; links to folders are not followed, so there are no cycles.
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| io_error(&folder, error))? {
-            let entry = entry.map_err(|error| io_error(&folder, error))?;
+    let mut directories = vec![(root.to_owned(), 0)];
+    // Each iteration reads one directory; links to directories are not followed, so there are no cycles.
+    while let Some((directory, depth)) = directories.pop() {
+        for entry in fs::read_dir(&directory).map_err(|error| io_error(&directory, error))? {
+            let entry = entry.map_err(|error| io_error(&directory, error))?;
             let path = entry.path();
             let kind = entry.file_type().map_err(|error| io_error(&path, error))?;
             let is_link = kind.is_symlink();
@@ -357,11 +358,11 @@ fn walk_folder(
             let is_file = target.as_ref().is_ok_and(fs::Metadata::is_file);
             let relative = relative(root, &path);
             if is_dir && is_link {
-                found.skipped.push((name(&path), "a link to a folder"));
+                found.skipped.push((name(&path), "a link to a directory"));
             } else if is_dir && depth >= DEPTH_MAX {
-                return Err(too_many(root, DEPTH_MAX, "folders within folders"));
+                return Err(too_many(root, DEPTH_MAX, "directories within directories"));
             } else if is_dir {
-                folders.push((path, depth + 1));
+                directories.push((path, depth + 1));
             } else if !is_file && (is_link || target.is_ok()) {
                 found.skipped.push((name(&path), LINK));
             } else {
@@ -379,7 +380,7 @@ fn walk_folder(
                 }
             }
         }
-        if found.files.len() + found.skipped.len() + folders.len() > FILES_MAX {
+        if found.files.len() + found.skipped.len() + directories.len() > FILES_MAX {
             return Err(too_many(root, FILES_MAX, "files"));
         }
     }
@@ -388,7 +389,7 @@ fn walk_folder(
     Ok(found)
 }
 
-/// The path of a file within a folder, with slashes.
+/// The path of a file within a directory, with slashes.
 fn relative(root: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(root).unwrap_or(path);
     relative.to_string_lossy().replace(MAIN_SEPARATOR, "/")

@@ -4,12 +4,12 @@
 //! | read | as |
 //! |---|---|
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
-//! | folders and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
-//! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a folder; within limits, nothing is written to disk |
+//! | directories and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
+//! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a directory; within limits, nothing is written to disk |
 //! | UTF-8 and UTF-16, with or without a byte order mark | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |
-//! | must-gather, Velero backups | as folders |
-//! | `kubectl cluster-info dump` | the folder that it writes, or its standard output, logs skipped; up to kubectl 1.13 only metadata |
+//! | must-gather, Velero backups | as directories |
+//! | `kubectl cluster-info dump` | the directory that it writes, or its standard output, logs skipped; up to kubectl 1.13 only metadata |
 //! | support bundles of troubleshoot.sh | `cluster-resources`; its paths give kinds where old ones have none, its `resources.json` their scope |
 //! | Insights archives of OpenShift | `config` and `conditional`; their paths give kinds where objects have none |
 //! | `kubectl version -o json` or `yaml`, `/version`, nodes | [`Snapshot::detected_version`] |

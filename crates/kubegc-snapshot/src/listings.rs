@@ -94,7 +94,7 @@ impl Listings {
         let is_whole = |page: &&Page| !page.continues && !page.resource_version.is_empty();
         let pages: Vec<&Page> = ingest.pages.iter().filter(is_whole).collect();
         let mut groups: Vec<Group<'_>> = pages.iter().filter_map(|page| in_path(store, page)).collect();
-        groups.extend(dumped_to_folders(store, &pages));
+        groups.extend(dumped_to_directories(store, &pages));
         groups.extend(dumped_to_streams(store, &pages));
         if groups.is_empty() {
             return Self::default();
@@ -356,27 +356,27 @@ fn in_path<'p>(store: &Store, page: &'p Page) -> Option<Group<'p>> {
     Some(Group::new(vec![page], layout, Some(namespace)))
 }
 
-/// The lists in the folders of `kubectl cluster-info dump --output-directory`: nodes, and a folder with all
-/// other kinds for each namespace.
-fn dumped_to_folders<'p>(store: &Store, pages: &[&'p Page]) -> Vec<Group<'p>> {
-    let mut folders: BTreeMap<Vec<String>, BTreeMap<&str, &'p Page>> = BTreeMap::new();
+/// The lists in the directories of `kubectl cluster-info dump --output-directory`: nodes, and a directory
+/// with all other kinds for each namespace.
+fn dumped_to_directories<'p>(store: &Store, pages: &[&'p Page]) -> Vec<Group<'p>> {
+    let mut directories: BTreeMap<Vec<String>, BTreeMap<&str, &'p Page>> = BTreeMap::new();
     for page in pages {
         let mut segments = segments(&page.place.file);
         let (name, (_, kind)) = (segments.pop(), store.type_texts(page.type_id));
         let is_of =
             |known: &&(&str, &str, &str, &str)| name.as_deref() == Some(known.0) && **kind == *known.3;
         if let Some((file, ..)) = KINDS.iter().find(is_of) {
-            folders.entry(segments).or_default().insert(file, page);
+            directories.entry(segments).or_default().insert(file, page);
         }
     }
     let (nodes, all) = (KINDS[0].0, KINDS.len() - 1);
     let is_namespace = |files: &BTreeMap<&str, &Page>| files.len() == all && !files.contains_key(nodes);
     let mut groups = Vec::new();
-    for (folder, files) in &folders {
-        let Some((namespace, root)) = folder.split_last().filter(|_| is_namespace(files)) else {
+    for (directory, files) in &directories {
+        let Some((namespace, root)) = directory.split_last().filter(|_| is_namespace(files)) else {
             continue;
         };
-        if let Some(nodes) = folders.get(root).and_then(|files| files.get(nodes)) {
+        if let Some(nodes) = directories.get(root).and_then(|files| files.get(nodes)) {
             groups.push(Group::new(vec![nodes], CLUSTER_INFO, Some("")));
             let pages = files.values().copied().collect();
             groups.push(Group::new(pages, CLUSTER_INFO, Some(namespace)));

@@ -68,7 +68,7 @@ pub struct Reader {
     pub(crate) discovery: Discovery,
     ingest: Ingest,
     unpacked_bytes_max: u64,
-    /// Number of skipped members, by folder or archive and by reason.
+    /// Number of skipped members, by directory or archive and by reason.
     skipped: BTreeMap<(Arc<str>, &'static str), u64>,
     default_namespace: Option<Box<str>>,
     progress: Option<Progress>,
@@ -148,8 +148,8 @@ impl Reader {
     /// returned; the calling thread reads the files that they left. Default: the calling thread reads all
     /// files.
     ///
-    /// The threads change neither the snapshot nor the errors. They divide the files of folders, of patterns
-    /// and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an archive.
+    /// The threads change neither the snapshot nor the errors. They divide the files of directories, of
+    /// patterns and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an archive.
     ///
     /// # Complexity
     /// Each thread needs the memory of [`read`](Self::read) for the object that it reads. What a thread read
@@ -163,8 +163,8 @@ impl Reader {
     ///
     /// use kubegc_core::KubernetesVersion;
     /// use kubegc_snapshot::Reader;
-    /// # let folder = tempfile::tempdir()?;
-    /// # let dump = folder.path();
+    /// # let directory = tempfile::tempdir()?;
+    /// # let dump = directory.path();
     /// # for name in ["a", "b"] {
     /// #     let node = format!(r#"{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{name}", "uid": "{name}"}}}}"#);
     /// #     std::fs::write(dump.join(name).with_extension("json"), node)?;
@@ -210,12 +210,12 @@ impl Reader {
         self
     }
 
-    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
+    /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
-    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
     /// begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
-    /// counted. Links to folders are not followed.
+    /// counted. Links to directories are not followed.
     ///
     /// # Errors
     /// A file cannot be read, is not a dump, or does not exist.
@@ -223,7 +223,7 @@ impl Reader {
         self.read_paths([path])
     }
 
-    /// Reads several files, archives or folders, one after another or on
+    /// Reads several files, archives or directories, one after another or on
     /// [several threads](Self::on_threads).
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl Reader {
         self.read_found(&found, None)
     }
 
-    /// Reads a file or folder whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
+    /// Reads a file or directory whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
     ///
     /// # Errors
     /// As [`read_path`](Self::read_path).
@@ -246,7 +246,7 @@ impl Reader {
         self.read_found(&[found], Some((api_version, kind)))
     }
 
-    /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across folders.
+    /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across directories.
     ///
     /// # Errors
     /// As [`read_path`](Self::read_path); also if nothing matches.
@@ -374,7 +374,7 @@ impl Reader {
             |&(at, files)| {
                 let (root, found) = &found[at];
                 let mut reader = self.part();
-                let texts = reader.read_files(root, found.is_folder, files, hint);
+                let texts = reader.read_files(root, found.is_directory, files, hint);
                 (reader, texts)
             },
             |(_, texts)| texts.is_err(),
@@ -391,10 +391,10 @@ impl Reader {
                         let appended = self.append(reader);
                         texts.and_then(|texts| appended.map(|()| texts))?
                     }
-                    None => self.read_files(root, found.is_folder, files, hint)?,
+                    None => self.read_files(root, found.is_directory, files, hint)?,
                 };
             }
-            if found.is_folder && texts == 0 {
+            if found.is_directory && texts == 0 {
                 let error = layout::nothing(root);
                 self.fail(&error);
                 return Err(error);
@@ -418,7 +418,7 @@ impl Reader {
     fn read_files(
         &mut self,
         root: &Arc<str>,
-        is_folder: bool,
+        is_directory: bool,
         files: &[PathBuf],
         hint: Option<(&str, &str)>,
     ) -> Result<u64, SnapshotError> {
@@ -429,7 +429,7 @@ impl Reader {
             match File::open(file) {
                 Ok(file) => {
                     texts += self.unpack(&name, hint, root, |unpacker, visit| {
-                        unpacker.file(file, Arc::clone(&name), &path, is_folder, visit)
+                        unpacker.file(file, Arc::clone(&name), &path, is_directory, visit)
                     })?;
                 }
                 Err(source) => {

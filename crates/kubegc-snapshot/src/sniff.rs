@@ -23,7 +23,7 @@ const FORMATS: [(usize, &[u8], &str, &str); 4] = [
     ),
 ];
 
-const UNPACK: &str = "unpack it and give the folder";
+const UNPACK: &str = "unpack it and give the directory";
 
 /// Refuses binary formats.
 pub(crate) fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {

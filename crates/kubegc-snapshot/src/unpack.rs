@@ -1,7 +1,7 @@
 //! Compressed files, archives and encodings, recognised by their first bytes and unpacked as a stream.
 //!
 //! Nothing is written to disk, and no path of an archive is used as a path of the machine. An archive is read
-//! as a folder would be: [`layout::role`] classifies a member by its path.
+//! as a directory would be: [`layout::role`] classifies a member by its path.
 
 use std::{
     borrow::Cow,
@@ -40,9 +40,9 @@ const HEAD_BYTES: usize = 512;
 pub(crate) struct Stream<'a> {
     /// The file, or `archive.tgz:path/in/archive`.
     pub(crate) name: Arc<str>,
-    /// The path in the folder or archive, without the suffix of a compression.
+    /// The path in the directory or archive, without the suffix of a compression.
     pub(crate) path: &'a str,
-    /// Whether it was found in a folder or archive, where other files may be too.
+    /// Whether it was found in a directory or archive, where other files may be too.
     pub(crate) is_member: bool,
     pub(crate) input: &'a mut dyn Read,
 }

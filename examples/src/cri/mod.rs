@@ -86,7 +86,7 @@ impl FromStr for PodsFrom {
             None if text == "unknown" => Ok(Self::Unknown),
             None if text == "ready-sandboxes" => Ok(Self::ReadySandboxes),
             Some(("file", path)) => Ok(Self::File(path.into())),
-            Some(("manifests", folder)) => Ok(Self::Manifests(folder.into())),
+            Some(("manifests", directory)) => Ok(Self::Manifests(directory.into())),
             #[cfg(feature = "kube")]
             Some(("api", node)) => Ok(Self::Api(node.to_owned())),
             #[cfg(not(feature = "kube"))]
@@ -181,12 +181,12 @@ impl NodeArguments {
             PodsFrom::Unknown => Box::new(UnknownPods),
             PodsFrom::ReadySandboxes => Box::new(ReadySandboxes::new(shared())),
             PodsFrom::File(path) => Box::new(PodsFile::new(path, shared())),
-            PodsFrom::Manifests(folder) => {
+            PodsFrom::Manifests(directory) => {
                 let node = self
                     .node_name
                     .as_deref()
                     .ok_or("static pods are named after their node: give --node-name")?;
-                Box::new(PodManifests::new(folder, node, shared()))
+                Box::new(PodManifests::new(directory, node, shared()))
             }
             #[cfg(feature = "kube")]
             PodsFrom::Api(node) => Box::new(api::pods(node, shared()).await?),

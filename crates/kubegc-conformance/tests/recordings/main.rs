@@ -17,7 +17,7 @@ use std::{
 
 use kubegc_conformance::runner::{FileReport, Options, open, recordings, replay};
 
-/// The folder with the recordings.
+/// The directory with the recordings.
 fn vectors() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
 }
@@ -78,17 +78,17 @@ impl Unmatched {
     }
 }
 
-/// Replays all recordings of a folder.
-fn assert_matches(folder: &str, cases_min: usize) {
+/// Replays all recordings of a directory.
+fn assert_matches(directory: &str, cases_min: usize) {
     let unmatched = Unmatched::read();
     let mut problems = Vec::new();
     let mut cases = 0;
-    for path in recordings(&[vectors().join(folder)]).expect("in the repository") {
+    for path in recordings(&[vectors().join(directory)]).expect("in the repository") {
         let report = replay_file(&path);
         cases += report.passed + report.failed.len();
         let name = path
             .strip_prefix(vectors())
-            .expect("below the folder")
+            .expect("below the directory")
             .display()
             .to_string();
         let name = name.trim_end_matches(".xz");
@@ -97,7 +97,7 @@ fn assert_matches(folder: &str, cases_min: usize) {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
-    assert!(cases >= cases_min, "{folder} has only {cases} cases");
+    assert!(cases >= cases_min, "{directory} has only {cases} cases");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn replay_file(path: &Path) -> FileReport {
     replay(path, &Options::default()).expect("the vectors can be read")
 }
 
-/// The lines of a recording, by its name in the folder.
+/// The lines of a recording, by its name in the directory.
 fn lines(file: &str) -> Vec<String> {
     let file = open(&vectors().join(format!("{file}.xz"))).expect("in the repository");
     file.lines().map(|line| line.expect("text")).collect()
@@ -162,16 +162,16 @@ fn line_with(file: &str, text: &str) -> String {
 }
 
 /// Replays lines as a file of this name, which may show the kind of its cases. Tests run concurrently: each
-/// call has a folder of its own.
+/// call has a directory of its own.
 fn replay_lines(name: &str, lines: &str) -> FileReport {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-{call}"));
-    fs::create_dir_all(&folder).expect("a folder can be made");
-    let path = folder.join(name);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-{call}"));
+    fs::create_dir_all(&directory).expect("a directory can be made");
+    let path = directory.join(name);
     fs::write(&path, lines).expect("writable");
     let report = replay_file(&path);
-    fs::remove_dir_all(&folder).expect("a folder can be removed");
+    fs::remove_dir_all(&directory).expect("a directory can be removed");
     report
 }
 

@@ -407,12 +407,12 @@ impl Catalog {
     /// let pod = known.add(pods.clone())?;
     /// now.add(secrets)?;
     /// now.add(pods)?;
-    /// known.follow(&now);
+    /// known.update(&now);
     /// assert_eq!(known.mapping("v1", "Pod"), Some(pod));
     /// assert_eq!(known.len(), 2);
     /// # Ok::<(), kubegc_core::FieldError>(())
     /// ```
-    pub fn follow(&mut self, other: &Self) {
+    pub fn update(&mut self, other: &Self) {
         let removed: Vec<KindId> = self
             .iter()
             .filter(|(_, known)| other.of_resource(known).is_none())

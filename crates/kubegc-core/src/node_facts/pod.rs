@@ -54,7 +54,7 @@ impl PodState {
         terminated: true,
     };
     /// A pod that is being deleted and whose containers have ended.
-    pub const GONE: Self = Self {
+    pub const DELETED: Self = Self {
         evicted: false,
         deleted: true,
         terminated: true,

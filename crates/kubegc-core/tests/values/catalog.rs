@@ -120,7 +120,7 @@ fn following_another_catalog_keeps_the_positions_of_common_kinds() {
     let id_of_a = known.mapping("x.dev/v1", "A");
     let now = of(&[renamed.clone(), scoped.clone()]);
     assert_ne!(known, now);
-    known.follow(&now);
+    known.update(&now);
     assert_eq!(known, now);
     assert_eq!(known.mapping("x.dev/v1", "A"), id_of_a);
     assert!(!known[id_of_a.expect("it was added")].is_namespaced());

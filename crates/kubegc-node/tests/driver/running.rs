@@ -104,14 +104,14 @@ fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
     for (said, runs, expected) in [
         (PodState::COMPLETED, true, PodState::ACTIVE),
         (PodState::COMPLETED, false, PodState::COMPLETED),
-        (PodState::GONE, true, deleted),
-        (PodState::GONE, false, PodState::GONE),
+        (PodState::DELETED, true, deleted),
+        (PodState::DELETED, false, PodState::DELETED),
         (EVICTED, true, EVICTED),
         (PodState::ACTIVE, false, PodState::ACTIVE),
     ] {
         let mut known = Pods {
             synced: false,
-            ..pods(&[("a", said), ("elsewhere", PodState::GONE)])
+            ..pods(&[("a", said), ("elsewhere", PodState::DELETED)])
         };
         let state = if runs {
             ContainerState::Unknown
@@ -121,7 +121,7 @@ fn n2_60_running_pods_have_not_terminated_and_other_known_states_stay() {
         add_running(&mut known, &[Arc::new(container("a", "s", state))], &[]);
         let expected = Pods {
             synced: false,
-            ..pods(&[("a", expected), ("elsewhere", PodState::GONE)])
+            ..pods(&[("a", expected), ("elsewhere", PodState::DELETED)])
         };
         assert_eq!(known, expected, "{said:?} {runs}");
     }
@@ -143,7 +143,10 @@ fn pods_that_started_after_a_source_was_read_are_known() {
         sandbox("s2", "young sandbox", NotReady, 100),
         sandbox("s3", "reported", NotReady, 101),
     ];
-    let said = pods(&[("reported", PodState::GONE), ("elsewhere", PodState::COMPLETED)]);
+    let said = pods(&[
+        ("reported", PodState::DELETED),
+        ("elsewhere", PodState::COMPLETED),
+    ]);
     let mut known = said.clone();
     let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
     let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
@@ -230,7 +233,7 @@ fn an_outdated_source_removes_nothing_of_a_running_pod() {
     let busy = busy();
     // A source listed the pods before one existed, and another as ended.
     let behind = busy.node.fork(busy.clock.clone());
-    behind.set_pod(&Uid::new("web"), PodState::GONE);
+    behind.set_pod(&Uid::new("web"), PodState::DELETED);
     let late = PodSpec {
         uid: Some(Uid::new("late")),
         ..PodSpec::new("shop", "late").container(ContainerSpec::new("main", "web:1"))

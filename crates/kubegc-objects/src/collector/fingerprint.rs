@@ -21,14 +21,14 @@ use super::{
 use crate::graph::NodeId;
 
 /// Hashes the cached state of an object of a resource.
-pub type Seen<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
+pub type DigestObject<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
 /// The differences between states that a fingerprint ignores, for an explorer that knows the server.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy)]
-pub struct Lens<'a> {
+pub struct FingerprintOptions<'a> {
     /// Hashes the state of an object that monitors and attempts have cached.
-    pub seen: Seen<'a>,
+    pub seen: DigestObject<'a>,
     /// Whether an owner cached as absent can exist. If not, a request would have the same result.
     pub may_exist: &'a dyn Fn(&ObjectRef) -> bool,
     /// Whether an attempt that starts now for an object can change anything. If not, it does not count as
@@ -36,9 +36,9 @@ pub struct Lens<'a> {
     pub matters: &'a dyn Fn(&ObjectRef) -> bool,
 }
 
-impl fmt::Debug for Lens<'_> {
+impl fmt::Debug for FingerprintOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lens").finish_non_exhaustive()
+        f.debug_struct("FingerprintOptions").finish_non_exhaustive()
     }
 }
 
@@ -49,26 +49,26 @@ impl Collector {
     /// O(n log n) in the objects known.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
-        self.fingerprint_with(Lens {
+        self.fingerprint_with(FingerprintOptions {
             seen: &|_, meta, mut hasher| meta.hash(&mut hasher),
             may_exist: &|_| true,
             matters: &|_| true,
         })
     }
 
-    /// The fingerprint without the differences that the lens removes.
+    /// The fingerprint without the differences that the options ignore.
     #[must_use]
-    pub fn fingerprint_with(&self, lens: Lens<'_>) -> u128 {
+    pub fn fingerprint_with(&self, options: FingerprintOptions<'_>) -> u128 {
         let half = |seed: u64| {
             let mut hasher = FixedState::with_seed(seed).build_hasher();
-            self.digest(lens, &mut hasher);
+            self.digest(options, &mut hasher);
             hasher.finish()
         };
         u128::from(half(0x6b75_6265)) << 64 | u128::from(half(0x6763_0001))
     }
 
-    fn digest(&self, lens: Lens<'_>, hasher: &mut impl Hasher) {
-        let seen = lens.seen;
+    fn digest(&self, options: FingerprintOptions<'_>, hasher: &mut impl Hasher) {
+        let seen = options.seen;
         let mut nodes: Vec<NodeId> = self.graph.nodes().collect();
         nodes.sort_by_cached_key(|&node| self.graph.identity(node));
         for node in nodes {
@@ -77,7 +77,7 @@ impl Collector {
         let mut absent: Vec<_> = self
             .absent
             .iter()
-            .filter(|owner| (lens.may_exist)(owner))
+            .filter(|owner| (options.may_exist)(owner))
             .collect();
         // The order determines only which entry is evicted first.
         if absent.len() < self.settings.absent_owners_max {
@@ -91,22 +91,22 @@ impl Collector {
                 seen(resource, meta, hasher);
             }
         }
-        self.digest_queue(self.queue(false), lens.matters, hasher);
+        self.digest_queue(self.queue(false), options.matters, hasher);
         self.digest_queue(self.queue(true), &|_| true, hasher);
         // Responses can arrive in any order, so the order of the calls is irrelevant.
         let mut calls: Vec<u64> = self
             .calls
             .values()
-            .map(|&(work, _)| self.work_digest(work, lens))
+            .map(|&(work, _)| self.work_digest(work, options))
             .collect();
         calls.sort_unstable();
         calls.hash(hasher);
         for (work, _, request) in &self.requests {
             request.hash(hasher);
-            self.work_digest(*work, lens).hash(hasher);
+            self.work_digest(*work, options).hash(hasher);
         }
         for &work in &self.orphans_to_poll {
-            self.work_digest(work, lens).hash(hasher);
+            self.work_digest(work, options).hash(hasher);
         }
         format!("{:?}", self.control).hash(hasher);
         (self.running, self.pausing).hash(hasher);
@@ -116,11 +116,11 @@ impl Collector {
         }
         let both = !self.attempt_to_delete.items.is_empty() && !self.attempt_to_orphan.items.is_empty();
         (both && self.orphan_next).hash(hasher);
-        self.digest_timers(lens, hasher);
+        self.digest_timers(options, hasher);
     }
 
-    fn digest_timers(&self, lens: Lens<'_>, hasher: &mut impl Hasher) {
-        let matters = |node| (lens.matters)(&self.graph.identity(node));
+    fn digest_timers(&self, options: FingerprintOptions<'_>, hasher: &mut impl Hasher) {
+        let matters = |node| (options.matters)(&self.graph.identity(node));
         let order = |timer: Timer| match timer {
             Timer::Discover => 0u8,
             Timer::Start => 1,
@@ -134,7 +134,7 @@ impl Collector {
             match timer {
                 Timer::Retry { node, orphan: false } if !matters(node) => continue,
                 Timer::Retry { node, orphan } => self.digest_queued(self.queue(orphan), node, hasher),
-                Timer::Resume(attempt) => self.work_digest(attempt as usize, lens).hash(hasher),
+                Timer::Resume(attempt) => self.work_digest(attempt as usize, options).hash(hasher),
                 Timer::Discover | Timer::Start => {}
             }
             (order(timer), at.since(self.now)).hash(hasher);
@@ -176,14 +176,14 @@ impl Collector {
         self.digest_node(node, hasher);
     }
 
-    fn work_digest(&self, at: usize, lens: Lens<'_>) -> u64 {
+    fn work_digest(&self, at: usize, options: FingerprintOptions<'_>) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
         match &self.attempts[at] {
             Some(ActiveAttempt::Delete(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
-                attempt.digest(&self.catalog, lens.seen, &mut hasher);
+                attempt.digest(&self.catalog, options.seen, &mut hasher);
                 let is_queued = self.attempt_to_delete.items.is_queued(attempt.node());
-                (is_queued && (lens.matters)(&self.graph.identity(attempt.node()))).hash(&mut hasher);
+                (is_queued && (options.matters)(&self.graph.identity(attempt.node()))).hash(&mut hasher);
             }
             Some(ActiveAttempt::Orphan(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);

@@ -25,7 +25,7 @@ use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
 
 pub use self::{
     explain::{Explanation, OwnerInGraph},
-    fingerprint::{Lens, Seen},
+    fingerprint::{DigestObject, FingerprintOptions},
     io::{Call, CallId, Input, Misuse, MonitorId, NotRunning, Output, Wait, WaitReason, WatchEvent},
 };
 use self::{
@@ -325,7 +325,7 @@ impl Collector {
             return;
         }
         // Positions of kinds that stay are kept: running requests use them.
-        Arc::make_mut(&mut self.catalog).follow(catalog);
+        Arc::make_mut(&mut self.catalog).update(catalog);
         let changes = self
             .monitors
             .follow(&self.catalog, failed, &self.settings, &mut self.graph);

@@ -16,7 +16,7 @@ use crate::{
         patching::{Patched, Patching, Wanted},
     },
     classify::{OwnerState, Resolved, Verdict, decide},
-    collector::Seen,
+    collector::DigestObject,
     graph::NodeId,
     reason::Reason,
     request::{AttemptError, Conclusion, Operation, Outcome, Request, Response, Step},
@@ -86,7 +86,7 @@ impl Attempt {
     }
 
     /// Hashes the state that determines the next steps, without the node's position.
-    pub(crate) fn digest(&self, catalog: &Catalog, seen: Seen<'_>, hasher: &mut impl Hasher) {
+    pub(crate) fn digest(&self, catalog: &Catalog, seen: DigestObject<'_>, hasher: &mut impl Hasher) {
         std::mem::discriminant(&self.state).hash(hasher);
         let deletion = |deletion: &Deletion, hasher: &mut _| {
             let Deletion {

@@ -102,7 +102,7 @@ impl fmt::Display for Assumption {
             Self::SourcesNotReady => {
                 f.write_str("not all sources of pods are ready, so containers are removed by limits alone")
             }
-            Self::LogsUnknown => f.write_str("the folders of logs were not listed"),
+            Self::LogsUnknown => f.write_str("the directories of logs were not listed"),
             Self::SandboxImageUnknown => {
                 f.write_str("the image of sandboxes is not known, so it is treated like any other")
             }

@@ -152,14 +152,14 @@ fn a_browser_shows_the_page_and_runs_nothing_of_it() {
         }
         return;
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("page.html");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("page.html");
     fs::write(&path, page).expect("a file");
     let opened = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .arg(format!(
             "--user-data-dir={}",
-            folder.path().join("profile").display()
+            directory.path().join("profile").display()
         ))
         .arg(format!("file://{}", path.display()))
         .output()
@@ -192,8 +192,9 @@ fn browser() -> Option<PathBuf> {
     if let Some(named) = environment("KUBEGC_BROWSER") {
         return Some(named.into());
     }
-    let folders = environment("PATH")?;
+    let directories = environment("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut programs = env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    let mut programs =
+        env::split_paths(&directories).flat_map(|directory| names.map(|name| directory.join(name)));
     programs.find(|program| Path::is_file(program))
 }

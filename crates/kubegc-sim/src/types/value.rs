@@ -219,7 +219,7 @@ fn quantity(value: &Value, form: &Form) -> Result<Value, Mismatch> {
     };
     let problem =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    sent.and_then(|sent| Some((Quantity::shown(&sent)?, sent)))
+    sent.and_then(|sent| Some((Quantity::canonical(&sent)?, sent)))
         .map(|(shown, sent)| form.either(sent.into(), shown.into()))
         .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
 }

@@ -236,11 +236,11 @@ fn n2_60_pods_end_in_different_ways() {
             Some(PodState::COMPLETED),
         ),
         (|node, uid| node.evict_pod(uid).unwrap(), Some(evicted)),
-        (|node, uid| node.delete_pod(uid).unwrap(), Some(PodState::GONE)),
+        (|node, uid| node.delete_pod(uid).unwrap(), Some(PodState::DELETED)),
         (SimNode::forget_pod, None),
         (
-            |node, uid| node.set_pod(uid, PodState::GONE),
-            Some(PodState::GONE),
+            |node, uid| node.set_pod(uid, PodState::DELETED),
+            Some(PodState::DELETED),
         ),
     ];
     for (index, (end, expected)) in ends.into_iter().enumerate() {

@@ -50,7 +50,7 @@ pub enum NodeProblem {
     UnresolvedSandboxImage,
     /// A document that is none of a node's (only with `lenient`): skipped.
     NotRecognized,
-    /// A file in a folder that is not a document by its name: skipped.
+    /// A file in a directory that is not a document by its name: skipped.
     SkippedFile,
 }
 

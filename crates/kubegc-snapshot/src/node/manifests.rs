@@ -25,8 +25,8 @@ use super::{
 /// The largest manifest that a kubelet reads.
 const MANIFEST_BYTES_MAX: usize = 10 << 20;
 
-/// The pods of a folder of static manifests, the kubelet's `staticPodPath`, and the running pods: for nodes
-/// without an API server.
+/// The pods of a directory of static manifests, the kubelet's `staticPodPath`, and the running pods: for
+/// nodes without an API server.
 ///
 /// A static pod is called `<name>-<node name>`, the node name in small letters, in the manifest's namespace
 /// or `default`. Its uid is that in the manifest, or else the kubelet computes it from the manifest in a way
@@ -42,15 +42,15 @@ const MANIFEST_BYTES_MAX: usize = 10 << 20;
 /// its manifest, or has another node name.
 ///
 /// # Guarantees
-/// The folder is read at each call, before the runtime is queried. The same files are read as by the kubelet:
-/// the files of the folder and those that links in it lead to, not names that begin with a dot, and no
-/// subfolders; or one file in place of the folder. A kubelet skips a manifest that it cannot read, and ends
-/// its pod. Here nothing is known in that case: the error names the file, the pod and the field. The same
+/// The directory is read at each call, before the runtime is queried. The same files are read as by the
+/// kubelet: the files of the directory and those that links in it lead to, not names that begin with a dot,
+/// and no subdirectories; or one file in place of the directory. A kubelet skips a manifest that it cannot
+/// read, and ends its pod. Here nothing is known in that case: the error names the file, the pod and the field. The same
 /// applies to a YAML text that ends inside a line and may be truncated, and to a document of another kind,
 /// even behind a first one, which is all that the kubelet reads. Nothing is known either if the path is
-/// neither folder nor file, or a folder without any manifest, because a folder that is not mounted looks the
-/// same. [`or_none`](Self::or_none) allows such a folder. All pods are living: a manifest knows no other
-/// state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
+/// neither directory nor file, or a directory without any manifest, because a directory that is not mounted
+/// looks the same. [`or_none`](Self::or_none) allows such a directory. All pods are living: a manifest knows
+/// no other state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
 ///
 /// # Assumptions
 /// This node has only static pods, or the remains of other pods may be deleted once nothing of them runs. The
@@ -74,7 +74,7 @@ pub struct PodManifests {
 }
 
 impl PodManifests {
-    /// The pods of this folder on the node of this name, as the kubelet has it, and what runs in this
+    /// The pods of this directory on the node of this name, as the kubelet has it, and what runs in this
     /// runtime.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
@@ -86,8 +86,8 @@ impl PodManifests {
         }
     }
 
-    /// Accepts a folder without any manifest: then only the running pods are known. By default it is an
-    /// error, because a folder that is not mounted looks the same.
+    /// Accepts a directory without any manifest: then only the running pods are known. By default it is an
+    /// error, because a directory that is not mounted looks the same.
     #[must_use]
     pub const fn or_none(mut self) -> Self {
         self.none_allowed = true;
@@ -101,7 +101,7 @@ impl PodSource for PodManifests {
         let manifests = read(&self.path).map_err(RuntimeError::refused)?;
         if manifests.is_empty() && !self.none_allowed {
             return Err(RuntimeError::refused(format!(
-                "no manifest in {}: a folder that is not mounted looks so",
+                "no manifest in {}: a directory that is not mounted looks so",
                 self.path.display()
             )));
         }
@@ -170,7 +170,7 @@ fn read(path: &Path) -> Result<Vec<Manifest>, String> {
         return read_file(path);
     }
     if !found.is_dir() {
-        return Err(format!("{}: no folder and no file", path.display()));
+        return Err(format!("{}: no directory and no file", path.display()));
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| unreadable(path, &error))? {
@@ -187,7 +187,7 @@ fn read(path: &Path) -> Result<Vec<Manifest>, String> {
     Ok(manifests)
 }
 
-/// The manifests of a file. Folders, pipes and devices in the folder have none: a kubelet skips them.
+/// The manifests of a file. Directories, pipes and devices in the directory have none: a kubelet skips them.
 fn read_file(path: &Path) -> Result<Vec<Manifest>, String> {
     let failed = |error: io::Error| unreadable(path, &error);
     if !fs::metadata(path).map_err(failed)?.is_file() {

@@ -200,10 +200,10 @@ impl NodeReader {
         self
     }
 
-    /// Reads a file, an archive, or the files of a folder, in the order of the paths.
+    /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
-    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a folder or an archive,
-    /// `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
+    /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
     /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl NodeReader {
             let name: Arc<str> = path.to_string_lossy().into();
             match File::open(&path) {
                 Ok(file) => self.unpack(&name, None, |unpacker, visit| {
-                    unpacker.file(file, Arc::clone(&name), &name, found.is_folder, visit)
+                    unpacker.file(file, Arc::clone(&name), &name, found.is_directory, visit)
                 })?,
                 Err(source) => self.settle_failure(SnapshotError::Io { path: name, source }, None)?,
             }

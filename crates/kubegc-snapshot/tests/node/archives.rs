@@ -36,7 +36,7 @@ fn zip(members: &[(String, Vec<u8>)]) -> Vec<u8> {
 
 /// The files of the bundled node, in the order of their names.
 fn members() -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(bundled()).expect("the folder is in the repository");
+    let entries = std::fs::read_dir(bundled()).expect("the directory is in the repository");
     let mut members: Vec<(String, Vec<u8>)> = entries
         .map(|entry| {
             let path = entry.expect("an entry").path();
@@ -59,10 +59,10 @@ fn stream(bytes: &[u8]) -> Result<NodeSnapshot, SnapshotError> {
 }
 
 #[test]
-fn an_archive_is_read_as_its_folder() {
-    let mut of_folder = reader();
-    of_folder.read_path(&bundled()).expect("the bundled node");
-    let of_folder = of_folder.finish().expect("nothing was refused");
+fn an_archive_is_read_as_its_directory() {
+    let mut of_directory = reader();
+    of_directory.read_path(&bundled()).expect("the bundled node");
+    let of_directory = of_directory.finish().expect("nothing was refused");
     let plain = members();
     let packed: Vec<(String, Vec<u8>)> = plain
         .iter()
@@ -77,8 +77,8 @@ fn an_archive_is_read_as_its_folder() {
             zip(&[("inner.tgz".to_owned(), gzip(&tar(&plain)))]),
         ),
     ] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("node");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("node");
         std::fs::write(&path, &archive).expect("a file");
         let mut of_file = reader();
         of_file
@@ -87,12 +87,12 @@ fn an_archive_is_read_as_its_folder() {
         let of_file = of_file.finish().expect(name);
         let of_stream = stream(&archive).unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
         for node in [of_file, of_stream] {
-            assert_eq!(node.inventory, of_folder.inventory, "{name}");
-            assert_eq!(node.policy, of_folder.policy, "{name}");
-            assert_eq!(node.stats, of_folder.stats, "{name}");
-            assert_eq!(node.usage, of_folder.usage, "{name}");
-            assert_eq!(node.statuses, of_folder.statuses, "{name}");
-            assert_eq!(node.finding_counts, of_folder.finding_counts, "{name}");
+            assert_eq!(node.inventory, of_directory.inventory, "{name}");
+            assert_eq!(node.policy, of_directory.policy, "{name}");
+            assert_eq!(node.stats, of_directory.stats, "{name}");
+            assert_eq!(node.usage, of_directory.usage, "{name}");
+            assert_eq!(node.statuses, of_directory.statuses, "{name}");
+            assert_eq!(node.finding_counts, of_directory.finding_counts, "{name}");
         }
     }
 }

@@ -34,8 +34,8 @@ fn inputs_that_fail_or_are_too_large_are_refused() {
     let mut reader = NodeReader::new().lenient(true);
     assert!(
         reader
-            .read_path(Path::new("no-such-folder"))
-            .is_err_and(|error| error.to_string() == "no-such-folder: cannot be read")
+            .read_path(Path::new("no-such-directory"))
+            .is_err_and(|error| error.to_string() == "no-such-directory: cannot be read")
     );
 }
 

@@ -6,7 +6,7 @@ use kubegc_core::Timestamp;
 use kubegc_node::{Listing, Unlisted};
 use kubegc_snapshot::{NodeReader, NodeSnapshot};
 
-/// The folder of the bundled node.
+/// The directory of the bundled node.
 pub(crate) fn bundled() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/node")
 }

@@ -45,14 +45,14 @@ fn deleting_a_mirror_pod_does_not_delete_the_static_pod() {
             "deleted",
             DELETED,
             r#""phase":"Running""#,
-            PodState::GONE,
+            PodState::DELETED,
             PodState::ACTIVE,
         ),
         (
             "deleted and ended",
             DELETED,
             r#""phase":"Succeeded""#,
-            PodState::GONE,
+            PodState::DELETED,
             PodState::ACTIVE,
         ),
         (

@@ -131,8 +131,8 @@ fn whole(known: &[(&str, PodState)]) -> Pods {
 
 #[test]
 fn a_file_that_is_replaced_counts_from_the_next_call_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pods.json");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pods.json");
     let node = sim();
     let source = source(&path, &node);
     assert!(now(source.pods()).is_err(), "it is not there yet");
@@ -142,7 +142,7 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
         Ok(whole(&[("a", PodState::ACTIVE), ("b", PodState::COMPLETED)]))
     );
     assert_eq!(operations(&node), LISTED);
-    let next = folder.path().join("next");
+    let next = directory.path().join("next");
     fs::write(&next, list(&[("c", "Pending")])).expect("written");
     fs::rename(&next, &path).expect("replaced");
     assert_eq!(now(source.pods()), Ok(whole(&[("c", PodState::ACTIVE)])));
@@ -161,9 +161,9 @@ fn a_file_that_is_replaced_counts_from_the_next_call_on() {
 /// A list is known as a whole, or it is an error with the reason, from a file as from any text.
 #[test]
 fn n2_61_a_list_is_whole_or_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pods");
-    let prefix = format!("{}/", folder.path().display());
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pods");
+    let prefix = format!("{}/", directory.path().display());
     check("node/pods_file.txt", |input| {
         let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
         let pods = read_all_pods("pods", &*text);
@@ -200,8 +200,8 @@ fn n2_61_a_list_is_whole_or_refused() {
 
 #[test]
 fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pods.json");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pods.json");
     let node = sim();
     let names = [
         "before",
@@ -270,17 +270,17 @@ fn a_pod_younger_than_the_file_does_not_count_as_deleted() {
 
 #[test]
 fn a_path_that_is_no_file_is_not_read() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let node = sim();
-    let loops = folder.path().join("loop");
+    let loops = directory.path().join("loop");
     std::os::unix::fs::symlink(&loops, &loops).expect("a link");
-    for path in [folder.path(), &loops, Path::new("/dev/null"), Path::new("")] {
+    for path in [directory.path(), &loops, Path::new("/dev/null"), Path::new("")] {
         let error = now(source(path, &node).pods()).expect_err("no file").to_string();
         assert!(error.starts_with(&path.display().to_string()), "{error}");
     }
-    let link = folder.path().join("link");
+    let link = directory.path().join("link");
     std::os::unix::fs::symlink("pods.json", &link).expect("a link");
-    fs::write(folder.path().join("pods.json"), list(&[("a", "Running")])).expect("written");
+    fs::write(directory.path().join("pods.json"), list(&[("a", "Running")])).expect("written");
     assert_eq!(
         now(source(&link, &node).pods()),
         Ok(whole(&[("a", PodState::ACTIVE)])),
@@ -290,8 +290,8 @@ fn a_path_that_is_no_file_is_not_read() {
 
 #[test]
 fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pods.json");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pods.json");
     fs::write(&path, list(&[("a", "Running")])).expect("written");
     for operation in [Operation::Containers, Operation::Sandboxes] {
         let source = PodsFile::new(&path, Arc::new(failing(&sim(), operation)));
@@ -305,8 +305,8 @@ fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
 
 #[test]
 fn n2_60_an_outdated_file_removes_nothing_of_running_pods() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("pods.json");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pods.json");
     let node = sim();
     run(&node, "shop", "new", "new");
     run(&node, "shop", "done", "done");

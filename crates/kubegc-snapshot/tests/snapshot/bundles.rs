@@ -6,7 +6,7 @@ use crate::{
 };
 use kubegc_snapshot::{Problem, Snapshot};
 
-/// The same members as an archive and as a folder; both must give the same.
+/// The same members as an archive and as a directory; both must give the same.
 pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
     let packed: Vec<(&str, &[u8])> = members
         .iter()
@@ -14,19 +14,19 @@ pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
         .collect();
     let of_archive =
         read("dump.tar.gz", &gzip(&tar(&packed))).unwrap_or_else(|error| panic!("{}", error.full_text()));
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for (path, text) in members {
-        let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("in the folder")).expect("a folder");
+        let path = directory.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
         std::fs::write(path, text).expect("a file");
     }
-    let mut of_folder = reader();
-    of_folder
-        .read_path(folder.path())
+    let mut of_directory = reader();
+    of_directory
+        .read_path(directory.path())
         .unwrap_or_else(|error| panic!("{}", error.full_text()));
-    let of_folder = of_folder.finish().expect("read");
-    assert_eq!(render(&of_archive), render(&of_folder));
-    assert_eq!(of_archive.finding_counts, of_folder.finding_counts);
+    let of_directory = of_directory.finish().expect("read");
+    assert_eq!(render(&of_archive), render(&of_directory));
+    assert_eq!(of_archive.finding_counts, of_directory.finding_counts);
     of_archive
 }
 
@@ -259,7 +259,7 @@ fn bad_parts_of_a_support_bundle_are_refused() {
 
 /// The layout of Sonobuoy, and logs that begin as JSON does.
 #[test]
-fn documents_without_objects_do_not_refuse_a_folder() {
+fn documents_without_objects_do_not_refuse_a_directory() {
     let pod = object("v1", "Pod", "shop", "web");
     let files = [
         ("resources/ns/shop/core_v1_pods.json", format!("[{pod}]")),

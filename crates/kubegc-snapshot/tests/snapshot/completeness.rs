@@ -142,7 +142,7 @@ fn a_cluster_info_dump_is_complete_for_its_kinds_and_namespaces() {
     let mut files = dumped("shop", &pods, &sets);
     files.extend(dumped("empty", &[], &[]));
     files.push(nodes());
-    let of_folder = read_files(&files);
+    let of_directory = read_files(&files);
     // The standard output has the same lists, with logs behind those of a namespace.
     let logs = "==== START logs for container a of pod shop/web-1 ====\n{\n==== END logs for container a of pod shop/web-1 ====\n";
     let mut text = nodes().1;
@@ -156,7 +156,7 @@ fn a_cluster_info_dump_is_complete_for_its_kinds_and_namespaces() {
         }
     }
     let of_stream = crate::common::read("standard input", text.as_bytes()).expect("a dump");
-    for (snapshot, is_stream) in [(of_folder, false), (of_stream, true)] {
+    for (snapshot, is_stream) in [(of_directory, false), (of_stream, true)] {
         let completeness = &snapshot.completeness;
         assert_eq!(completeness.of("", "Node"), INFERRED);
         for (group, kind) in [

@@ -44,22 +44,22 @@ fn a_cluster_info_dump_to_standard_output_is_read() {
         logs.as_bytes(),
     ]
     .concat();
-    let mut of_folder = reader();
-    of_folder
+    let mut of_directory = reader();
+    of_directory
         .read_path(&crate::common::data("cluster-info"))
-        .expect("a folder");
-    let of_folder = render(&of_folder.finish().expect("read"));
+        .expect("a directory");
+    let of_directory = render(&of_directory.finish().expect("read"));
     let of_stream = read("dump", &text).unwrap_or_else(|error| panic!("{}", error.full_text()));
-    assert_eq!(render(&of_stream), of_folder);
+    assert_eq!(render(&of_stream), of_directory);
     assert_eq!(findings(&of_stream), [""; 0]);
-    // Saved as .txt, in a folder of other texts.
+    // Saved as .txt, in a directory of other texts.
     let text = String::from_utf8(text).expect("text");
     let of_file = both(&[
         ("dump.txt", &text),
         ("logs.txt", &logs),
         ("notes.txt", "see dump.txt\n"),
     ]);
-    assert_eq!(render(&of_file), of_folder);
+    assert_eq!(render(&of_file), of_directory);
 }
 
 #[test]

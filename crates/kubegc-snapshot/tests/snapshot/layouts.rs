@@ -202,12 +202,12 @@ fn metadata_lists_need_their_kind() {
     );
 }
 
-/// A folder of empty files for one test.
-fn folder(name: &str, files: &[&str]) -> std::path::PathBuf {
+/// A directory of empty files for one test.
+fn directory(name: &str, files: &[&str]) -> std::path::PathBuf {
     let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     for file in files {
         let path = root.join(file);
-        std::fs::create_dir_all(path.parent().expect("in the folder")).expect("a folder can be made");
+        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory can be made");
         std::fs::write(path, "").expect("a file can be written");
     }
     root
@@ -224,15 +224,15 @@ fn layouts_that_are_no_dumps_are_refused() {
         (
             "etcd",
             vec!["member/snap/db"],
-            "looks like the data folder of etcd, which is not read; export the objects as YAML with auger, or dump them with kubectl get -o json",
+            "looks like the data directory of etcd, which is not read; export the objects as YAML with auger, or dump them with kubectl get -o json",
         ),
         (
             "nothing",
             vec!["notes.txt"],
-            "no .json, .yaml or .yml file in this folder",
+            "no .json, .yaml or .yml file in this directory",
         ),
     ] {
-        let root = folder(name, &files);
+        let root = directory(name, &files);
         let mut reader = reader().lenient(true);
         let error = reader.read_path(&root).expect_err(name);
         assert_eq!(error.to_string(), format!("{}: {expected}", root.display()));
@@ -248,7 +248,7 @@ fn layouts_that_are_no_dumps_are_refused() {
 
 #[test]
 fn a_lenient_reader_continues_with_the_next_file() {
-    let root = folder("lenient", &["b.json"]);
+    let root = directory("lenient", &["b.json"]);
     std::fs::write(root.join("a.json"), bytes("pods-raw.json")).expect("a file can be written");
     std::fs::write(root.join("c.json"), "{\"labels\": []}").expect("a file can be written");
     let mut reader = reader().lenient(true).complete("all");

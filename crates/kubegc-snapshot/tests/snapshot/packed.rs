@@ -52,20 +52,20 @@ fn utf16(text: &[u8], to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     units.flat_map(to_bytes).collect()
 }
 
-/// All files of a fixture's folder, as members of an archive.
-fn members(folder: &str) -> Vec<(String, Vec<u8>)> {
-    let root = data(folder);
-    let mut folders = vec![root.clone()];
+/// All files of a fixture's directory, as members of an archive.
+fn members(directory: &str) -> Vec<(String, Vec<u8>)> {
+    let root = data(directory);
+    let mut directories = vec![root.clone()];
     let mut members = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder") {
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else {
                 let name = path
                     .strip_prefix(&root)
-                    .expect("in the folder")
+                    .expect("in the directory")
                     .display()
                     .to_string();
                 members.push((name, std::fs::read(path).expect("a file")));
@@ -134,7 +134,7 @@ fn a_stream_is_read_by_its_content() {
 
 #[test]
 fn members_are_named_by_their_archive_and_path() {
-    let long = format!("{}/pods.json", "folder/".repeat(40));
+    let long = format!("{}/pods.json", "directory/".repeat(40));
     let text = bytes("pods-raw.json");
     for (archive, path) in [
         (tar(&[("core/pods.json", &text)]), "core/pods.json"),
@@ -149,27 +149,27 @@ fn members_are_named_by_their_archive_and_path() {
 }
 
 #[test]
-fn an_archive_is_read_as_its_folder() {
-    for folder in ["must-gather", "cluster-info"] {
-        let mut of_folder = reader();
-        of_folder.read_path(&data(folder)).expect(folder);
-        let of_folder = of_folder.finish().expect(folder);
-        let members = members(folder);
+fn an_archive_is_read_as_its_directory() {
+    for directory in ["must-gather", "cluster-info"] {
+        let mut of_directory = reader();
+        of_directory.read_path(&data(directory)).expect(directory);
+        let of_directory = of_directory.finish().expect(directory);
+        let members = members(directory);
         let members: Vec<(&str, &[u8])> = members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect();
         for (name, archive) in [("tgz", gzip(&tar(&members))), ("zip", zip(&members))] {
             // From a file whose name does not show the format.
-            let folder_of_test = tempfile::tempdir().expect("a folder");
-            let path = folder_of_test.path().join("dump");
+            let directory_of_test = tempfile::tempdir().expect("a directory");
+            let path = directory_of_test.path().join("dump");
             std::fs::write(&path, &archive).expect("a file");
             let mut of_archive = reader();
             of_archive
                 .read_path(&path)
                 .unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
             let of_archive = of_archive.finish().expect(name);
-            assert_eq!(render(&of_archive), render(&of_folder), "{folder} {name}");
+            assert_eq!(render(&of_archive), render(&of_directory), "{directory} {name}");
             assert_eq!(
-                of_archive.finding_counts, of_folder.finding_counts,
-                "{folder} {name}"
+                of_archive.finding_counts, of_directory.finding_counts,
+                "{directory} {name}"
             );
         }
     }
@@ -192,20 +192,20 @@ fn other_files_are_counted_and_not_listed() {
         ("hosts.yaml", b"- a\n- b\n"),
         ("pods.json", &pod),
     ];
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for (path, bytes) in members {
-        let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("in the folder")).expect("a folder");
+        let path = directory.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
         std::fs::write(path, bytes).expect("a file");
     }
-    let mut of_folder = reader();
-    of_folder
-        .read_path(folder.path())
+    let mut of_directory = reader();
+    of_directory
+        .read_path(directory.path())
         .expect("a dump and other files");
-    let of_folder = of_folder.finish().expect("read");
+    let of_directory = of_directory.finish().expect("read");
     let of_archive = read("dump.tar", &tar(members)).expect("a dump and other files");
     for (root, snapshot) in [
-        (folder.path().display().to_string(), of_folder),
+        (directory.path().display().to_string(), of_directory),
         ("dump.tar".to_owned(), of_archive),
     ] {
         assert_eq!(snapshot.len(), 1);
@@ -378,7 +378,7 @@ fn damaged_archives_are_refused() {
         (
             "etcd",
             tar(&[("member/snap/db", b"\0")]),
-            "f: looks like the data folder of etcd, which is not read; ",
+            "f: looks like the data directory of etcd, which is not read; ",
         ),
         (
             "half a character",
@@ -459,12 +459,12 @@ fn archives_that_unpack_to_too_much_are_refused() {
     assert_eq!(error, "f: cannot be read: a member whose path is too long");
 }
 
-/// A folder may contain links to deleted files, and pipes, on which a read would block.
+/// A directory may contain links to deleted files, and pipes, on which a read would block.
 #[cfg(unix)]
 #[test]
 fn links_to_missing_files_and_pipes_are_counted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
     std::fs::write(path("pods.json"), bytes("pods-raw.json")).expect("a file");
     std::os::unix::fs::symlink("pods.json", path("same.json")).expect("a link");
     std::os::unix::fs::symlink("deleted.json", path("link.json")).expect("a link");
@@ -473,10 +473,12 @@ fn links_to_missing_files_and_pipes_are_counted() {
         .status();
     assert!(pipe.expect("mkfifo").success());
     let mut reader = reader();
-    reader.read_path(folder.path()).expect("a dump and other files");
+    reader
+        .read_path(directory.path())
+        .expect("a dump and other files");
     let snapshot = reader.finish().expect("read");
     assert_eq!(snapshot.len(), 1);
-    let root = folder.path().display();
+    let root = directory.path().display();
     let found = findings(&snapshot);
     assert!(
         found.contains(&format!(

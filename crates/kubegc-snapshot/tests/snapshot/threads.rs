@@ -77,7 +77,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// A file or a folder of one path: names and contents.
+/// A file or a directory of one path: names and contents.
 fn files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let text = prop::sample::select(texts());
     let file = (0_usize..4, text).prop_map(|(form, text)| match form {
@@ -102,17 +102,17 @@ proptest! {
     fn threads_do_not_change_the_result(
         inputs in prop::collection::vec(files(), 1..6), threads in 0_usize..4, lenient in any::<bool>(), detect in any::<bool>(),
     ) {
-        let root = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a directory");
         let mut paths = Vec::new();
         for (at, files) in inputs.iter().enumerate() {
-            let folder = root.path().join(format!("folder-{at}"));
-            fs::create_dir(&folder).expect("a folder");
+            let directory = root.path().join(format!("directory-{at}"));
+            fs::create_dir(&directory).expect("a directory");
             for (name, bytes) in files {
-                fs::write(folder.join(name), bytes).expect("a file");
+                fs::write(directory.join(name), bytes).expect("a file");
             }
             match &files[..] {
-                [(name, _)] => paths.push(folder.join(name)),
-                _ => paths.push(folder),
+                [(name, _)] => paths.push(directory.join(name)),
+                _ => paths.push(directory),
             }
         }
         let with = |reader: Reader| reader.lenient(lenient).detect_version(detect).complete("all");
@@ -130,8 +130,8 @@ proptest! {
 }
 
 #[test]
-fn the_files_of_one_folder_are_divided() {
-    let root = tempfile::tempdir().expect("a folder");
+fn the_files_of_one_directory_are_divided() {
+    let root = tempfile::tempdir().expect("a directory");
     let padding = vec![b'\n'; 1 << 20];
     for (at, text) in texts().into_iter().enumerate() {
         let file = root.path().join(format!("{at:02}.json"));
@@ -169,7 +169,7 @@ fn no_path_is_read_if_one_does_not_exist() {
 
 #[test]
 fn findings_are_counted_beyond_those_that_are_listed() {
-    let root = tempfile::tempdir().expect("a folder");
+    let root = tempfile::tempdir().expect("a directory");
     let object = |at: usize| {
         format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"a","name":"{at}","resourceVersion":"1"}}}}"#

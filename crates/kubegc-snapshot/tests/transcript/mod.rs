@@ -4,7 +4,8 @@
 
 use std::{fs, path::Path};
 
-/// Compares the output for each input with that in the file, whose path is relative to this folder's parent.
+/// Compares the output for each input with that in the file, whose path is relative to this directory's
+/// parent.
 pub(crate) fn check(path: &str, output: impl Fn(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path);
     let expected = fs::read_to_string(&path).expect("the file is in the repository");

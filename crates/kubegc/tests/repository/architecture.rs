@@ -136,7 +136,7 @@ const LINES_MAX: usize = 800;
 
 struct Package {
     name: String,
-    folder: PathBuf,
+    directory: PathBuf,
     /// Names in normal and build dependencies.
     dependencies: BTreeSet<String>,
 }
@@ -191,7 +191,7 @@ fn pure_crates_have_no_runtime_network_or_document_formats() {
 fn every_package_has_the_lints_of_the_workspace() {
     let mut problems = Vec::new();
     for package in packages() {
-        let manifest = read(&package.folder.join("Cargo.toml"));
+        let manifest = read(&package.directory.join("Cargo.toml"));
         let mut lines = manifest
             .lines()
             .map(str::trim)
@@ -214,15 +214,15 @@ fn every_package_has_the_lints_of_the_workspace() {
 #[test]
 fn no_source_file_is_too_long() {
     let mut problems = Vec::new();
-    let mut folders: Vec<PathBuf> = entries(&root().join("crates"))
+    let mut directories: Vec<PathBuf> = entries(&root().join("crates"))
         .into_iter()
         .map(|path| path.join("src"))
         .collect();
     let mut files_seen = 0;
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder) {
+    while let Some(directory) = directories.pop() {
+        for path in entries(&directory) {
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 files_seen += 1;
                 let text = read(&path);
@@ -271,7 +271,10 @@ fn package(package: &Value) -> Package {
     let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
     Package {
         name: text(package, "name").to_owned(),
-        folder: manifest.parent().expect("a manifest is in a folder").to_owned(),
+        directory: manifest
+            .parent()
+            .expect("a manifest is in a directory")
+            .to_owned(),
         dependencies: dependencies
             .map(|dependency| text(dependency, "name").to_owned())
             .collect(),
@@ -294,9 +297,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The entries of a folder, sorted; none if it does not exist.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else {
+/// The entries of a directory, sorted; none if it does not exist.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
     let mut paths: Vec<PathBuf> = entries

@@ -113,18 +113,22 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files below some folders, without generated code and build directories.
-fn files(folders: &[&str], extension: &str) -> Vec<PathBuf> {
+/// The files below some directories, without generated code and build directories.
+fn files(directories: &[&str], extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut directories: Vec<PathBuf> = directories
+        .iter()
+        .map(|directory| root().join(directory))
+        .collect();
+    while let Some(directory) = directories.pop() {
+        let entries =
+            fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         for entry in entries {
             let path = entry.expect("an entry can be read").path();
             let name = path.file_name().unwrap_or_default();
             if path.is_dir() {
                 if name != "target" && name != "generated" {
-                    folders.push(path);
+                    directories.push(path);
                 }
             } else if path.extension().is_some_and(|found| found == extension) && name != "language.rs" {
                 found.push(path);

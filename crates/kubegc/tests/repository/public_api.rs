@@ -44,26 +44,26 @@ impl Source {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let stem = file.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        let folder = file.parent().expect("a folder");
+        let directory = file.parent().expect("a directory");
         let below = match stem {
-            "lib" | "mod" => folder.to_owned(),
-            stem => folder.join(stem),
+            "lib" | "mod" => directory.to_owned(),
+            stem => directory.join(stem),
         };
         self.add(module, parsed.items, &below);
     }
 
-    /// Adds the items of a module whose submodules are files in a folder.
-    fn add(&mut self, module: Module, mut items: Vec<Item>, folder: &Path) {
+    /// Adds the items of a module whose submodules are files in a directory.
+    fn add(&mut self, module: Module, mut items: Vec<Item>, directory: &Path) {
         items.retain(|item| !attributes(item).iter().any(is_test_or_hidden));
         for item in &items {
             let Item::Mod(inner) = item else { continue };
             let name = inner.ident.to_string();
             let path = [&module[..], std::slice::from_ref(&name)].concat();
             match &inner.content {
-                Some((_, content)) => self.add(path, content.clone(), &folder.join(name)),
+                Some((_, content)) => self.add(path, content.clone(), &directory.join(name)),
                 None => {
-                    let flat = folder.join(format!("{name}.rs"));
-                    let nested = folder.join(&name).join("mod.rs");
+                    let flat = directory.join(format!("{name}.rs"));
+                    let nested = directory.join(&name).join("mod.rs");
                     self.read(path, if flat.exists() { &flat } else { &nested });
                 }
             }
@@ -458,25 +458,27 @@ fn print(item: &Item) -> String {
 
 #[test]
 fn public_items_are_listed() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
-    let mut folders: Vec<PathBuf> = fs::read_dir(crates)
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("a directory");
+    let mut directories: Vec<PathBuf> = fs::read_dir(crates)
         .expect("the crates")
         .map(|entry| entry.expect("an entry").path())
         .collect();
-    folders.sort();
+    directories.sort();
     let mut listed = 0;
-    for folder in folders {
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    for directory in directories {
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).expect("a manifest");
         if manifest.contains("publish = false") {
             continue;
         }
-        let items = Source::of(&folder.join("src/lib.rs")).surface(&[]);
+        let items = Source::of(&directory.join("src/lib.rs")).surface(&[]);
         let text = prettyplease::unparse(&syn::File {
             shebang: None,
             attrs: Vec::new(),
             items,
         });
-        expect_test::expect_file![folder.join("public-api.txt")].assert_eq(&text);
+        expect_test::expect_file![directory.join("public-api.txt")].assert_eq(&text);
         listed += 1;
     }
     assert!(listed > 10, "only {listed} packages are published");
@@ -485,11 +487,13 @@ fn public_items_are_listed() {
 /// Each item has an example, or names the item whose example uses it.
 #[test]
 fn items_at_the_roots_of_objects_and_predict_have_examples() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("a directory");
     let mut seen = 0;
     let mut without = Vec::new();
-    for folder in ["kubegc-objects", "kubegc-predict"] {
-        let source = Source::of(&crates.join(folder).join("src/lib.rs"));
+    for directory in ["kubegc-objects", "kubegc-predict"] {
+        let source = Source::of(&crates.join(directory).join("src/lib.rs"));
         let uses = source.items(&[]).iter().filter_map(|item| match item {
             Item::Use(item) if is_public(&item.vis) => Some(imports(item)),
             _ => None,
@@ -505,7 +509,7 @@ fn items_at_the_roots_of_objects_and_predict_have_examples() {
             let Some(item) = item else { continue };
             seen += 1;
             if !attributes(item).iter().any(is_heading_of_examples) {
-                without.push(format!("{folder}: {name}"));
+                without.push(format!("{directory}: {name}"));
             }
         }
     }

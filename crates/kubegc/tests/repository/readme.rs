@@ -46,15 +46,15 @@ fn readmes_and_guide_name_the_versions_of_the_manifest() {
         "README.md has another version of Rust"
     );
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for package in fs::read_dir(crates).expect("the folder of this crate is in it") {
-        let folder = package.expect("it can be read").path();
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("each folder is a package");
+    for package in fs::read_dir(crates).expect("the directory of this crate is in it") {
+        let directory = package.expect("it can be read").path();
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).expect("each directory is a package");
         if !manifest.contains("publish = false") {
-            let readme = fs::read_to_string(folder.join("README.md")).expect("each package has a README");
+            let readme = fs::read_to_string(directory.join("README.md")).expect("each package has a README");
             assert!(
                 readme.replace('\n', " ").contains(&rust),
                 "{}: another version of Rust",
-                folder.display()
+                directory.display()
             );
         }
     }

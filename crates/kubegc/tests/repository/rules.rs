@@ -32,12 +32,12 @@ fn check(root: &Path) {
 
     let mut problems = Vec::new();
     let mut used = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = vec![root.join("src")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("the source can be read") {
+    let mut directories: Vec<PathBuf> = vec![root.join("src")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("the source can be read") {
             let path = entry.expect("the source can be read").path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
                 continue;
             }
             let text = fs::read_to_string(&path).expect("the source is text");
