@@ -29,6 +29,7 @@ pub use aggregation::AggregatedApi;
 pub use assumptions::{Assumptions, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;
+pub use perform::Requests;
 pub use plane::{ControlPlane, Idle, Settings, StepResult};
 pub use reconcile::{add_cloud_responses, list_resource};
 pub use simulation::{QUIET, Simulation};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_controllers::{Guard, Operated, Plugin, Request, Response, Write};
+use kubegc_controllers::{Guard, Manager, Operated, Plugin, Request, Response, Write, driver::Resources};
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, StoreError,
     record::{ObjectId, Record, Resource},
@@ -19,13 +19,60 @@ use crate::{
 impl ControlPlane {
     /// Performs a request. Returns the response with its HTTP status code.
     pub(crate) fn respond(&self, server: &mut ApiServer, request: &Request) -> (Response, Code) {
-        match self.try_respond(server, request) {
+        if let (Request::Discover, Some(discovered)) = (request, &self.discovered) {
+            return (Response::Discovered(Arc::clone(discovered)), (200, None));
+        }
+        match self.requests.respond(server, request, Some(&self.manager)) {
+            (Response::Guard(_), code) if self.assumptions.storage_is_deleted => {
+                (Response::Guard(Guard::Allows), code)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Performs requests of controllers on a simulated API server.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) documents: JsonDocuments,
+}
+
+impl Requests {
+    /// The version of each resource is the one that discovery prefers.
+    #[must_use]
+    pub fn new(discovered: &Discovered) -> Self {
+        Self {
+            resources: Arc::new(Resources::new(discovered)),
+            documents: JsonDocuments::default(),
+        }
+    }
+
+    /// Performs a request. Events are dropped, and what lies outside of the server is unknown.
+    pub fn perform(&self, server: &mut ApiServer, request: &Request) -> Response {
+        self.respond(server, request, None).0
+    }
+
+    /// Performs a request with the records that the controllers have cached. Returns the response with its HTTP
+    /// status code.
+    fn respond(
+        &self,
+        server: &mut ApiServer,
+        request: &Request,
+        cache: Option<&Manager>,
+    ) -> (Response, Code) {
+        match self.try_respond(server, request, cache) {
             Ok(response) => (response, (200, None)),
             Err(Failure { error, code }) => (Response::Failed(error), code),
         }
     }
 
-    fn try_respond(&self, server: &mut ApiServer, request: &Request) -> Result<Response, Failure> {
+    fn try_respond(
+        &self,
+        server: &mut ApiServer,
+        request: &Request,
+        cache: Option<&Manager>,
+    ) -> Result<Response, Failure> {
         Ok(match request {
             Request::Get {
                 resource,
@@ -33,14 +80,14 @@ impl ControlPlane {
                 name,
             } => {
                 let (kind, object) = self.object(server, *resource, namespace, name)?;
-                Response::Object(Box::new(self.cached(server, *resource, kind, &object)))
+                Response::Object(Box::new(self.record(server, *resource, kind, &object, cache)))
             }
             Request::List { resource, namespace } => {
                 let kind = self.kind(server, *resource)?;
                 let objects = server.objects(kind, Some(namespace));
                 let records = objects
                     .iter()
-                    .map(|object| self.cached(server, *resource, kind, object));
+                    .map(|object| self.record(server, *resource, kind, object, cache));
                 Response::Objects(records.collect())
             }
             Request::Delete { object, options } => {
@@ -56,19 +103,13 @@ impl ControlPlane {
             }
             Request::QueryGuard { volume } => {
                 self.volume(server, volume)?;
-                Response::Guard(match self.assumptions.storage_is_deleted {
-                    true => Guard::Allows,
-                    false => Guard::Unknown,
-                })
+                Response::Guard(Guard::Unknown)
             }
             Request::Operate { volume, .. } => {
                 self.volume(server, volume)?;
                 Response::Operation(Operated::Done)
             }
-            Request::Discover => Response::Discovered(match &self.discovered {
-                Some(discovered) => Arc::clone(discovered),
-                None => Arc::new(Discovered::from(server.discover())),
-            }),
+            Request::Discover => Response::Discovered(Arc::new(Discovered::from(server.discover()))),
             Request::ListContent { resource, namespace } => {
                 let kind = resolve(server, resource)?;
                 let objects = server.objects(kind, Some(namespace));
@@ -132,12 +173,35 @@ impl ControlPlane {
 
     /// The record of an object, shared with the cache of the controllers if the cache has observed this
     /// version.
-    fn cached(&self, server: &ApiServer, resource: Resource, kind: KindId, object: &StoredObject) -> Record {
-        let known = self.manager.record(&ObjectId::new(resource, &object.meta));
+    fn record(
+        &self,
+        server: &ApiServer,
+        resource: Resource,
+        kind: KindId,
+        object: &StoredObject,
+        cache: Option<&Manager>,
+    ) -> Record {
+        let known = cache.and_then(|cache| cache.record(&ObjectId::new(resource, &object.meta)));
         match known.filter(|known| known.meta.resource_version == object.meta.resource_version) {
             Some(known) => Record::new(object.meta.clone(), Arc::clone(&known.body)),
             None => self.read(server, resource, kind, object),
         }
+    }
+
+    /// The record of an object in its stored form.
+    pub(crate) fn read(
+        &self,
+        server: &ApiServer,
+        resource: Resource,
+        kind: KindId,
+        object: &StoredObject,
+    ) -> Record {
+        let meta = object.meta.clone();
+        if object.body.is_none() {
+            return Record::metadata_only(meta);
+        }
+        let fields = object.fields(&server.catalog()[kind]);
+        Record::new(meta, self.documents.body(resource, &fields))
     }
 
     fn kind(&self, server: &ApiServer, resource: Resource) -> Result<KindId, Failure> {

@@ -5,15 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_controllers::{
-    Cache, Controller, ExternalProvisioner, Manager, Wire, default_controllers, driver::Resources,
-};
+use kubegc_controllers::{Cache, Controller, ExternalProvisioner, Manager, Wire, default_controllers};
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
     record::{ObjectId, Resource},
     store::Discovered,
 };
-use kubegc_documents::JsonDocuments;
 use kubegc_objects::{
     Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
     collector::{InvalidNamespace, MonitorId, WaitReason},
@@ -24,6 +21,7 @@ use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
     calls::{is_identity, object_ref},
     outside::{Kubelets, Outside},
+    perform::Requests,
     trace::{Recorded, Trace},
     workloads::{self, Player, Workloads},
 };
@@ -98,9 +96,8 @@ pub struct ControlPlane {
     pub(crate) manager: Manager,
     /// The resource of each kind that controllers read.
     pub(crate) kinds: BTreeMap<KindId, Resource>,
-    pub(crate) resources: Arc<Resources>,
+    pub(crate) requests: Requests,
     pub(crate) discovered: Option<Arc<Discovered>>,
-    pub(crate) documents: JsonDocuments,
     pub(crate) assumptions: Arc<Assumptions>,
     monitors: BTreeMap<KindId, MonitorId>,
     /// The revision up to which changes were observed.
@@ -196,10 +193,10 @@ impl ControlPlane {
             kinds.extend(ids.map(|(id, _)| (id, resource)));
         }
         let nodes_matter = settings.nodes_matter || settings.workloads.is_some();
-        let documents = JsonDocuments::default();
+        let requests = Requests::new(&discovered);
         let kubelets = nodes_matter.then(|| {
             let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
-            Kubelets::new(documents.clone(), has_all_nodes)
+            Kubelets::new(requests.documents.clone(), has_all_nodes)
         });
         let now = server.now();
         let mut plane = Self {
@@ -207,9 +204,8 @@ impl ControlPlane {
             outside: Outside::new(server, Arc::clone(&settings.assumptions), kubelets),
             manager,
             kinds,
-            resources: Arc::new(Resources::new(&discovered)),
+            requests,
             discovered: settings.is_alone.then_some(discovered),
-            documents,
             assumptions: settings.assumptions,
             monitors: BTreeMap::new(),
             observed: server.revision(),

@@ -10,7 +10,7 @@ use kubegc_core::{
     deletion::Propagation,
     record::{ObjectId, Record, Resource},
 };
-use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType};
 
 use crate::{
     Act, Actor, Assumptions, ControlPlane, Why, assumptions::Instance, calls::identity, trace::Recorded,
@@ -30,7 +30,7 @@ impl ControlPlane {
                 let objects = server.objects(kind, None);
                 let records = objects
                     .iter()
-                    .map(|object| self.read(server, resource, kind, object));
+                    .map(|object| self.requests.read(server, resource, kind, object));
                 records.collect::<Vec<Record>>()
             });
             let is_complete = !incomplete.contains(&resource);
@@ -79,23 +79,7 @@ impl ControlPlane {
         {
             return Record::new(object.meta.clone(), Arc::clone(&known.body));
         }
-        self.read(server, resource, kind, object)
-    }
-
-    /// The record of an object in its stored form.
-    pub(crate) fn read(
-        &self,
-        server: &ApiServer,
-        resource: Resource,
-        kind: KindId,
-        object: &StoredObject,
-    ) -> Record {
-        let meta = object.meta.clone();
-        if object.body.is_none() {
-            return Record::metadata_only(meta);
-        }
-        let fields = object.fields(&server.catalog()[kind]);
-        Record::new(meta, self.documents.body(resource, &fields))
+        self.requests.read(server, resource, kind, object)
     }
 
     /// Performs one task of a controller. Returns whether there was one.
@@ -172,7 +156,7 @@ impl ControlPlane {
 
     /// The identity of an object, in the version of its resource that controllers use.
     fn object_ref(&self, server: &ApiServer, object: &ObjectId) -> Option<ObjectRef> {
-        let resource = self.resources.find(object.resource).ok()?;
+        let resource = self.requests.resources.find(object.resource).ok()?;
         let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
         let kind = kind.ok()?;
         Some(identity(

@@ -2,16 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use kubegc_control_plane::Requests;
 use kubegc_controllers::{
-    Cache, Context, Controller as _, Deadlines, End, FieldChange, Key, NamespaceController as Controller,
-    Request, Response, Sequence, Step, Steps, Wire, Write,
+    Cache, Context, Controller as _, Deadlines, End, Key, NamespaceController as Controller, Request,
+    Response, Sequence, Step, Steps, Wire,
 };
-use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, PatchType, StoreError, Timestamp,
-    record::{Body, Condition, Namespace, Pod, Record, Resource},
-};
-use kubegc_sim::{ApiServer, Filter, Response as ServerResponse, StoredObject, rng::mix};
-use serde_json::{Value, json};
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Timestamp, record::Resource};
+use kubegc_sim::{ApiServer, rng::mix};
 
 /// The namespace controller with its queue and the sync in progress.
 #[derive(Clone)]
@@ -19,8 +16,7 @@ pub(super) struct NamespaceController {
     controller: Controller,
     queue: BTreeMap<String, Due>,
     sync: Option<Sync>,
-    /// The conditions of all namespaces, whose statuses the scenario does not show.
-    conditions: Vec<Condition>,
+    requests: Requests,
     /// Seed of the order in which the resources of a namespace are deleted.
     order: u64,
 }
@@ -61,14 +57,14 @@ impl Clone for Sync {
 }
 
 impl NamespaceController {
-    pub(super) fn new(version: KubernetesVersion) -> Self {
+    pub(super) fn new(version: KubernetesVersion, catalog: &Catalog) -> Self {
         let mut controller = Controller::new(version);
         controller.follows_discovery_order = true;
         Self {
             controller,
             queue: BTreeMap::new(),
             sync: None,
-            conditions: Vec::new(),
+            requests: Requests::new(&catalog.clone().into()),
             order: 0,
         }
     }
@@ -102,7 +98,12 @@ impl NamespaceController {
         let Some(mut sync) = self.sync.take() else {
             return;
         };
-        let response = self.perform(server, &sync.request, now);
+        let response = self.requests.perform(server, &sync.request);
+        if let (Request::Write(write), Response::Written(_)) = (&sync.request, &response)
+            && write.subresource == "status"
+        {
+            self.namespace_changed(&write.object.name, now);
+        }
         sync.responses.push(response.clone());
         let mut step = sync.sequence.next(Some(response));
         while let Step::Perform {
@@ -121,7 +122,7 @@ impl NamespaceController {
     }
 
     /// Begins the sync of the first namespace that is due.
-    fn begin(&mut self, server: &ApiServer, now: Timestamp) {
+    fn begin(&mut self, server: &mut ApiServer, now: Timestamp) {
         let Some((name, due)) = self.queue.iter().find(|(_, due)| due.at <= now) else {
             return;
         };
@@ -129,7 +130,16 @@ impl NamespaceController {
         self.queue.remove(&name);
         let key = Key::cluster(&*name);
         let mut cache = Cache::new([Resource::Namespaces], []);
-        cache.put(Resource::Namespaces, &key, self.namespace(server, &name));
+        let get = Request::Get {
+            resource: Resource::Namespaces,
+            namespace: "".into(),
+            name: name.as_str().into(),
+        };
+        let namespace = match self.requests.perform(server, &get) {
+            Response::Object(namespace) => Some(*namespace),
+            _ => None,
+        };
+        cache.put(Resource::Namespaces, &key, namespace);
         let cx = Context {
             cache: &cache,
             now,
@@ -179,130 +189,6 @@ impl NamespaceController {
             self.queue.insert(name.to_owned(), new);
         }
     }
-
-    fn namespace(&self, server: &ApiServer, name: &str) -> Option<Record> {
-        let object = server.object(server.catalog().mapping("v1", "Namespace")?, "", name)?;
-        let finalizers = object.at(&["spec", "finalizers"]).and_then(Value::as_array);
-        let finalizers = finalizers
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(Arc::from);
-        let namespace = Namespace {
-            phase: Arc::<str>::from(object.text_at(&["status", "phase"])).into(),
-            finalizers: finalizers.collect::<Vec<_>>().into(),
-            conditions: self.conditions.clone().into(),
-        };
-        Some(Record::new(object.meta.clone(), Body::Namespace(namespace)))
-    }
-
-    fn perform(&mut self, server: &mut ApiServer, request: &Request, now: Timestamp) -> Response {
-        let found = |kind: Option<KindId>| kind.ok_or(StoreError::NotFound);
-        let kind_of = |server: &ApiServer, resource: &ApiResource| {
-            let ApiResource {
-                group,
-                version,
-                resource,
-                ..
-            } = resource;
-            found(server.catalog().by_resource(group, version, resource))
-        };
-        let result = match request {
-            Request::Get { name, .. } => {
-                let namespace = self.namespace(server, name).ok_or(StoreError::NotFound);
-                namespace.map(|namespace| Response::Object(Box::new(namespace)))
-            }
-            Request::List { namespace, .. } => found(server.catalog().mapping("v1", "Pod")).map(|kind| {
-                let pods = server.objects(kind, Some(namespace));
-                Response::Objects(pods.iter().map(|pod| pod_record(pod)).collect())
-            }),
-            Request::ListContent { resource, namespace } => kind_of(server, resource).map(|kind| {
-                let objects = server.objects(kind, Some(namespace));
-                Response::Metadata(objects.iter().map(|object| object.meta.clone()).collect())
-            }),
-            Request::DeleteCollection {
-                resource,
-                namespace,
-                options,
-            } => {
-                let kind = kind_of(server, resource);
-                let everything = Filter::default();
-                kind.and_then(|kind| {
-                    done(&server.delete_collection_with(kind, Some(namespace), &everything, options))
-                })
-            }
-            Request::DeleteContent {
-                resource,
-                namespace,
-                name,
-                options,
-            } => {
-                let kind = kind_of(server, resource);
-                kind.and_then(|kind| done(&server.delete_with(kind, namespace, name, options)))
-            }
-            Request::Write(write) => {
-                let result = self.write(server, write);
-                if result.is_ok() && write.subresource == "status" {
-                    self.namespace_changed(&write.object.name, now);
-                }
-                result
-            }
-            other => Err(StoreError::Unknown {
-                message: format!("{other} is none of the namespace controller's"),
-            }),
-        };
-        result.unwrap_or_else(Response::Failed)
-    }
-
-    fn write(&mut self, server: &mut ApiServer, write: &Write) -> Result<Response, StoreError> {
-        let kind = server
-            .catalog()
-            .mapping("v1", "Namespace")
-            .ok_or(StoreError::NotFound)?;
-        let name = &write.object.name;
-        let mut conditions = None;
-        let mut body = json!({});
-        for change in &write.changes {
-            match change {
-                FieldChange::Phase(phase) => body["status"]["phase"] = json!(&**phase),
-                FieldChange::Conditions(new) => {
-                    let shown = new.iter().map(|condition| {
-                        let Condition {
-                            condition_type,
-                            reason,
-                            message,
-                            ..
-                        } = condition;
-                        json!({"type": &**condition_type, "reason": &**reason, "message": &**message})
-                    });
-                    body["status"]["conditions"] = shown.collect();
-                    conditions = Some(new.clone());
-                }
-                FieldChange::SpecFinalizers(finalizers) => {
-                    body["spec"]["finalizers"] = finalizers.iter().map(|name| &**name).collect();
-                }
-                _ => {}
-            }
-        }
-        if let Some(version) = &write.precondition.resource_version {
-            body["metadata"] = json!({"resourceVersion": version.as_str()});
-        }
-        let (format, body) = (PatchType::Merge.content_type(), body.to_string());
-        done(&server.patch_subresource(kind, "", name, write.subresource, format, body.as_bytes()))?;
-        self.conditions = conditions.unwrap_or_else(|| std::mem::take(&mut self.conditions));
-        let written = server.object(kind, "", name);
-        Ok(Response::Written(written.map(|object| object.meta.clone())))
-    }
-}
-
-fn pod_record(object: &StoredObject) -> Record {
-    let grace = object.at(&["spec", "terminationGracePeriodSeconds"]);
-    let pod = Pod {
-        phase: Arc::<str>::from(object.text_at(&["status", "phase"])).into(),
-        termination_grace_period_seconds: grace.and_then(Value::as_i64).into(),
-        ..Pod::default()
-    };
-    Record::new(object.meta.clone(), Body::Pod(pod))
 }
 
 /// The same kinds in an order drawn by a seed.
@@ -319,11 +205,4 @@ fn shuffled(catalog: &Catalog, seed: u64) -> Catalog {
         let _added = shuffled.add(resource.clone());
     }
     shuffled
-}
-
-fn done(answer: &ServerResponse) -> Result<Response, StoreError> {
-    match answer.code {
-        ..300 => Ok(Response::Done),
-        code => Err(StoreError::from_status(code, "", None)),
-    }
 }

@@ -96,7 +96,7 @@ impl<'a> World<'a> {
             queues: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
-            namespaces: NamespaceController::new(base.version),
+            namespaces: NamespaceController::new(base.version, &base.catalog),
             now,
             last_call_at: now,
             can_poll: false,

@@ -86,6 +86,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "kubegc-node",
             "kubegc-controllers",
             "kubegc-snapshot",
+            "kubegc-control-plane",
             "kubegc-sim",
             "kubegc-predict",
             "kubegc-kube",
