@@ -357,6 +357,11 @@ fn no_random_schedule_has_a_fate_that_trying_every_order_lacks() {
         Ok(())
     });
     law.unwrap_or_else(|error| panic!("{error}"));
-    // Most clusters are small enough, and some deletes race.
-    assert!(compared.get() * 2 > cases && races.get() > 0);
+    // Many clusters are small enough, and some deletes race.
+    assert!(
+        compared.get() * 5 > cases && races.get() > 0,
+        "{} compared, {} races",
+        compared.get(),
+        races.get()
+    );
 }

@@ -1,4 +1,4 @@
-//! What is read of a node's documents: the files beside this one have documents, and the facts and findings
+//! Transcripts of documents of a node: the files in this directory have documents, and the facts and findings
 //! in them.
 //!
 //! Each line of an input is an option of the reader or a document. `containers`, `sandboxes` and `images` are

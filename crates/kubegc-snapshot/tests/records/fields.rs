@@ -1,4 +1,4 @@
-//! What is read of each kind: `fields.txt` has bodies of objects, with the facts and flaws in them.
+//! The facts of each kind: `fields.txt` has bodies of objects, with the facts and flaws in them.
 //!
 //! An input is a kind and a body in a dump or, after `live`, as an API server serves it. The facts are the
 //! fields that differ from those of a live object without a body.

@@ -1,4 +1,4 @@
-//! What remains of a reader after errors, and how many findings it lists.
+//! Readers after errors, and the number of findings that they list.
 
 use kubegc_snapshot::Problem;
 

@@ -1,4 +1,4 @@
-//! What is read of dumps: the files beside this one have documents, and the objects and findings in them.
+//! Transcripts of dumps: the files in this directory have documents, and the objects and findings in them.
 //!
 //! Each line of an input is an option of the reader, or a document after `>`. All kinds are declared
 //! complete; an output names those of a few that are incomplete nevertheless.

@@ -1,4 +1,4 @@
-//! What the parameters of writes do: field managers, validation of fields, warnings.
+//! The parameters of writes: field managers, validation of fields, warnings.
 
 use http::Method;
 use serde_json::json;
