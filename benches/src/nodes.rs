@@ -35,7 +35,7 @@ pub fn containers(count: usize) -> Inventory {
         let uid = random.uid();
         let is_deleted = pod % 10 == 9;
         let state = if is_deleted {
-            PodState::GONE
+            PodState::DELETED
         } else {
             PodState::ACTIVE
         };
