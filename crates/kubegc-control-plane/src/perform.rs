@@ -53,8 +53,8 @@ impl Requests {
         self.respond(server, request, None).0
     }
 
-    /// Performs a request with the records that the controllers have cached. Returns the response with its HTTP
-    /// status code.
+    /// Performs a request with the records that the controllers have cached. Returns the response with its
+    /// HTTP status code.
     fn respond(
         &self,
         server: &mut ApiServer,

@@ -149,7 +149,8 @@ impl Reader {
     /// files.
     ///
     /// The threads change neither the snapshot nor the errors. They divide the files of directories, of
-    /// patterns and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an archive.
+    /// patterns and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an
+    /// archive.
     ///
     /// # Complexity
     /// Each thread needs the memory of [`read`](Self::read) for the object that it reads. What a thread read
@@ -213,8 +214,8 @@ impl Reader {
     /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
-    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if it
-    /// begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if
+    /// it begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
     /// counted. Links to directories are not followed.
     ///
     /// # Errors

@@ -45,12 +45,13 @@ const MANIFEST_BYTES_MAX: usize = 10 << 20;
 /// The directory is read at each call, before the runtime is queried. The same files are read as by the
 /// kubelet: the files of the directory and those that links in it lead to, not names that begin with a dot,
 /// and no subdirectories; or one file in place of the directory. A kubelet skips a manifest that it cannot
-/// read, and ends its pod. Here nothing is known in that case: the error names the file, the pod and the field. The same
-/// applies to a YAML text that ends inside a line and may be truncated, and to a document of another kind,
-/// even behind a first one, which is all that the kubelet reads. Nothing is known either if the path is
-/// neither directory nor file, or a directory without any manifest, because a directory that is not mounted
-/// looks the same. [`or_none`](Self::or_none) allows such a directory. All pods are living: a manifest knows
-/// no other state. A pod without manifest lives as long as something of it runs, and no longer exists after that.
+/// read, and ends its pod. Here nothing is known in that case: the error names the file, the pod and the
+/// field. The same applies to a YAML text that ends inside a line and may be truncated, and to a document of
+/// another kind, even behind a first one, which is all that the kubelet reads. Nothing is known either if the
+/// path is neither directory nor file, or a directory without any manifest, because a directory that is not
+/// mounted looks the same. [`or_none`](Self::or_none) allows such a directory. All pods are living: a
+/// manifest knows no other state. A pod without manifest lives as long as something of it runs, and no longer
+/// exists after that.
 ///
 /// # Assumptions
 /// This node has only static pods, or the remains of other pods may be deleted once nothing of them runs. The

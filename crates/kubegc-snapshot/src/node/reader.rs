@@ -203,8 +203,8 @@ impl NodeReader {
     /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
-    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files are
-    /// findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files
+    /// are findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
     /// A file cannot be read, is not a document of a node, or does not exist.
