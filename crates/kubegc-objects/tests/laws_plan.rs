@@ -148,7 +148,14 @@ kept (2):
 "
     );
     let orphan = plan::orphan(&complete, &roots[0], latest());
-    assert_eq!(orphan.report().actions, Vec::<String>::new());
+    assert_eq!(
+        orphan.report().actions,
+        [
+            "patch secret/held -n shop: remove the references to uid u-root: its owner configmap/root -n shop is deleted without its dependents",
+            "patch widget.example.com/shared -n shop: remove the references to uid u-root: its owner configmap/root -n shop is deleted without its dependents",
+            "patch configmap/root -n shop: remove finalizer orphan: all its dependents are released",
+        ]
+    );
     let limited = Delete {
         uids: roots.to_vec(),
         policy: PropagationPolicy::Background,
