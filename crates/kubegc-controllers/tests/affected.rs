@@ -190,7 +190,7 @@ fn check(controller: &dyn Controller, cluster: &[&str], changes: &[(&str, &str, 
     }
 }
 
-/// What does not matter to a controller causes no work.
+/// A change that is irrelevant to a controller causes no work.
 #[test]
 fn only_relevant_changes_affect_keys() {
     let latest = kubegc_core::KubernetesVersion::LATEST;

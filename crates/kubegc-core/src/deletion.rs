@@ -208,7 +208,7 @@ impl DeleteOptionsSpec {
     }
 }
 
-/// What an API server does with a DELETE: the object is removed, or it is terminating with these finalizers.
+/// Applies a DELETE as an API server does: the object is removed, or is terminating with these finalizers.
 ///
 /// `default` is the propagation of the object's kind where `options` name none
 /// ([`ApiResource::default_deletion`](crate::ApiResource::default_deletion)). Pods are the exception: their

@@ -233,7 +233,7 @@ impl Classification {
         }
     }
 
-    /// What the collector does with the object; `None` if that depends on an unknown owner. An object with
+    /// The collector's decision about the object; `None` if that depends on an unknown owner. An object with
     /// dependents can be deleted in another way than one without.
     #[must_use]
     pub fn verdict(&self, has_dependents: bool) -> Option<&Verdict> {

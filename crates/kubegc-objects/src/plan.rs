@@ -139,7 +139,7 @@ pub type ObjectPlan = PlanOf<Collect>;
 #[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
-    /// The uids of the objects. A uid that no object has is a finding of nothing: it is ignored.
+    /// The uids of the objects. A uid that no object has is ignored.
     pub uids: Vec<Uid>,
     /// The propagation policy.
     pub policy: PropagationPolicy,

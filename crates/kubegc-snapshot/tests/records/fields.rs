@@ -75,7 +75,7 @@ fn places(value: &Value, pointer: &str, name: &str) -> Vec<(String, String)> {
     below.collect()
 }
 
-/// What a flaw says of a value of another type.
+/// The text of a flaw for a value of another type.
 fn expected(value: &Value) -> &'static str {
     match value {
         Value::Null => "",

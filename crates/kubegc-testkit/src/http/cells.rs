@@ -15,7 +15,7 @@ const NONE: &str = "<none>";
 /// Maximum number of values of a list that are shown.
 const SHOWN_MAX: usize = 3;
 
-/// What a column shows of an object.
+/// The source of a column's cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
     /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type.
