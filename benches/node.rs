@@ -29,7 +29,7 @@ fn dead_containers(criterion: &mut Criterion) {
         };
         for (name, limits) in [("defaults", Limits::default()), ("all phases", all_phases)] {
             let policy =
-                container::Policy::new(limits, Semantics::default()).expect("an age of zero or more");
+                container::EvictUnits::new(limits, Semantics::default()).expect("an age of zero or more");
             group.bench_function(BenchmarkId::new(name, count), |bencher| {
                 bencher.iter_with_large_drop(|| policy.plan(&inventory, NOW));
             });
@@ -40,7 +40,7 @@ fn dead_containers(criterion: &mut Criterion) {
 fn unused_images(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("node/images");
     let policy =
-        image::Policy::new(Thresholds::default(), Semantics::default()).expect("upstream's defaults");
+        image::FreeSpace::new(Thresholds::default(), Semantics::default()).expect("upstream's defaults");
     for count in sizes(&SIZES) {
         let inventory = images(count, policy);
         group.throughput(Throughput::Elements(count as u64));

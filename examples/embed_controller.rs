@@ -57,7 +57,7 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
         .protect(protected_by_label(LABEL))
         .limit_deletions(DELETIONS_MAX);
     let plan = planner.plan(&cache, now);
-    print!("{}", plan.to_text());
+    print!("{plan}");
 
     let performer = Performer {
         store,

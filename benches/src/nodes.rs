@@ -11,7 +11,7 @@ use kubegc::{
     },
     node::{
         Inventory,
-        image::{Policy, Response, Run, Step, Task},
+        image::{FreeSpace, Response, Run, Step, Task},
     },
 };
 
@@ -67,7 +67,7 @@ pub fn containers(count: usize) -> Inventory {
 /// Images of random sizes, a tenth of them in use by pods with one container. Five detections with changing
 /// use precede. The disk has twice the size of all images and is full.
 #[must_use]
-pub fn images(count: usize, policy: Policy) -> Inventory {
+pub fn images(count: usize, policy: FreeSpace) -> Inventory {
     let mut random = Random::new(count as u64);
     let images: Vec<Arc<Image>> = (0..count)
         .map(|_| {

@@ -287,13 +287,13 @@ fn nodes(measure: &Measure) -> Result<(), Box<dyn Error>> {
             ("containers, defaults", Limits::default(), defaults),
             ("containers, all phases", all_phases, phases),
         ] {
-            let policy = container::Policy::new(limits, Semantics::default())?;
+            let policy = container::EvictUnits::new(limits, Semantics::default())?;
             let limit = upstream(size, figures);
             measure.row(work, size, limit, 0.2, || (), |()| policy.plan(&inventory, NOW))?;
         }
     }
     if measure.includes("images") {
-        let policy = image::Policy::new(Thresholds::default(), Semantics::default())?;
+        let policy = image::FreeSpace::new(Thresholds::default(), Semantics::default())?;
         let inventory = images(size, policy);
         let threshold = [(1_000, 560.0), (10_000, 920.0), (100_000, 1_580.0)];
         let unused = [(1_000, 600.0), (10_000, 950.0), (100_000, 1_870.0)];

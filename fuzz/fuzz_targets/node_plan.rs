@@ -119,7 +119,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         node_max: limit(choices),
     };
     let mode = *choices.of(&[Mode::Periodic, Mode::Forced]);
-    let policy = container::Policy::new(limits, semantics)
+    let policy = container::EvictUnits::new(limits, semantics)
         .expect("no age here is negative")
         .with_mode(mode);
     let plan = policy.plan(inventory, now);
@@ -149,7 +149,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&left, now).actions.is_empty(),
         "a plan that was performed leaves nothing to do"
     );
-    let sandboxes = sandbox::Policy::new(semantics).with_mode(mode).plan(&left, now);
+    let sandboxes = sandbox::EvictSandboxes::new(semantics).with_mode(mode).plan(&left, now);
     for sandbox::Action::Remove { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
@@ -173,7 +173,7 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
         Task::Detect,
         Task::Free { bytes },
     ]);
-    let policy = image::Policy::new(thresholds, semantics)
+    let policy = image::FreeSpace::new(thresholds, semantics)
         .expect("thresholds in order")
         .with_arithmetic(arithmetic)
         .with_task(task);

@@ -127,7 +127,7 @@ kept (3):
   the plan has reached its limit of deletions, which is 1 (1): job.batch/c -n shop
 the next change is due at 2026-03-01T12:00:30Z
 ";
-    assert_eq!(plan.to_text(), expected);
+    assert_eq!(plan.to_string(), expected);
 }
 
 #[test]

@@ -178,6 +178,8 @@ fn scaled(number: &str, unit: u128) -> Option<u128> {
     Some(value)
 }
 
+serialize_text!(GoDuration);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 
 /// The type of an event.
 #[expect(clippy::exhaustive_enums, reason = "Kubernetes has these two types")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
     /// `Normal`.
@@ -28,8 +29,10 @@ impl EventKind {
     reason = "the fields of upstream's event of a node"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Event {
     /// The type.
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: EventKind,
     /// The reason, one of [`reason`].
     pub reason: &'static str,

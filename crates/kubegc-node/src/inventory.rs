@@ -26,7 +26,8 @@ pub type Listing<T> = Result<T, Unlisted>;
 
 /// All known facts about one node at one moment.
 ///
-/// With `Default` all listings are missing and planners plan nothing. The order within listings is
+/// With `Default` all listings are missing: a planner that needs one plans nothing and reports a finding. With
+/// [`new`](Self::new) all listings are empty. The order within listings is
 /// irrelevant, except for images with the same id, of which the last one counts, and with
 /// [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
@@ -58,6 +59,44 @@ pub struct Inventory {
     /// passed since then ([N3.4](crate::rules#n3-4)). Upstream: `beganGC`, set when the kubelet's loop
     /// starts. The default is the latest possible time, so that the maximum age removes no image.
     pub image_gc_began_at: Timestamp,
+}
+
+impl Inventory {
+    /// A node without containers, sandboxes, images and logs. The image file system is not measured, and no
+    /// pods are known.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            containers: Ok(Vec::new()),
+            sandboxes: Ok(Vec::new()),
+            images: Ok(Vec::new()),
+            image_volumes: Ok(Vec::new()),
+            log_entries: Ok(Vec::new()),
+            log_links: Ok(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Sets the listing of containers.
+    #[must_use]
+    pub fn with_containers(mut self, containers: impl IntoIterator<Item = Container>) -> Self {
+        self.containers = Ok(containers.into_iter().map(Arc::new).collect());
+        self
+    }
+
+    /// Sets the listing of sandboxes.
+    #[must_use]
+    pub fn with_sandboxes(mut self, sandboxes: impl IntoIterator<Item = Sandbox>) -> Self {
+        self.sandboxes = Ok(sandboxes.into_iter().map(Arc::new).collect());
+        self
+    }
+
+    /// Sets the listing of images.
+    #[must_use]
+    pub fn with_images(mut self, images: impl IntoIterator<Item = Image>) -> Self {
+        self.images = Ok(images.into_iter().map(Arc::new).collect());
+        self
+    }
 }
 
 impl Default for Inventory {

@@ -8,10 +8,10 @@
 //!
 //! | planner | subject | upstream |
 //! |---|---|---|
-//! | [`container::Policy`] | dead containers | [`evictContainers`][gc] |
-//! | [`sandbox::Policy`] | sandboxes | [`evictSandboxes`][gc] |
-//! | [`log::Policy`] | pod log directories and links to container logs | [`evictPodLogsDirectories`][gc] |
-//! | [`image::Policy`] | images | [`image_gc_manager.go`][images] |
+//! | [`container::EvictUnits`] | dead containers | [`evictContainers`][gc] |
+//! | [`sandbox::EvictSandboxes`] | sandboxes | [`evictSandboxes`][gc] |
+//! | [`log::EvictLogs`] | pod log directories and links to container logs | [`evictPodLogsDirectories`][gc] |
+//! | [`image::FreeSpace`] | images | [`image_gc_manager.go`][images] |
 //! | [`eviction`] | resources that are reclaimed before pods are evicted | [`reclaimNodeLevelResources`][eviction-manager] |
 //!
 //! [gc]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_gc.go
@@ -29,6 +29,30 @@
 //! - **Exact per version.** [`semantics`] lists each difference between releases.
 //! - No I/O, no clock, no hidden state: the caller passes the image records in, and each plan returns the new
 //!   ones.
+
+/// Implements `Serialize` by the name and the text of a reason.
+macro_rules! serialize_reason {
+    ($($reason:ty),+) => {$(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $reason {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                kubegc_core::planner::serialize_reason(self.as_str(), self, serializer)
+            }
+        }
+    )+};
+}
+
+/// Implements `Serialize` as text, by `Display`.
+macro_rules! serialize_text {
+    ($($text:ty),+) => {$(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $text {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )+};
+}
 
 mod aggregate;
 pub mod container;

@@ -41,13 +41,13 @@ const SUFFIX: &str = ".log";
 
 /// Planner for pod log directories and links. See the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct EvictLogs {
     semantics: Semantics,
     order: Order,
 }
 
-impl Policy {
-    /// Creates the policy of a version.
+impl EvictLogs {
+    /// Creates the planner of a version.
     #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
@@ -108,6 +108,11 @@ impl Policy {
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Action {
     /// Remove an entry of the pod log directory with its content.
     RemoveDirectory {
@@ -116,7 +121,7 @@ pub enum Action {
         /// The state of its pod.
         pod_state: RemovableState,
     },
-    /// Read the status of the container of a dangling link, and remove the link if [`Policy::link`] says so.
+    /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says so.
     ResolveLink {
         /// Path of the link.
         path: Arc<str>,
@@ -179,6 +184,11 @@ pub enum NoContainer {
 /// The subject of an entry in a log plan.
 #[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Subject {
     /// An entry of the pod log directory.
     Directory(Arc<str>),
@@ -256,7 +266,7 @@ pub fn link_path(container: &Container) -> Option<String> {
     Some(format!("{LINKS}/{stem}{SUFFIX}"))
 }
 
-impl Planner for Policy {
+impl Planner for EvictLogs {
     type Facts = Inventory;
     type Action = Action;
     type Object = Subject;
@@ -272,7 +282,7 @@ impl Planner for Policy {
     }
 }
 
-impl Policy {
+impl EvictLogs {
     /// Plans the directories ([N2.40](crate::rules#n2-40) to [N2.43](crate::rules#n2-43)). Returns whether
     /// links are considered in this run.
     fn directories(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) -> bool {
@@ -364,6 +374,23 @@ fn unlisted(error: &str) -> Kept<Subject, Reason> {
     }
 }
 
+impl Reason {
+    /// The reason's name, in the form of an Event's reason.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::PodExists => "PodExists",
+            Self::SourcesNotReady => "SourcesNotReady",
+            Self::NotAnEntry => "NotAnEntry",
+            Self::LinkIsValid => "LinkIsValid",
+            Self::LinkUnknown => "LinkUnknown",
+            Self::NotExited(_) => "NotExited",
+            Self::EmptyStatus => "EmptyStatus",
+            Self::Unlisted(_) => "Unlisted",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -375,6 +402,36 @@ impl fmt::Display for Reason {
             Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
             Self::EmptyStatus => f.write_str("dangles, and the status of its container is empty"),
             Self::Unlisted(error) => write!(f, "the log files are unknown: {error}"),
+        }
+    }
+}
+
+serialize_reason!(Reason);
+serialize_text!(NoContainer);
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemoveDirectory { entry, pod_state } => {
+                write!(f, "remove directory {entry}: its pod is {}", pod_state.as_str())
+            }
+            Self::ResolveLink { path, container_id } => {
+                write!(
+                    f,
+                    "remove link {path}, which dangles, unless container {container_id} has not exited"
+                )
+            }
+            Self::RemoveLink { path, problem } => write!(f, "remove link {path}, which dangles: {problem}"),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(entry) => write!(f, "directory {entry}"),
+            Self::Link(path) => write!(f, "link {path}"),
+            Self::Node => f.write_str("node"),
         }
     }
 }

@@ -89,6 +89,13 @@ fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<RemovableStat
     is_removable.then_some(RemovableState::Unknown)
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for RemovableState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

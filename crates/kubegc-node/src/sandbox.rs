@@ -39,14 +39,14 @@ use crate::{
 /// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
 /// [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct EvictSandboxes {
     semantics: Semantics,
     mode: Mode,
     order: Order,
 }
 
-impl Policy {
-    /// Creates a policy with [`Mode::Periodic`].
+impl EvictSandboxes {
+    /// Creates a planner with [`Mode::Periodic`].
     #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
@@ -77,12 +77,18 @@ impl Policy {
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Action {
     /// Stop a sandbox, and remove it if that succeeds ([N2.37](crate::rules#n2-37)).
     Remove {
         /// The sandbox.
         sandbox: Arc<Sandbox>,
         /// The reason.
+        #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
 }
@@ -113,6 +119,11 @@ pub enum RemovalReason {
 /// The subject of an entry in a sandbox plan.
 #[expect(clippy::exhaustive_enums, reason = "one sandbox, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Subject {
     /// One sandbox.
     Sandbox(Arc<Sandbox>),
@@ -145,7 +156,7 @@ pub enum Reason {
     Unlisted(Box<str>),
 }
 
-impl Planner for Policy {
+impl Planner for EvictSandboxes {
     type Facts = Inventory;
     type Action = Action;
     type Object = Subject;
@@ -176,7 +187,7 @@ impl Planner for Policy {
     }
 }
 
-impl Policy {
+impl EvictSandboxes {
     /// The sandboxes of each pod, the newest first, or in the order of the listing. Sandboxes without id, or
     /// with contradicting entries, are in no group and are kept.
     fn groups<'a>(
@@ -292,6 +303,23 @@ impl fmt::Display for RemovalReason {
     }
 }
 
+impl Reason {
+    /// The reason's name, in the form of an Event's reason.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::HasContainers { .. } => "HasContainers",
+            Self::Newest => "Newest",
+            Self::NoPod => "NoPod",
+            Self::NoId => "NoId",
+            Self::Repeated => "Repeated",
+            Self::Contradiction => "Contradiction",
+            Self::Unlisted(_) => "Unlisted",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -303,6 +331,24 @@ impl fmt::Display for Reason {
             Self::Repeated => f.write_str("listed more than once with equal contents"),
             Self::Contradiction => f.write_str("listed more than once with different contents"),
             Self::Unlisted(error) => write!(f, "the sandboxes are unknown: {error}"),
+        }
+    }
+}
+
+serialize_reason!(RemovalReason, Reason);
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Remove { sandbox, reason } = self;
+        write!(f, "remove sandbox {} of {}: {reason}", sandbox.id, sandbox.pod)
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sandbox(sandbox) => write!(f, "sandbox {} of {}", sandbox.id, sandbox.pod),
+            Self::Node => f.write_str("node"),
         }
     }
 }

@@ -33,22 +33,22 @@ fn keep_none() -> Limits {
     }
 }
 
-fn containers(limits: Limits) -> container::Policy {
-    container::Policy::new(limits, release("1.36.0")).expect("valid limits")
+fn containers(limits: Limits) -> container::EvictUnits {
+    container::EvictUnits::new(limits, release("1.36.0")).expect("valid limits")
 }
 
 /// Images of any age can be removed.
-fn images(semantics: Semantics) -> image::Policy {
+fn images(semantics: Semantics) -> image::FreeSpace {
     let thresholds = Thresholds {
         age_min: seconds(0),
         ..Thresholds::default()
     };
-    image::Policy::new(thresholds, semantics)
+    image::FreeSpace::new(thresholds, semantics)
         .expect("valid thresholds")
         .with_task(Task::DeleteUnused)
 }
 
-fn removed_images(plan: &kubegc_core::PlanOf<image::Policy>) -> Vec<&str> {
+fn removed_images(plan: &kubegc_core::PlanOf<image::FreeSpace>) -> Vec<&str> {
     let ids = plan
         .actions
         .iter()
@@ -115,7 +115,7 @@ fn images_of_any_time_at_any_time() {
                     age_max: GoDuration::from_nanos(age),
                     ..Thresholds::default()
                 };
-                let policy = image::Policy::new(thresholds, release("1.36.0")).expect("valid thresholds");
+                let policy = image::FreeSpace::new(thresholds, release("1.36.0")).expect("valid thresholds");
                 let plan = policy.plan(&node, Timestamp::from_nanos(now));
                 // A difference saturates, as Go's does.
                 let since = |then: i64| now.saturating_sub(then);
@@ -213,7 +213,7 @@ fn sandboxes_listed_twice_count_once_alike_and_never_if_they_differ() {
             pods: pods(&[("lives", PodState::ACTIVE)]),
             ..empty()
         };
-        sandbox::Policy::new(release("1.36.0"))
+        sandbox::EvictSandboxes::new(release("1.36.0"))
             .with_order(order)
             .plan(&node, at(9))
     };
@@ -252,7 +252,7 @@ fn a_log_link_listed_twice_has_its_more_protective_state() {
                     log_links: Ok(all.to_vec()),
                     ..empty()
                 };
-                let plan = log::Policy::new(release("1.36.0"))
+                let plan = log::EvictLogs::new(release("1.36.0"))
                     .with_order(order)
                     .plan(&node, at(9));
                 assert!(plan.actions.is_empty(), "{other:?} {order:?}: {:?}", plan.actions);
@@ -269,7 +269,7 @@ fn log_entries_that_are_not_file_names_are_kept() {
                 log_entries: Ok(vec![name.into(), name.into()]),
                 ..empty()
             };
-            let plan = log::Policy::new(release("1.20.2"))
+            let plan = log::EvictLogs::new(release("1.20.2"))
                 .with_order(order)
                 .plan(&node, at(9));
             assert!(plan.actions.is_empty(), "{name:?}");
@@ -283,7 +283,7 @@ fn log_entries_that_are_not_file_names_are_kept() {
             ..empty()
         };
         assert_eq!(
-            log::Policy::default().plan(&node, at(9)).actions.len(),
+            log::EvictLogs::default().plan(&node, at(9)).actions.len(),
             1,
             "{name:?}"
         );
@@ -479,7 +479,7 @@ fn objects_without_an_id_are_reported_and_kept() {
             plan.actions
         );
         assert!(!plan.findings.is_empty() && !plan.kept.is_empty());
-        let plan = sandbox::Policy::new(release("1.36.0"))
+        let plan = sandbox::EvictSandboxes::new(release("1.36.0"))
             .with_order(order)
             .plan(&node, at(9));
         assert!(plan.actions.is_empty(), "{:?}", plan.actions);
@@ -528,16 +528,16 @@ fn missing_facts_prevent_removals() {
     let nothing = Inventory::default();
     for version in crate::world::RELEASES {
         let semantics = release(version);
-        let limits = container::Policy::new(keep_none(), semantics).expect("valid limits");
+        let limits = container::EvictUnits::new(keep_none(), semantics).expect("valid limits");
         assert!(limits.plan(&nothing, at(9)).actions.is_empty());
         assert!(
-            sandbox::Policy::new(semantics)
+            sandbox::EvictSandboxes::new(semantics)
                 .plan(&nothing, at(9))
                 .actions
                 .is_empty()
         );
         assert!(
-            log::Policy::new(semantics)
+            log::EvictLogs::new(semantics)
                 .plan(&nothing, at(9))
                 .actions
                 .is_empty()
@@ -638,19 +638,19 @@ proptest! {
         let now = Timestamp::from_nanos(now);
         let semantics = gated(version, &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, gate_on)]);
         let limits = Limits { age_min: GoDuration::from_nanos(ages.0), per_unit_max: limits.0, node_max: limits.1 };
-        let plan = container::Policy::new(limits, semantics).expect("valid limits").with_order(order).plan(&node, now);
+        let plan = container::EvictUnits::new(limits, semantics).expect("valid limits").with_order(order).plan(&node, now);
         let listed: Vec<_> = node.containers.iter().flatten().collect();
         for action in &plan.actions {
             let same: Vec<_> = listed.iter().filter(|other| other.id == action.container().id).collect();
             prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && ***other == *action.container()));
         }
-        let plan = sandbox::Policy::new(semantics).with_order(order).plan(&node, now);
+        let plan = sandbox::EvictSandboxes::new(semantics).with_order(order).plan(&node, now);
         for sandbox::Action::Remove { sandbox, .. } in &plan.actions {
             let same = node.sandboxes.iter().flatten().filter(|other| other.id == sandbox.id);
             prop_assert!(same.into_iter().all(|other| other.state != SandboxState::Ready && other.pod == sandbox.pod));
             prop_assert!(listed.iter().all(|container| container.sandbox_id != sandbox.id));
         }
-        let plan = log::Policy::new(semantics).with_order(order).plan(&node, now);
+        let plan = log::EvictLogs::new(semantics).with_order(order).plan(&node, now);
         for action in &plan.actions {
             if let log::Action::RemoveDirectory { entry, .. } = action {
                 prop_assert!(!entry.contains('/') && !["", ".", ".."].contains(&&**entry));
@@ -660,7 +660,7 @@ proptest! {
             high_percent: high.max(low), low_percent: low,
             age_min: GoDuration::from_nanos(ages.0), age_max: GoDuration::from_nanos(ages.1),
         };
-        let policy = image::Policy::new(thresholds, semantics).expect("valid thresholds").with_order(order).with_arithmetic(arithmetic);
+        let policy = image::FreeSpace::new(thresholds, semantics).expect("valid thresholds").with_order(order).with_arithmetic(arithmetic);
         for task in [Task::Collect, Task::Detect, Task::DeleteUnused, Task::Free { bytes }] {
             let plan = policy.with_task(task).plan(&node, now);
             let unknown = listed.iter().any(|container| container.image.reference.is_empty() && container.image.id.is_empty());

@@ -6,7 +6,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Unlisted,
-    container::{InvalidAge, Limits, Mode, Policy, Reason, Run, Step, Subject},
+    container::{EvictUnits, InvalidAge, Limits, Mode, Reason, Run, Step, Subject},
 };
 
 use crate::world::{EVICTED, at, dead, empty, in_state, listed, pods, release, seconds};
@@ -21,8 +21,8 @@ fn limits(per_unit: i64, node: i64) -> Limits {
     }
 }
 
-fn policy(limits: Limits) -> Policy {
-    Policy::new(limits, release("1.36.0")).expect("valid limits")
+fn policy(limits: Limits) -> EvictUnits {
+    EvictUnits::new(limits, release("1.36.0")).expect("valid limits")
 }
 
 /// Units of one pod each, named like the pod: containers `x4`, `x3` created at seconds 4 and 3 form unit `x`.
@@ -41,7 +41,7 @@ fn units(units: &[(&str, &[i64])]) -> Inventory {
 }
 
 /// The names of the reasons for removals, in order.
-fn why(plan: &PlanOf<Policy>) -> Vec<&str> {
+fn why(plan: &PlanOf<EvictUnits>) -> Vec<&str> {
     plan.actions
         .iter()
         .map(|action| action.reason().as_str())
@@ -216,7 +216,7 @@ fn n2_61_an_unknown_pod_awaits_the_pod_workers_since_1_22() {
     ] {
         node.pods.sources_ready = sources_ready;
         for mode in [Periodic, Forced] {
-            let policy = Policy::new(limits(1, -1), release(version)).expect("valid limits");
+            let policy = EvictUnits::new(limits(1, -1), release(version)).expect("valid limits");
             let plan = policy.with_mode(mode).plan(&node, at(100));
             assert_eq!(why(&plan), reasons, "{version} {mode:?}");
         }
@@ -290,7 +290,7 @@ fn n1_18_a_negative_age_is_refused_in_upstreams_words() {
         age_min: seconds(-1),
         ..Limits::default()
     };
-    let refused: Result<Policy, InvalidAge> = Policy::new(limits, release("1.36.0"));
+    let refused: Result<EvictUnits, InvalidAge> = EvictUnits::new(limits, release("1.36.0"));
     assert_eq!(
         refused.map_err(|refused| refused.to_string()),
         Err("invalid minimum garbage collection age: -1s".to_owned())

@@ -7,7 +7,7 @@ use kubegc_core::{PlanOf, Planner, RuntimeError, Timestamp, node_facts::Image};
 use kubegc_node::{
     Event, EventKind, Inventory, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Policy, Reason, Record, Records, Response, Run, Step, Subject, Task,
+        Action, Arithmetic, Error, FreeSpace, Reason, Record, Records, Response, Run, Step, Subject, Task,
         Thresholds,
     },
     semantics::gate,
@@ -23,12 +23,12 @@ fn thresholds(high: i32, low: i32) -> Thresholds {
     }
 }
 
-fn policy(thresholds: Thresholds, semantics: Semantics) -> Policy {
-    Policy::new(thresholds, semantics).expect("valid thresholds")
+fn policy(thresholds: Thresholds, semantics: Semantics) -> FreeSpace {
+    FreeSpace::new(thresholds, semantics).expect("valid thresholds")
 }
 
 /// Upstream's thresholds on the newest version.
-fn newest() -> Policy {
+fn newest() -> FreeSpace {
     policy(Thresholds::default(), release("1.36.0"))
 }
 
@@ -54,13 +54,13 @@ fn full(images: &[(&str, u64)]) -> Inventory {
     }
 }
 
-fn removed(plan: &PlanOf<Policy>) -> Vec<&str> {
+fn removed(plan: &PlanOf<FreeSpace>) -> Vec<&str> {
     let ids = plan.actions.iter().map(|Action::Remove { image, .. }| &*image.id);
     ids.collect()
 }
 
 /// The reason to keep the image of this id.
-fn reason<'a>(plan: &'a PlanOf<Policy>, id: &str) -> Option<&'a Reason> {
+fn reason<'a>(plan: &'a PlanOf<FreeSpace>, id: &str) -> Option<&'a Reason> {
     let about = |subject: &Subject| matches!(subject, Subject::Image(image) if &*image.id == id);
     plan.kept
         .iter()
@@ -68,7 +68,7 @@ fn reason<'a>(plan: &'a PlanOf<Policy>, id: &str) -> Option<&'a Reason> {
         .map(|kept| &kept.reason)
 }
 
-fn error(plan: &PlanOf<Policy>) -> String {
+fn error(plan: &PlanOf<FreeSpace>) -> String {
     plan.summary
         .error
         .as_ref()

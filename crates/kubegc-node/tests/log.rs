@@ -6,15 +6,15 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Unlisted,
-    log::{Action, LinkRemoval, Policy, Reason, link_path},
+    log::{Action, EvictLogs, LinkRemoval, Reason, link_path},
 };
 
 use crate::world::{at, dead, empty, release};
 
 use LogTarget::Missing;
 
-fn policy(version: &str) -> Policy {
-    Policy::new(release(version))
+fn policy(version: &str) -> EvictLogs {
+    EvictLogs::new(release(version))
 }
 
 fn links(links: &[(&str, LogTarget)]) -> Inventory {

@@ -7,15 +7,15 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Unlisted,
     container::Mode,
-    sandbox::{Action, Policy, Reason},
+    sandbox::{Action, EvictSandboxes, Reason},
 };
 
 use crate::world::{at, dead, empty, listed, pods, release, sandbox};
 
 use SandboxState::NotReady;
 
-fn policy() -> Policy {
-    Policy::new(release("1.36.0"))
+fn policy() -> EvictSandboxes {
+    EvictSandboxes::new(release("1.36.0"))
 }
 
 /// Sandboxes of pod `p` by id, state and second of creation; containers by their sandbox.
@@ -36,7 +36,7 @@ fn node(state: Option<PodState>, sandboxes: &[(&str, SandboxState, i64)], within
     }
 }
 
-fn removed(plan: &PlanOf<Policy>) -> Vec<&str> {
+fn removed(plan: &PlanOf<EvictSandboxes>) -> Vec<&str> {
     let ids = plan
         .actions
         .iter()

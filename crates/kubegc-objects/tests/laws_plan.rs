@@ -77,8 +77,8 @@ proptest! {
         let Some(delete) = deletion(&cluster) else { return Ok(()) };
         let plan = delete.plan(&owners(&cluster.objects), Timestamp::EPOCH);
         let (remains, results) = performed(&cluster, &plan.actions);
-        prop_assert!(results.iter().all(|result| *result == Performed::Done), "{:?}\n{}", results, plan.to_text());
-        prop_assert_eq!(remains, calm(&cluster), "{}", plan.to_text());
+        prop_assert!(results.iter().all(|result| *result == Performed::Done), "{:?}\n{}", results, plan.to_string());
+        prop_assert_eq!(remains, calm(&cluster), "{}", plan.to_string());
     }
 
     #[test]
@@ -104,7 +104,7 @@ proptest! {
         let plan = protected.plan(&owners(&cluster.objects), Timestamp::EPOCH);
         let (remains, results) = performed(&cluster, &plan.actions);
         prop_assert!(results.iter().all(|result| *result == Performed::Done), "{:?}", results);
-        prop_assert!(remains.len() == cluster.objects.len(), "{}", plan.to_text());
+        prop_assert!(remains.len() == cluster.objects.len(), "{}", plan.to_string());
     }
 
     /// Whatever the references are, a plan ends, and missing owners delete nothing unless the set is complete.
@@ -136,7 +136,7 @@ fn a_plan_is_printed_with_reasons() {
     let roots = [root.meta.uid.clone()];
     let plan = plan::delete(&complete, &roots, PropagationPolicy::Background, latest());
     assert_eq!(
-        plan.to_text(),
+        plan.to_string(),
         "\
 actions (3):
   delete configmap/root -n shop (Background): its deletion is requested

@@ -135,12 +135,12 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
         per_unit_max: limit(case.policy.max_per_pod_container),
         node_max: limit(case.policy.max_containers),
     };
-    let container = container::Policy::new(limits, semantics).map_err(Failure::unreadable)?;
+    let container = container::EvictUnits::new(limits, semantics).map_err(Failure::unreadable)?;
     Ok(Settings {
         container: container.with_order(Order::Listing),
-        sandbox: sandbox::Policy::new(semantics).with_order(Order::Listing),
-        log: log::Policy::new(semantics).with_order(Order::Listing),
-        image: image::Policy::default(),
+        sandbox: sandbox::EvictSandboxes::new(semantics).with_order(Order::Listing),
+        log: log::EvictLogs::new(semantics).with_order(Order::Listing),
+        image: image::FreeSpace::default(),
         switches: switches(semantics),
         pod_logs_directory: "/var/log/pods".to_owned(),
         sandbox_image: None,

@@ -16,7 +16,7 @@ pub(crate) fn replay_policy(line: &str) -> Result<(), Failure> {
         low_percent: case.low_threshold_percent,
         ..Thresholds::default()
     };
-    let policy = image::Policy::new(thresholds, super::semantics("1.29+", false)?);
+    let policy = image::FreeSpace::new(thresholds, super::semantics("1.29+", false)?);
     let got = policy.err().map_or_else(String::new, |error| error.to_string());
     equal("error", case.error, got)
 }

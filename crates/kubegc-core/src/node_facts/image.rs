@@ -5,6 +5,7 @@ use std::sync::Arc;
 /// One image on the node.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Image {
     /// Id in the runtime, such as `sha256:…`.
     pub id: Arc<str>,
@@ -21,6 +22,16 @@ pub struct Image {
 }
 
 impl Image {
+    /// An image of this size without tags.
+    #[must_use]
+    pub fn new(id: &str, size_bytes: u64) -> Self {
+        Self {
+            id: id.into(),
+            size_bytes,
+            ..Self::default()
+        }
+    }
+
     /// The name for users: its first tag, else its first digest, else its id.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -1,14 +1,15 @@
 //! The pods that a node knows, and the state of each.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use crate::Uid;
+use crate::{Uid, identity::kubectl_name};
 
 /// The pod of a container or sandbox.
 ///
 /// Order and equality compare the uid first.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct PodIdentity {
     /// Uid; empty if the runtime does not report it, as upstream.
     pub uid: Uid,
@@ -24,6 +25,23 @@ impl Default for PodIdentity {
             uid: Uid::new(""),
             namespace: Arc::default(),
             name: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Display for PodIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&kubectl_name("", "Pod", &self.namespace, &self.name))
+    }
+}
+
+impl From<[&str; 3]> for PodIdentity {
+    /// Namespace, name and uid.
+    fn from([namespace, name, uid]: [&str; 3]) -> Self {
+        Self {
+            uid: Uid::new(uid),
+            namespace: namespace.into(),
+            name: name.into(),
         }
     }
 }

@@ -31,6 +31,11 @@ pub mod annotation {
 /// removed.
 #[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these four")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum ContainerState {
     /// Created, never started.
     Created,
@@ -45,6 +50,7 @@ pub enum ContainerState {
 /// The image of a container, as the runtime reports it.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct ContainerImage {
     /// `image_ref`: an id, or with some runtimes a digest.
     pub reference: Arc<str>,
@@ -60,6 +66,7 @@ pub struct ContainerImage {
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Container {
     /// State.
     pub state: ContainerState,
@@ -86,7 +93,14 @@ pub struct Container {
 impl Container {
     /// A container with these fields only; the labels are those of the pod.
     #[must_use]
-    pub fn new(id: &str, pod: PodIdentity, name: &str, state: ContainerState, created_at: Timestamp) -> Self {
+    pub fn new(
+        id: &str,
+        pod: impl Into<PodIdentity>,
+        name: &str,
+        state: ContainerState,
+        created_at: Timestamp,
+    ) -> Self {
+        let pod = pod.into();
         let uid = pod.uid.text();
         let labels = [
             (label::POD_UID, uid.as_str()),
@@ -111,6 +125,12 @@ impl Container {
             labels,
             annotations: BTreeMap::new(),
         }
+    }
+
+    /// A container that has ended, with these fields only.
+    #[must_use]
+    pub fn exited(id: &str, pod: impl Into<PodIdentity>, name: &str, created_at: Timestamp) -> Self {
+        Self::new(id, pod, name, ContainerState::Exited, created_at)
     }
 }
 
@@ -142,6 +162,11 @@ pub struct ContainerStatus {
 /// State of a sandbox.
 #[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these two")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum SandboxState {
     /// Ready.
     Ready,
@@ -152,6 +177,7 @@ pub enum SandboxState {
 /// One pod sandbox.
 #[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Sandbox {
     /// Id in the runtime.
     pub id: Arc<str>,

@@ -6,6 +6,8 @@ mod wrap;
 
 use std::{fmt::Debug, hash::Hash};
 
+#[cfg(feature = "serde")]
+pub use self::report::serialize_reason;
 pub use self::{
     report::{PlanReport, ReportedObjects},
     wrap::{LimitDeletions, PlannedAction, Protect, RequireApproval, Withheld},
@@ -81,9 +83,25 @@ pub type PlanOf<P> =
     Plan<<P as Planner>::Action, <P as Planner>::Object, <P as Planner>::Reason, <P as Planner>::Summary>;
 
 /// Actions in the order of execution, and the reasons for all objects that are kept.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Kept, Plan, Timestamp};
+/// let kept = ["b", "c"].map(|object| Kept { object, reason: "it is too young" });
+/// let mut plan: Plan<&str, &str, &str, ()> = Plan { actions: vec!["delete a: it is old"], kept: kept.into(), ..Plan::default() };
+/// plan.next_at = Some(Timestamp::from_secs(60));
+/// assert_eq!(plan.to_string(), "\
+/// actions (1):
+///   delete a: it is old
+/// kept (2):
+///   it is too young (2): b, c
+/// the next change is due at 1970-01-01T00:01:00Z
+/// ");
+/// ```
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[must_use = "a plan does nothing until it is executed"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Plan<Action, Object, Reason, Summary> {
     /// The actions, in order.
     pub actions: Vec<Action>,
@@ -115,9 +133,11 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
     reason = "two parts, and there will not be a third"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Kept<Object, Reason> {
     /// The object.
     pub object: Object,
     /// The reason why it is kept, or the finding.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: Reason,
 }

@@ -10,7 +10,7 @@ use super::{Kept, Plan};
 /// The maximum number of objects that a line names.
 const NAMED_MAX: usize = 5;
 
-/// A plan as strings. Its display form is that of [`Plan::to_text`].
+/// A plan as strings. It is displayed as the plan is.
 #[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -55,27 +55,30 @@ impl<Action: Display, Object: Display, Reason: Display, Summary> Plan<Action, Ob
             next_at: self.next_at.map(|at| at.to_string()),
         }
     }
+}
 
-    /// The plan for users: the actions, then the kept objects, grouped by reason with counts.
-    ///
-    /// # Examples
-    /// ```
-    /// use kubegc_core::{Kept, Plan, Timestamp};
-    /// let kept = ["b", "c"].map(|object| Kept { object, reason: "it is too young" });
-    /// let mut plan: Plan<&str, &str, &str, ()> = Plan { actions: vec!["delete a: it is old"], kept: kept.into(), ..Plan::default() };
-    /// plan.next_at = Some(Timestamp::from_secs(60));
-    /// assert_eq!(plan.to_text(), "\
-    /// actions (1):
-    ///   delete a: it is old
-    /// kept (2):
-    ///   it is too young (2): b, c
-    /// the next change is due at 1970-01-01T00:01:00Z
-    /// ");
-    /// ```
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        self.report().to_string()
+impl<Action: Display, Object: Display, Reason: Display, Summary> Display
+    for Plan<Action, Object, Reason, Summary>
+{
+    /// The actions, then the kept objects, grouped by reason with counts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.report().fmt(f)
     }
+}
+
+/// Serializes a reason as `{"reason": name, "message": text}`, the fields of conditions and Events.
+#[cfg(feature = "serde")]
+pub fn serialize_reason<S: serde::Serializer>(
+    name: &str,
+    message: &dyn Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+
+    let mut fields = serializer.serialize_struct("Reason", 2)?;
+    fields.serialize_field("reason", name)?;
+    fields.serialize_field("message", &message.to_string())?;
+    fields.end()
 }
 
 /// Groups by reason, in the order of the strings.

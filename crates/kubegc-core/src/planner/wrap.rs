@@ -1,6 +1,6 @@
 //! Wrappers of planners: protected objects, a limit on deletions, approval.
 
-use std::{fmt, hash::Hash};
+use std::{borrow::Cow, fmt, hash::Hash};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -55,19 +55,26 @@ pub enum Withheld<R> {
     EarlierWithheld,
 }
 
+impl<R> Withheld<R> {
+    /// The text of a wrapper's own reason.
+    fn own_text(&self) -> Cow<'static, str> {
+        match self {
+            Self::Planner(_) => "".into(),
+            Self::Protected => "it is protected".into(),
+            Self::LimitReached { deletions_max } => {
+                format!("the plan has reached its limit of deletions, which is {deletions_max}").into()
+            }
+            Self::ApprovalRequired => "it waits for approval".into(),
+            Self::EarlierWithheld => "an earlier action that must come first is withheld".into(),
+        }
+    }
+}
+
 impl<R: fmt::Display> fmt::Display for Withheld<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Planner(reason) => reason.fmt(f),
-            Self::Protected => f.write_str("it is protected"),
-            Self::LimitReached { deletions_max } => {
-                write!(
-                    f,
-                    "the plan has reached its limit of deletions, which is {deletions_max}"
-                )
-            }
-            Self::ApprovalRequired => f.write_str("it waits for approval"),
-            Self::EarlierWithheld => f.write_str("an earlier action that must come first is withheld"),
+            _ => f.write_str(&self.own_text()),
         }
     }
 }
@@ -229,6 +236,20 @@ where
         findings: plan.findings.into_iter().map(inside).collect(),
         next_at: plan.next_at,
         summary: plan.summary,
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<R: serde::Serialize> serde::Serialize for Withheld<R> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = match self {
+            Self::Planner(reason) => return reason.serialize(serializer),
+            Self::Protected => "Protected",
+            Self::LimitReached { .. } => "LimitReached",
+            Self::ApprovalRequired => "ApprovalRequired",
+            Self::EarlierWithheld => "EarlierWithheld",
+        };
+        super::serialize_reason(name, &self.own_text(), serializer)
     }
 }
 

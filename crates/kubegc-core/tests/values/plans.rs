@@ -5,7 +5,7 @@ use kubegc_core::{Kept, Plan, Timestamp};
 #[test]
 fn a_report_groups_objects_by_reason_and_names_at_most_five() {
     let mut plan: Plan<&str, String, String, ()> = Plan::default();
-    assert_eq!(plan.to_text(), "actions (0)\n");
+    assert_eq!(plan.to_string(), "actions (0)\n");
     for at in 0..7 {
         plan.kept.push(Kept {
             object: format!("o{at}"),
@@ -35,6 +35,6 @@ findings (5):
   it is odd (5): f0, f1, f2, f3, f4
 the next change is due at 1970-01-01T00:00:01Z
 ";
-    assert_eq!(plan.to_text(), text);
+    assert_eq!(plan.to_string(), text);
     assert_eq!(plan.report().kept[1].objects.len(), 7);
 }

@@ -13,7 +13,7 @@ use kubegc_core::{
     node_facts::{Container, ContainerState},
 };
 
-use super::{Policy, Reason, Subject};
+use super::{EvictUnits, Reason, Subject};
 use crate::GoDuration;
 
 /// Evict units: the dead containers of each pod uid and container name ([N2.9](crate::rules#n2-9)), in the
@@ -31,7 +31,11 @@ pub(super) struct Classified<'a> {
 }
 
 /// Classifies a listing. *O*(n log n) for n containers.
-pub(super) fn classify<'a>(policy: &Policy, listing: &'a [Arc<Container>], now: Timestamp) -> Classified<'a> {
+pub(super) fn classify<'a>(
+    policy: &EvictUnits,
+    listing: &'a [Arc<Container>],
+    now: Timestamp,
+) -> Classified<'a> {
     let mut classified = Classified::default();
     let excluded = classified.report_duplicates(listing);
     for (at, container) in listing.iter().enumerate() {
@@ -50,7 +54,7 @@ pub(super) fn unit(container: &Container) -> (&Uid, &str) {
 }
 
 impl<'a> Classified<'a> {
-    fn add(&mut self, policy: &Policy, container: &'a Arc<Container>, now: Timestamp) {
+    fn add(&mut self, policy: &EvictUnits, container: &'a Arc<Container>, now: Timestamp) {
         let Some(reason) = kept_reason(policy, container, now) else {
             if container.pod.uid.is_empty() {
                 self.findings.push(about(container, Reason::NoPod));
@@ -114,7 +118,7 @@ fn sort_key(container: &Container) -> impl Ord + '_ {
 
 /// The reason why a container is kept independently of the limits; `None` for candidates
 /// ([N2.6](crate::rules#n2-6) to [N2.8](crate::rules#n2-8), [N2.13](crate::rules#n2-13)).
-fn kept_reason(policy: &Policy, container: &Container, now: Timestamp) -> Option<Reason> {
+fn kept_reason(policy: &EvictUnits, container: &Container, now: Timestamp) -> Option<Reason> {
     if container.state == ContainerState::Running {
         return Some(Reason::Running);
     }

@@ -29,6 +29,6 @@ mod policy;
 mod reason;
 mod run;
 
-pub use policy::{InvalidAge, Limits, Mode, Policy};
+pub use policy::{EvictUnits, InvalidAge, Limits, Mode};
 pub use reason::{Action, Reason, RemovalReason, Subject, Summary};
 pub use run::{Failed, Run, Step};

@@ -10,7 +10,7 @@ use kubegc_core::{
 };
 
 use super::{
-    Action, Mode, Policy, Reason, RemovalReason, Subject, Summary,
+    Action, EvictUnits, Mode, Reason, RemovalReason, Subject, Summary,
     listing::{Units, classify, unit},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 /// The minimum grace period in seconds, and that of a container without annotations.
 const GRACE_SECONDS_MIN: u32 = 2;
 
-impl Planner for Policy {
+impl Planner for EvictUnits {
     type Facts = Inventory;
     type Action = Action;
     type Object = Subject;
@@ -71,7 +71,7 @@ impl Planner for Policy {
 
 /// The state of the selection.
 struct Selection<'a> {
-    policy: &'a Policy,
+    policy: &'a EvictUnits,
     inventory: &'a Inventory,
     /// The units with the containers that are still kept.
     units: Units<'a>,
@@ -175,7 +175,7 @@ impl Selection<'_> {
 }
 
 /// The state of a pod that allows the removal of all its dead containers.
-fn removable_state(policy: &Policy, inventory: &Inventory, uid: &Uid) -> Option<RemovableState> {
+fn removable_state(policy: &EvictUnits, inventory: &Inventory, uid: &Uid) -> Option<RemovableState> {
     let (pods, semantics) = (&inventory.pods, &policy.semantics);
     let state = pods.known.get(uid).copied();
     content_removable_at(pods, state, semantics).or_else(|| match policy.mode {

@@ -48,17 +48,34 @@ pub struct InvalidAge {
     pub age_min: GoDuration,
 }
 
-/// Planner for dead containers. See the [module](super).
+/// Planner for dead containers, by evict units: those of one pod and container name. See the [module](super).
+///
+/// `Default` has upstream's limits and the newest release.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Planner, Timestamp, node_facts::Container};
+/// use kubegc_node::{Inventory, container::EvictUnits};
+///
+/// let exited = |id, seconds| Container::exited(id, ["shop", "web-0", "u1"], "app", Timestamp::from_secs(seconds));
+/// let inventory = Inventory::new().with_containers([exited("c1", 1), exited("c2", 2)]);
+/// assert_eq!(EvictUnits::default().plan(&inventory, Timestamp::from_secs(60)).to_string(), "\
+/// actions (1):
+///   remove container c1 (app of pod/web-0 -n shop): beyond 1 of its pod and container name
+/// kept (1):
+///   the newest of its unit, within all limits (1): container c2 (app of pod/web-0 -n shop)
+/// ");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct EvictUnits {
     pub(super) limits: Limits,
     pub(super) semantics: Semantics,
     pub(super) mode: Mode,
     pub(super) order: Order,
 }
 
-impl Policy {
-    /// Creates a policy with [`Mode::Periodic`].
+impl EvictUnits {
+    /// Creates a planner with [`Mode::Periodic`].
     ///
     /// # Errors
     /// The minimum age is negative. The text is upstream's.

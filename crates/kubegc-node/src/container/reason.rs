@@ -12,6 +12,11 @@ use crate::{GoDuration, pod::RemovableState};
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Action {
     /// Remove a dead container.
     Remove {
@@ -21,6 +26,7 @@ pub enum Action {
         /// is not removed.
         stop_first: Option<u32>,
         /// The reason.
+        #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
 }
@@ -96,6 +102,11 @@ impl RemovalReason {
 /// The subject of an entry in a container plan.
 #[expect(clippy::exhaustive_enums, reason = "one container, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Subject {
     /// One container.
     Container(Arc<Container>),
@@ -185,6 +196,7 @@ impl Reason {
 /// The summary of a container plan.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Summary {
     /// The number of dead containers that reached the minimum age.
     pub candidates: u32,
@@ -266,6 +278,35 @@ impl fmt::Display for Reason {
                     "with equal shares {remaining} containers are kept, although {node_max} are allowed"
                 )
             }
+        }
+    }
+}
+
+serialize_reason!(RemovalReason, Reason);
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Remove {
+            container,
+            stop_first,
+            reason,
+        } = self;
+        let container = Subject::Container(Arc::clone(container));
+        match stop_first {
+            Some(seconds) => write!(f, "stop within {seconds}s and remove {container}: {reason}"),
+            None => write!(f, "remove {container}: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container(container) => {
+                let name = container.name.as_deref().unwrap_or("unnamed");
+                write!(f, "container {} ({name} of {})", container.id, container.pod)
+            }
+            Self::Node => f.write_str("node"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 
-use super::{Action, Policy};
+use super::{Action, EvictUnits};
 
 /// The next step of a run.
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
@@ -46,7 +46,7 @@ pub struct Failed {
 /// is not removed, and no other container is removed instead.
 #[derive(Clone, Debug)]
 pub struct Run {
-    plan: PlanOf<Policy>,
+    plan: PlanOf<EvictUnits>,
     at: usize,
     stopped: bool,
     requested: bool,
@@ -56,7 +56,7 @@ pub struct Run {
 impl Run {
     /// Starts the execution of a plan.
     #[must_use]
-    pub const fn new(plan: PlanOf<Policy>) -> Self {
+    pub const fn new(plan: PlanOf<EvictUnits>) -> Self {
         Self {
             plan,
             at: 0,
@@ -113,7 +113,7 @@ impl Run {
     }
 
     /// The plan and its failures so far.
-    pub fn finish(self) -> (PlanOf<Policy>, Vec<Failed>) {
+    pub fn finish(self) -> (PlanOf<EvictUnits>, Vec<Failed>) {
         (self.plan, self.failed)
     }
 }

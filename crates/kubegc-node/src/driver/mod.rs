@@ -53,13 +53,13 @@ pub struct Environment<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The policy of dead containers.
-    pub container: container::Policy,
+    pub container: container::EvictUnits,
     /// The policy of sandboxes.
-    pub sandbox: sandbox::Policy,
+    pub sandbox: sandbox::EvictSandboxes,
     /// The policy of log files.
-    pub log: log::Policy,
+    pub log: log::EvictLogs,
     /// The policy of images.
-    pub image: image::Policy,
+    pub image: image::FreeSpace,
     /// The loops that [`Node::run`] runs.
     pub switches: Switches,
     /// The path of the pod log directory, for error texts.
@@ -80,8 +80,8 @@ impl From<&Policy> for Settings {
         let semantics = policy.semantics();
         Self {
             container: *policy.container(),
-            sandbox: sandbox::Policy::new(semantics),
-            log: log::Policy::new(semantics),
+            sandbox: sandbox::EvictSandboxes::new(semantics),
+            log: log::EvictLogs::new(semantics),
             image: *policy.image(),
             switches: policy.switches(),
             pod_logs_directory: policy.pod_logs_directory().to_owned(),

@@ -69,11 +69,11 @@ pub struct Performed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainersReport {
     /// The plan of the container stage.
-    pub containers: PlanOf<container::Policy>,
+    pub containers: PlanOf<container::EvictUnits>,
     /// The plan of the sandbox stage.
-    pub sandboxes: PlanOf<sandbox::Policy>,
+    pub sandboxes: PlanOf<sandbox::EvictSandboxes>,
     /// The plan of the log stage.
-    pub logs: PlanOf<log::Policy>,
+    pub logs: PlanOf<log::EvictLogs>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,
     /// The errors of failed stages, in order. Failed removals are in [`performed`](Self::performed); upstream
@@ -96,7 +96,7 @@ impl ContainersReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagesReport {
     /// The plan of the run. Its actions are those that were attempted.
-    pub plan: PlanOf<image::Policy>,
+    pub plan: PlanOf<image::FreeSpace>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,
 }

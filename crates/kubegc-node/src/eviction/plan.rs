@@ -330,3 +330,5 @@ pub(super) fn measurement_findings(
     }
     findings
 }
+
+serialize_text!(Reclaim);

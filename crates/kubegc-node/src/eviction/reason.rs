@@ -113,3 +113,5 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+serialize_text!(Subject);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{Kept, Timestamp};
 
-use super::{Policy, Reason, Record, Records, Subject, detect::Listed};
+use super::{FreeSpace, Reason, Record, Records, Subject, detect::Listed};
 use crate::{GoDuration, Order};
 
 /// An unused, unpinned image.
@@ -54,7 +54,7 @@ pub(super) enum ImageState {
 
 impl ImageState {
     /// The state of an image before any removal ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
-    pub(super) const fn new(policy: &Policy, in_use: bool, pinned: bool, has_id: bool) -> Self {
+    pub(super) const fn new(policy: &FreeSpace, in_use: bool, pinned: bool, has_id: bool) -> Self {
         if in_use {
             Self::InUse
         } else if pinned {
@@ -69,7 +69,7 @@ impl ImageState {
 
 /// [N3.17](crate::rules#n3-17) to [N3.20](crate::rules#n3-20): images that are neither in use nor pinned,
 /// sorted by last use, then by first detection.
-pub(super) fn candidates(policy: &Policy, records: &Records, listed: &[Listed]) -> Vec<Candidate> {
+pub(super) fn candidates(policy: &FreeSpace, records: &Records, listed: &[Listed]) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = records
         .iter()
         .enumerate()

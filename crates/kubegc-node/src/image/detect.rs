@@ -9,7 +9,7 @@ use kubegc_core::{
     node_facts::{Container, Image},
 };
 
-use super::{Error, Policy, Reason, Record, Records, Subject, candidates::ImageState};
+use super::{Error, FreeSpace, Reason, Record, Records, Subject, candidates::ImageState};
 use crate::{Inventory, semantics::behavior};
 
 /// The updated records, and the listed image of each.
@@ -37,7 +37,7 @@ pub(super) struct Listed {
 /// # Errors
 /// A required listing is missing, or a container has neither an image reference nor an image id.
 pub(super) fn detect(
-    policy: &Policy,
+    policy: &FreeSpace,
     records: &Records,
     inventory: &Inventory,
     first_detected: Option<Timestamp>,
@@ -105,7 +105,7 @@ type InUse<'a> = HashSet<Cow<'a, str>, FixedState>;
 
 /// The listed images, and the keys of images in use. Missing listings are reported in upstream's order.
 fn images_and_use<'a>(
-    policy: &Policy,
+    policy: &FreeSpace,
     inventory: &'a Inventory,
 ) -> Result<(&'a [Arc<Image>], InUse<'a>), Error> {
     let semantics = &policy.semantics;
@@ -145,7 +145,7 @@ fn images_and_use<'a>(
 
 /// [N3.6](crate::rules#n3-6), [N3.7](crate::rules#n3-7): the key of a container's image; `None` if unknown. A
 /// dead container uses its image too.
-fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, str>> {
+fn image_key<'a>(policy: &FreeSpace, container: &'a Container) -> Option<Cow<'a, str>> {
     let image = &container.image;
     let by_id = policy.semantics.version.has(behavior::IMAGE_ID_IDENTIFIES_USE) && !image.id.is_empty();
     let identity = if by_id { &image.id } else { &image.reference };
@@ -159,7 +159,7 @@ fn image_key<'a>(policy: &Policy, container: &'a Container) -> Option<Cow<'a, st
 }
 
 /// [N3.2](crate::rules#n3-2): the key of an image's record.
-fn key(policy: &Policy, image: &Image) -> Arc<str> {
+fn key(policy: &FreeSpace, image: &Image) -> Arc<str> {
     if !policy.semantics.per_runtime_handler || image.runtime_handler.is_empty() {
         Arc::clone(&image.id)
     } else {

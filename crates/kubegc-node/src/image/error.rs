@@ -131,6 +131,8 @@ impl fmt::Display for Binary {
     }
 }
 
+serialize_text!(Error);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,7 +42,7 @@ mod usage;
 
 pub use candidates::Candidate;
 pub use error::{Error, Wording};
-pub use policy::{Arithmetic, InvalidThresholds, Policy, Thresholds};
+pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
 pub use reason::{Action, Hook, Reason, RemovalReason, Subject, Summary};
 pub use records::{Record, Records};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Candidate, Hook, Policy, Reason, Records, Response, Run, Step, Subject, Summary, Task,
+    Action, Candidate, FreeSpace, Hook, Reason, Records, Response, Run, Step, Subject, Summary, Task,
     candidates::ImageState,
 };
 use crate::{GoDuration, Inventory};
 
-impl Planner for Policy {
+impl Planner for FreeSpace {
     type Facts = Inventory;
     type Action = Action;
     type Object = Subject;
@@ -38,7 +38,7 @@ impl Run {
     /// action, and the image is in `kept`.
     ///
     /// For an unfinished run: the actions so far.
-    pub fn finish(mut self) -> PlanOf<Policy> {
+    pub fn finish(mut self) -> PlanOf<FreeSpace> {
         let kept = self.kept();
         let next_at = self.next_at();
         let hook = self.outcome.hooks_run.then(|| self.hook());

@@ -79,8 +79,28 @@ pub enum InvalidThresholds {
 }
 
 /// Planner for images. See the [module](super).
+///
+/// `Default` has upstream's thresholds and the newest release.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{Planner, Timestamp, node_facts::Image};
+/// use kubegc_node::{Inventory, image::FreeSpace};
+///
+/// let images = [Image::new("sha256:a", 700), Image::new("sha256:b", 900)];
+/// let mut inventory = Inventory::new().with_images(images);
+/// let planner = FreeSpace::default().free(500);
+/// // An image is kept for two minutes after its first detection. The records of a plan belong to the next.
+/// inventory.image_records = planner.plan(&inventory, Timestamp::from_secs(0)).summary.records;
+/// assert_eq!(planner.plan(&inventory, Timestamp::from_secs(600)).to_string(), "\
+/// actions (1):
+///   remove image sha256:a (700 bytes): unused for the longest, 500 bytes left to free
+/// kept (1):
+///   enough was freed: 700 bytes (1): image sha256:b
+/// ");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct FreeSpace {
     pub(super) thresholds: Thresholds,
     pub(super) semantics: Semantics,
     pub(super) arithmetic: Arithmetic,
@@ -88,8 +108,8 @@ pub struct Policy {
     pub(super) task: Task,
 }
 
-impl Policy {
-    /// Creates a policy with [`Arithmetic::Checked`].
+impl FreeSpace {
+    /// Creates a planner with [`Arithmetic::Checked`].
     ///
     /// # Errors
     /// The first invalid threshold.
@@ -140,6 +160,13 @@ impl Policy {
     pub const fn with_order(mut self, order: Order) -> Self {
         self.order = order;
         self
+    }
+
+    /// The same planner, which frees this number of bytes independently of the usage. It ignores the thresholds
+    /// except for the minimum age.
+    #[must_use]
+    pub const fn free(self, bytes: i64) -> Self {
+        self.with_task(Task::Free { bytes })
     }
 
     /// Sets the task. The default is [`Task::Collect`].

@@ -16,6 +16,11 @@ use crate::{GoDuration, event::Event};
     reason = "a new action must break executors at compile time"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Action {
     /// Remove an image with all its tags.
     Remove {
@@ -24,6 +29,7 @@ pub enum Action {
         /// The runtime handler of its record; empty if it has none.
         runtime_handler: Arc<str>,
         /// The reason.
+        #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
 }
@@ -65,6 +71,11 @@ pub enum RemovalReason {
     reason = "an image, a container, or the node as a whole"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Subject {
     /// One image.
     Image(Arc<Image>),
@@ -134,6 +145,7 @@ pub enum Reason {
 /// The summary of an image plan.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Summary {
     /// The records for the next run.
     pub records: Records,
@@ -167,6 +179,7 @@ impl Summary {
 /// The input of upstream's hooks after the space step ([N3.48](crate::rules#n3-48)).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Hook {
     /// Ids of the images that the space step considered and kept. Images in use, pinned images, and images
     /// that it did not consider because enough was freed, are *not* included.
@@ -207,6 +220,32 @@ impl fmt::Display for RemovalReason {
     }
 }
 
+impl Reason {
+    /// The reason's name, in the form of an Event's reason.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::InUse => "InUse",
+            Self::Pinned => "Pinned",
+            Self::OnlyDetected => "OnlyDetected",
+            Self::BelowThreshold { .. } => "BelowThreshold",
+            Self::TooYoung { .. } => "TooYoung",
+            Self::UsedSince => "UsedSince",
+            Self::EnoughFreed { .. } => "EnoughFreed",
+            Self::RemovalFailed(_) => "RemovalFailed",
+            Self::RunFailed(_) => "RunFailed",
+            Self::UseUnknown => "UseUnknown",
+            Self::Repeated => "Repeated",
+            Self::InvalidId => "InvalidId",
+            Self::SizeOverflow => "SizeOverflow",
+            Self::InFuture => "InFuture",
+            Self::AvailableAboveCapacity => "AvailableAboveCapacity",
+            Self::ArithmeticOverflow => "ArithmeticOverflow",
+            Self::Shortfall { .. } => "Shortfall",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -223,7 +262,16 @@ impl fmt::Display for Reason {
             Self::UsedSince => f.write_str("used since the run started"),
             Self::EnoughFreed { freed_bytes } => write!(f, "enough was freed: {freed_bytes} bytes"),
             Self::RemovalFailed(error) => write!(f, "could not be removed: {error}"),
-            Self::RunFailed(error) => write!(f, "the run failed: {error}"),
+            Self::RunFailed(error) => {
+                let missing = match **error {
+                    Error::ListImages(_) => "the images are unknown",
+                    Error::ListPods(_) => "the containers are unknown",
+                    Error::ImageVolumes(_) => "the images that are mounted as volumes are unknown",
+                    Error::FileSystem(_) => "the usage of the image file system is unknown",
+                    _ => "the run failed",
+                };
+                write!(f, "{missing}: {error}")
+            }
             Self::UseUnknown => f.write_str("has neither an image reference nor an image id"),
             Self::Repeated => f.write_str("listed more than once; the last entry is used"),
             Self::InvalidId => f.write_str("its record has no image id"),
@@ -232,6 +280,30 @@ impl fmt::Display for Reason {
             Self::AvailableAboveCapacity => f.write_str("the available bytes exceed the capacity"),
             Self::ArithmeticOverflow => f.write_str("the usage of the disk cannot be computed in 64 bits"),
             Self::Shortfall { missing_bytes } => write!(f, "{missing_bytes} bytes cannot be freed"),
+        }
+    }
+}
+
+serialize_reason!(RemovalReason, Reason);
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Remove { image, reason, .. } = self;
+        write!(
+            f,
+            "remove image {} ({} bytes): {reason}",
+            image.name(),
+            image.size_bytes
+        )
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(image) => write!(f, "image {}", image.name()),
+            Self::Container(container) => write!(f, "container {}", container.id),
+            Self::Node => f.write_str("node"),
         }
     }
 }

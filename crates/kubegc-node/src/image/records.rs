@@ -8,6 +8,7 @@ use kubegc_core::Timestamp;
 /// The record of one image.
 #[expect(clippy::exhaustive_structs, reason = "a value that callers keep and build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Record {
     /// `<id>`, or `<id>,<runtime handler>` if use is recorded per handler.
     pub key: Arc<str>,
@@ -96,5 +97,13 @@ impl Records {
 impl FromIterator<Record> for Records {
     fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Self {
         Self::new(records.into_iter().collect())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Records {
+    /// The list of records.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.sorted.serialize(serializer)
     }
 }

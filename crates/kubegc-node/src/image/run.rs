@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Arithmetic, Error, Policy, Reason, Records, RemovalReason, Subject, Task, Wording,
+    Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task, Wording,
     candidates::{Candidate, ImageState, candidates, findings as image_findings},
     detect::{Listed, detect},
     step::{Outcome, Response, Step},
@@ -17,11 +17,11 @@ use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavio
 /// The state machine of one image run ([N6.1](crate::rules#n6-1)).
 ///
 /// # Guarantees
-/// If all steps succeed with the facts of one inventory, it performs the actions of the [`Policy`]'s plan in
+/// If all steps succeed with the facts of one inventory, it performs the actions of the [`FreeSpace`]'s plan in
 /// order.
 #[derive(Clone, Debug)]
 pub struct Run {
-    policy: Policy,
+    policy: FreeSpace,
     task: Task,
     /// The start of the run: upstream's `freeTime`.
     pub(super) now: Timestamp,
@@ -62,7 +62,7 @@ impl Run {
     /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
     #[must_use]
     pub fn new(
-        policy: Policy,
+        policy: FreeSpace,
         task: Task,
         records: Records,
         image_gc_began_at: Timestamp,
@@ -407,6 +407,11 @@ impl Run {
     }
 
     fn fail(&mut self, error: Error) {
+        if let Error::ListImages(_) | Error::ListPods(_) | Error::ImageVolumes(_) | Error::FileSystem(_) =
+            error
+        {
+            self.add_finding(Reason::RunFailed(Box::new(error.clone())));
+        }
         self.outcome.error = Some(error);
         self.state = State::Done;
     }
@@ -422,7 +427,7 @@ impl Run {
         self.task
     }
 
-    pub(super) const fn policy(&self) -> &Policy {
+    pub(super) const fn policy(&self) -> &FreeSpace {
         &self.policy
     }
 

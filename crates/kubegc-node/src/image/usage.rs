@@ -2,7 +2,7 @@
 
 use kubegc_core::node_facts::FileSystem;
 
-use super::{Arithmetic, Error, Policy};
+use super::{Arithmetic, Error, FreeSpace};
 
 /// The usage of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Usage {
 ///
 /// # Errors
 /// The capacity is zero or unknown.
-pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, Error> {
+pub(super) fn usage(policy: &FreeSpace, file_system: &FileSystem) -> Result<Usage, Error> {
     let thresholds = &policy.thresholds;
     let (capacity, wrapped_capacity) = signed(file_system.capacity_bytes);
     let (available, wrapped_available) = signed(file_system.available_bytes);
@@ -53,7 +53,7 @@ pub(super) fn usage(policy: &Policy, file_system: &FileSystem) -> Result<Usage, 
     })
 }
 
-impl Policy {
+impl FreeSpace {
     /// The usage of a file system in percent, as a run computes it; `None` if its capacity is zero or
     /// unknown, or if the computation overflows.
     #[must_use]
@@ -70,9 +70,9 @@ impl Policy {
     ///
     /// # Examples
     /// ```
-    /// use kubegc_node::image::Policy;
+    /// use kubegc_node::image::FreeSpace;
     /// // At 159 available bytes the usage of 84.1 percent is computed as 85.
-    /// assert_eq!(Policy::default().collects_below_bytes(1000), Some(159));
+    /// assert_eq!(FreeSpace::default().collects_below_bytes(1000), Some(159));
     /// ```
     #[must_use]
     pub fn collects_below_bytes(&self, capacity_bytes: u64) -> Option<u64> {
@@ -95,13 +95,13 @@ mod tests {
     use super::*;
     use crate::{Semantics, image::Thresholds};
 
-    fn policy(high: i32, low: i32) -> Policy {
+    fn policy(high: i32, low: i32) -> FreeSpace {
         let thresholds = Thresholds {
             high_percent: high,
             low_percent: low,
             ..Thresholds::default()
         };
-        Policy::new(thresholds, Semantics::default()).unwrap_or_default()
+        FreeSpace::new(thresholds, Semantics::default()).unwrap_or_default()
     }
 
     fn file_system(capacity: u64, available: u64) -> FileSystem {

@@ -31,7 +31,7 @@ pub enum Problem {
         percent: i32,
     },
     /// The low threshold is not below the high one ([N1.23](crate::rules#n1-23)).
-    /// [`image::Policy`](crate::image::Policy) alone accepts equal ones.
+    /// [`image::FreeSpace`](crate::image::FreeSpace) alone accepts equal ones.
     #[error(
         "invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) {low_percent} must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) {high_percent}"
     )]

@@ -28,8 +28,8 @@ use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavi
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    container: container::Policy,
-    image: image::Policy,
+    container: container::EvictUnits,
+    image: image::FreeSpace,
     eviction: eviction::Thresholds,
     semantics: Semantics,
     pod_logs_directory: String,
@@ -57,14 +57,14 @@ impl Policy {
             per_unit_max: u32::try_from(spec.maximum_dead_containers_per_container).ok(),
             node_max: u32::try_from(spec.maximum_dead_containers).ok(),
         };
-        let container = container::Policy::new(limits, semantics).map_err(Problem::MinimumContainerAge);
+        let container = container::EvictUnits::new(limits, semantics).map_err(Problem::MinimumContainerAge);
         let thresholds = image::Thresholds {
             high_percent: spec.image_gc_high_threshold_percent,
             low_percent: spec.image_gc_low_threshold_percent,
             age_min: spec.image_minimum_gc_age,
             age_max: spec.image_maximum_gc_age,
         };
-        let image = image::Policy::new(thresholds, semantics).map_err(Problem::Image);
+        let image = image::FreeSpace::new(thresholds, semantics).map_err(Problem::Image);
         let eviction = eviction::Thresholds::new(spec, semantics);
         match (container, image, eviction) {
             (Ok(container), Ok(image), Ok(eviction)) if is_valid => {
@@ -91,13 +91,13 @@ impl Policy {
 
     /// The policy of dead containers.
     #[must_use]
-    pub const fn container(&self) -> &container::Policy {
+    pub const fn container(&self) -> &container::EvictUnits {
         &self.container
     }
 
     /// The policy of images.
     #[must_use]
-    pub const fn image(&self) -> &image::Policy {
+    pub const fn image(&self) -> &image::FreeSpace {
         &self.image
     }
 

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order,
-    container::{Action, Limits, Mode, Policy, Run, Step, Subject},
+    container::{Action, EvictUnits, Limits, Mode, Run, Step, Subject},
 };
 use proptest::prelude::*;
 
@@ -67,13 +67,13 @@ prop_compose! {
 }
 
 impl Case {
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> EvictUnits {
         let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
-        let policy = Policy::new(self.limits, release(self.release)).expect("valid limits");
+        let policy = EvictUnits::new(self.limits, release(self.release)).expect("valid limits");
         policy.with_mode(mode).with_order(self.order)
     }
 
-    fn plan(&self) -> PlanOf<Policy> {
+    fn plan(&self) -> PlanOf<EvictUnits> {
         self.policy().plan(&self.node, at(NOW))
     }
 
@@ -158,7 +158,10 @@ fn ids(actions: &[Action]) -> Vec<&str> {
 }
 
 /// Performs a plan step by step; `fails` determines the results.
-fn perform(plan: &PlanOf<Policy>, fails: impl Fn(&Container, bool) -> bool) -> (Vec<(String, bool)>, usize) {
+fn perform(
+    plan: &PlanOf<EvictUnits>,
+    fails: impl Fn(&Container, bool) -> bool,
+) -> (Vec<(String, bool)>, usize) {
     let mut run = Run::new(plan.clone());
     let (mut steps, mut response) = (Vec::new(), None);
     loop {

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, Policy, Reason, Record, Response, Run, Step, Subject, Task, Thresholds,
+        Action, Arithmetic, Error, FreeSpace, Reason, Record, Response, Run, Step, Subject, Task, Thresholds,
     },
     semantics::gate,
 };
@@ -138,15 +138,15 @@ impl Case {
         self.semantics().version.minor()
     }
 
-    fn policy(&self) -> Policy {
-        let policy = Policy::new(self.thresholds, self.semantics()).expect("valid thresholds");
+    fn policy(&self) -> FreeSpace {
+        let policy = FreeSpace::new(self.thresholds, self.semantics()).expect("valid thresholds");
         policy
             .with_task(self.task)
             .with_order(self.order)
             .with_arithmetic(self.arithmetic)
     }
 
-    fn plan(&self) -> PlanOf<Policy> {
+    fn plan(&self) -> PlanOf<FreeSpace> {
         self.policy().plan(&self.node, at(NOW))
     }
 
@@ -198,7 +198,7 @@ impl Case {
     }
 
     /// Performs a run with the failing removals of the case, and returns the attempts.
-    fn perform(&self, fails: bool) -> PlanOf<Policy> {
+    fn perform(&self, fails: bool) -> PlanOf<FreeSpace> {
         let since = self.node.image_gc_began_at;
         let mut run = Run::new(
             self.policy(),
@@ -340,7 +340,7 @@ fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
     )
 }
 
-fn reported(case: &Case, plan: &PlanOf<Policy>) -> (Vec<Reported>, String) {
+fn reported(case: &Case, plan: &PlanOf<FreeSpace>) -> (Vec<Reported>, String) {
     let actions = plan.actions.iter().map(|Action::Remove { image, reason, .. }| {
         (case.key(&image.id, &image.runtime_handler), reason.as_str())
     });

@@ -10,7 +10,7 @@ use kubegc_node::{
     Inventory, Order,
     container::Mode,
     log,
-    sandbox::{Action, Policy, Subject},
+    sandbox::{Action, EvictSandboxes, Subject},
 };
 use proptest::prelude::*;
 
@@ -65,16 +65,16 @@ prop_compose! {
 }
 
 impl Case {
-    fn sandboxes(&self) -> PlanOf<Policy> {
+    fn sandboxes(&self) -> PlanOf<EvictSandboxes> {
         let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
-        let policy = Policy::new(release(self.release))
+        let policy = EvictSandboxes::new(release(self.release))
             .with_mode(mode)
             .with_order(self.order);
         policy.plan(&self.node, at(NOW))
     }
 
-    fn logs(&self) -> PlanOf<log::Policy> {
-        let policy = log::Policy::new(release(self.release)).with_order(self.order);
+    fn logs(&self) -> PlanOf<log::EvictLogs> {
+        let policy = log::EvictLogs::new(release(self.release)).with_order(self.order);
         policy.plan(&self.node, at(NOW))
     }
 

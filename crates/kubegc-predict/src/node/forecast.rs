@@ -51,18 +51,18 @@ pub struct NodeForecast {
     /// Valid settings that are likely not intended.
     pub settings: Vec<Doubt>,
     /// Dead containers, within a minute.
-    pub containers: PlanOf<container::Policy>,
+    pub containers: PlanOf<container::EvictUnits>,
     /// Sandboxes, in the same pass.
-    pub sandboxes: PlanOf<sandbox::Policy>,
+    pub sandboxes: PlanOf<sandbox::EvictSandboxes>,
     /// Logs, in the same pass; `None` if they were not listed.
-    pub logs: Option<PlanOf<log::Policy>>,
+    pub logs: Option<PlanOf<log::EvictLogs>>,
     /// Images, within five minutes; `None` if the loop is off.
-    pub images: Option<PlanOf<image::Policy>>,
+    pub images: Option<PlanOf<image::FreeSpace>>,
     /// Knowledge about their use.
     pub records: RecordsKnown,
     /// The image plan of a kubelet that has just started and has run one detection; `None` if records were
     /// given, or the loop is off.
-    pub images_after_restart: Option<PlanOf<image::Policy>>,
+    pub images_after_restart: Option<PlanOf<image::FreeSpace>>,
     /// Last use of each image that has a record, by id.
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
     /// The plans for a node under pressure.
@@ -78,9 +78,9 @@ pub struct NodeForecast {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
     /// Dead containers.
-    pub containers: PlanOf<container::Policy>,
+    pub containers: PlanOf<container::EvictUnits>,
     /// All unused images.
-    pub images: PlanOf<image::Policy>,
+    pub images: PlanOf<image::FreeSpace>,
 }
 
 /// Predicts the next garbage collection of a node.
@@ -119,11 +119,11 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     let mut pressed = assumed.clone();
     remove_containers(&mut assumed, &containers);
     remove_containers(&mut pressed, &pressure_containers);
-    let sandboxes = sandbox::Policy::new(semantics).plan(&assumed, frame.now);
+    let sandboxes = sandbox::EvictSandboxes::new(semantics).plan(&assumed, frame.now);
     let listed = [assumed.log_entries.is_ok(), assumed.log_links.is_ok()];
     let logs = listed
         .contains(&true)
-        .then(|| log::Policy::new(semantics).plan(&assumed, frame.now));
+        .then(|| log::EvictLogs::new(semantics).plan(&assumed, frame.now));
     if logs.is_none() {
         assumptions.push(Assumption::LogsUnknown);
     }
@@ -193,7 +193,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
 }
 
 /// Removes the containers of a plan.
-fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::Policy>) {
+fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUnits>) {
     let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
     if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
@@ -288,7 +288,7 @@ impl NodeForecast {
 }
 
 /// The bytes that an image plan's removals add up to.
-pub(super) fn plan_bytes(plan: &PlanOf<image::Policy>) -> u64 {
+pub(super) fn plan_bytes(plan: &PlanOf<image::FreeSpace>) -> u64 {
     let sizes = plan.actions.iter().map(|action| {
         let image::Action::Remove { image, .. } = action;
         image.size_bytes

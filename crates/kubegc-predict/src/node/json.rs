@@ -82,7 +82,7 @@ impl WhatIf {
     }
 }
 
-fn containers_json(plan: &PlanOf<container::Policy>) -> Value {
+fn containers_json(plan: &PlanOf<container::EvictUnits>) -> Value {
     json!({
         "removed": plan.actions.iter().map(|action| {
             let container::Action::Remove { container, stop_first, reason } = action;
@@ -105,7 +105,7 @@ fn containers_json(plan: &PlanOf<container::Policy>) -> Value {
     })
 }
 
-fn images_json(plan: &PlanOf<image::Policy>) -> Value {
+fn images_json(plan: &PlanOf<image::FreeSpace>) -> Value {
     let summary = &plan.summary;
     json!({
         "removed": plan.actions.iter().map(|action| {
