@@ -16,14 +16,18 @@ use std::{
 
 use async_trait::async_trait;
 use kubegc::core::{
-    ApiResource, Catalog, Clock, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, OwnerReference,
-    PatchType, ResourceVersion, Scope, StoreError, Timestamp, WatchStream,
+    ApiResource, Catalog, Clock, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore,
+    PartialObjectMetadata, PatchType, PropagationPolicy, ResourceVersion, Scope, StoreError, Timestamp,
+    WatchStream,
+    catalog::DefaultDeletion,
+    deletion::begin_deletion,
+    json::MetadataPatch,
     store::{Address, Deleted, Discovered, MetaList, WatchItem},
 };
 use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;
 
-/// Pages by name, and their changes. They have no finalizers, so a deleted page is removed at once.
+/// Pages by name, and their changes.
 #[derive(Default)]
 struct Pages {
     by_name: BTreeMap<String, ObjectMeta>,
@@ -41,35 +45,45 @@ impl Wiki {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn create(&self, name: &str, owner: Option<&str>) {
+    fn create(&self, name: &str, owners: &[&str]) {
         let mut page = ObjectMeta::new("", name, &format!("uid-of-{name}"));
-        page.owner_references.extend(owner.map(|owner| OwnerReference {
-            api_version: "wiki.example.com/v1".into(),
-            kind: "Page".into(),
-            name: owner.into(),
-            uid: format!("uid-of-{owner}").into(),
-            controller: None,
-            block_owner_deletion: None,
+        page.owner_references.extend(owners.iter().map(|owner| {
+            let owner = ObjectMeta::new("", owner, &format!("uid-of-{owner}"));
+            PartialObjectMetadata::new("wiki.example.com/v1", "Page", owner).controller_reference()
         }));
-        let mut pages = self.lock();
-        pages.changes.push(WatchItem::Applied(page.clone()));
-        pages.by_name.insert(name.to_owned(), page);
+        self.store(page);
+    }
+
+    /// Stores a page with the next version. A terminating page without finalizers is removed.
+    fn store(&self, mut page: ObjectMeta) -> ObjectMeta {
+        let Pages { by_name, changes } = &mut *self.lock();
+        page.resource_version = ResourceVersion::new(&changes.len().to_string());
+        if page.is_deleting() && page.finalizers.is_empty() {
+            changes.extend(by_name.remove(&*page.name).map(WatchItem::Deleted));
+        } else {
+            changes.push(WatchItem::Applied(page.clone()));
+            by_name.insert(page.name.to_string(), page.clone());
+        }
+        page
+    }
+
+    fn read(&self, name: &str) -> Result<ObjectMeta, StoreError> {
+        self.lock().by_name.get(name).cloned().ok_or(StoreError::NotFound)
     }
 
     fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-        let Pages { by_name, changes } = &mut *self.lock();
-        let page = by_name.get(name).ok_or(StoreError::NotFound)?;
-        if options
-            .preconditions
-            .uid
-            .as_ref()
-            .is_some_and(|uid| *uid != page.uid)
-        {
-            let message = format!("{name} is another page now");
-            return Err(StoreError::Conflict { message });
+        let page = self.read(name)?;
+        let deleted = begin_deletion(&page, DefaultDeletion::Delete, options, self.clock.now())?;
+        match &deleted {
+            Deleted::Terminating(page) => {
+                self.store((**page).clone());
+            }
+            Deleted::Removed => {
+                let Pages { by_name, changes } = &mut *self.lock();
+                changes.extend(by_name.remove(name).map(WatchItem::Deleted));
+            }
         }
-        changes.extend(by_name.remove(name).map(WatchItem::Deleted));
-        Ok(Deleted::Removed)
+        Ok(deleted)
     }
 }
 
@@ -85,11 +99,7 @@ impl ObjectStore for Wiki {
     }
 
     async fn get(&self, at: Address<'_>) -> Result<ObjectMeta, StoreError> {
-        self.lock()
-            .by_name
-            .get(at.name)
-            .cloned()
-            .ok_or(StoreError::NotFound)
+        self.read(at.name)
     }
 
     async fn list(&self, _: &ApiResource, _: Option<&str>) -> Result<MetaList, StoreError> {
@@ -114,15 +124,17 @@ impl ObjectStore for Wiki {
         self.delete(at.name, options)
     }
 
-    async fn patch(&self, _: Address<'_>, _: PatchType, _: &[u8]) -> Result<ObjectMeta, StoreError> {
-        // Only needed where pages have several owners, or finalizers.
-        Err(StoreError::NotSupported {
-            operation: "patching",
-        })
+    async fn patch(&self, at: Address<'_>, format: PatchType, body: &[u8]) -> Result<ObjectMeta, StoreError> {
+        let patch: MetadataPatch = serde_json::from_slice(body).map_err(|error| StoreError::Invalid {
+            message: error.to_string(),
+        })?;
+        let mut page = self.read(at.name)?;
+        patch.apply(format, &mut page)?;
+        Ok(self.store(page))
     }
 }
 
-/// The deletions after a change, by the second.
+/// The changes since a version; new ones are looked for every second.
 struct Watch(Wiki, usize);
 
 #[async_trait]
@@ -144,30 +156,27 @@ impl WatchStream for Watch {
 
 fn main() {
     let wiki = Wiki::default();
-    for (page, owner) in [
-        ("home", None),
-        ("manual", None),
-        ("setup", Some("manual")),
-        ("linux", Some("setup")),
+    for (page, owners) in [
+        ("home", &[][..]),
+        ("manual", &[]),
+        ("setup", &["manual"]),
+        ("linux", &["setup"]),
+        ("glossary", &["home", "manual"]),
     ] {
-        wiki.create(page, owner);
+        wiki.create(page, owners);
     }
     let report = |report| match report {
         driver::Report::Performed { request, .. } if request.operation.is_write() => {
-            println!(
-                "the collector deletes {}: {}",
-                request.target.short(),
-                request.reason
-            );
+            println!("collector: {request}");
         }
         _ => {}
     };
     let settings = Settings::new(KubernetesVersion::LATEST);
     let mut collector = pin!(driver::run(&wiki, &wiki.clock, settings, pending(), report));
-    for second in 0..10 {
+    for second in 0..15 {
         if second == 5 {
-            println!("we delete Page/manual");
-            let _gone = wiki.delete("manual", &DeleteOptions::default());
+            println!("we delete page/manual (Foreground)");
+            let _deleted = wiki.delete("manual", &DeleteOptions::policy(PropagationPolicy::Foreground));
         }
         // Any executor would do. Here each second of simulated time is one poll.
         let _never_ends = collector.as_mut().poll(&mut Context::from_waker(Waker::noop()));

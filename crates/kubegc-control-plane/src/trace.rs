@@ -8,7 +8,6 @@ use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::Reason;
 use kubegc_sim::Response;
-use smallvec::SmallVec;
 
 /// The actor of a write.
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
@@ -147,12 +146,12 @@ pub struct Step {
     /// The message of a response with a 5xx code, such as the one that names an unreachable webhook.
     pub failure: Option<Arc<str>>,
     /// The objects that it changed: most writes change one.
-    pub changes: SmallVec<[Change; 1]>,
+    pub changes: Vec<Change>,
     /// The reason.
     pub why: Why,
     /// The positions of the earlier steps that caused it, in order. Without any, the cause is the client's
     /// intent or the initial state of the cluster.
-    pub causes: SmallVec<[usize; 2]>,
+    pub causes: Vec<usize>,
 }
 
 impl Step {
@@ -241,9 +240,9 @@ impl Recorded {
             object,
             code,
             failure,
-            changes: SmallVec::new(),
+            changes: Vec::new(),
             why,
-            causes: SmallVec::new(),
+            causes: Vec::new(),
         }
     }
 }

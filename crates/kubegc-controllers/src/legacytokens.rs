@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
     record::{Body, ObjectId, Record, Resource, Secret},
-    time::{Date, days_since_epoch, parse_date},
+    time::Date,
 };
 
 use crate::{
@@ -137,7 +137,7 @@ impl LegacyTokenCleaner {
         }
         let label = |key| record.meta.labels.get(key);
         if let Some(text) = label(LAST_USED) {
-            let Some(last_used) = parse_date(text) else {
+            let Some(last_used) = Date::parse(text) else {
                 return keep("InvalidLastUse", "its label of the last use is not a date");
             };
             let message = || format!("it was used on {last_used}");
@@ -151,7 +151,7 @@ impl LegacyTokenCleaner {
         if let Some(reason) = used_by_pod(cx.cache, id)? {
             return Ok(Decision::keep(id.clone(), reason));
         }
-        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| parse_date(text)) else {
+        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| Date::parse(text)) else {
             let today = cx.now.utc_date();
             let message = match label(LAST_USED) {
                 Some(day) => format!("it was last used on {day}"),
@@ -172,7 +172,7 @@ impl LegacyTokenCleaner {
             .on_error(OnError::Report);
             let decision = Decision::act(action);
             // The label has the current day, so the decision changes at midnight.
-            return Ok(match today.tomorrow().ok().and_then(Timestamp::start_of) {
+            return Ok(match today.tomorrow().and_then(Timestamp::start_of) {
                 Some(midnight) => decision.requeue_at(midnight),
                 None => decision,
             });
@@ -195,7 +195,7 @@ impl LegacyTokenCleaner {
 
     /// The end of the clean-up period that follows a day.
     fn after_day(self, day: Date) -> Option<Timestamp> {
-        self.after((i128::from(days_since_epoch(day)) + 1) * NANOS_PER_DAY)
+        self.after((i128::from(day.days_since_epoch()) + 1) * NANOS_PER_DAY)
     }
 
     /// The end of the clean-up period that starts at this many nanoseconds since the epoch; `None` beyond
@@ -232,7 +232,7 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
             "NotTracked",
             "the tracking ConfigMap has no data.since",
         )),
-        Some(text) => match parse_date(text) {
+        Some(text) => match Date::parse(text) {
             Some(since) => Ok((record, since)),
             None => {
                 let message =

@@ -18,7 +18,7 @@
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, Timestamp,
     record::{ObjectId, Record, Resource},
-    time::{days_since_epoch, parse_date},
+    time::Date,
 };
 
 use crate::{
@@ -89,7 +89,7 @@ impl TokenCleaner {
 /// 24:60.
 fn nanos_of(text: &str) -> Option<i128> {
     let (date, rest) = text.split_at_checked(10)?;
-    let days = days_since_epoch(parse_date(date)?);
+    let days = Date::parse(date)?.days_since_epoch();
     let (hour, rest) = rest.strip_prefix('T')?.split_once(':')?;
     let hour = match hour.len() {
         1 | 2 => number(hour, 23)?,

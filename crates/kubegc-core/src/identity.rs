@@ -245,7 +245,7 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// ```
 /// use kubegc_core::ObjectRef;
 /// let pod = ObjectRef::new("v1", "Pod", "shop", "web-0", "9c1f");
-/// assert_eq!(pod.to_string(), "[v1/Pod, namespace: shop, name: web-0, uid: 9c1f]");
+/// assert_eq!(pod.to_string(), "pod/web-0 -n shop");
 /// assert_eq!(pod.group(), "");
 /// ```
 #[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
@@ -327,17 +327,7 @@ pub fn kubectl_name(group: &str, kind: &str, namespace: &str, name: &str) -> Str
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            api_version,
-            namespace,
-            name,
-            uid,
-        } = self;
-        write!(
-            f,
-            "[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]"
-        )
+        f.write_str(&self.short())
     }
 }
 

@@ -36,6 +36,14 @@ impl PatchType {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for PatchType {
+    /// The media type.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.content_type())
+    }
+}
+
 impl fmt::Display for PatchType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.content_type())

@@ -2,8 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-pub use jiff::civil::{Date, Weekday};
-use jiff::{civil::Time, tz::Offset};
+use jiff::{civil, tz::Offset};
 
 use crate::error::FieldError;
 
@@ -75,7 +74,7 @@ impl Timestamp {
     /// The day in UTC.
     #[must_use]
     pub fn utc_date(self) -> Date {
-        Offset::UTC.to_datetime(self.instant()).date()
+        Date(Offset::UTC.to_datetime(self.instant()).date())
     }
 
     fn instant(self) -> jiff::Timestamp {
@@ -87,7 +86,7 @@ impl Timestamp {
     #[must_use]
     pub fn start_of(date: Date) -> Option<Self> {
         let start = Offset::UTC
-            .to_timestamp(date.to_datetime(Time::midnight()))
+            .to_timestamp(date.0.to_datetime(civil::Time::midnight()))
             .ok()?;
         i64::try_from(start.as_nanosecond()).ok().map(Self)
     }
@@ -110,18 +109,53 @@ fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Reads a day of the years 0 to 9999 in the form of labels, `2026-03-01`; `None` for any other text.
-#[must_use]
-pub fn parse_date(text: &str) -> Option<Date> {
-    // jiff reads more forms, such as `20260301` and dates with a time.
-    let date: Date = text.parse().ok()?;
-    (text.len() == 10 && date.to_string() == text).then_some(date)
+/// A day, printed as in labels: `2026-03-01`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Date(civil::Date);
+
+impl Date {
+    /// Reads a day of the years 0 to 9999 in the form of labels, `2026-03-01`; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        // jiff reads more forms, such as `20260301` and dates with a time.
+        let date: civil::Date = text.parse().ok()?;
+        (text.len() == 10 && date.to_string() == text).then_some(Self(date))
+    }
+
+    /// Days from the first of January 1970 to this day.
+    #[must_use]
+    pub fn days_since_epoch(self) -> i64 {
+        self.0
+            .duration_since(civil::Date::constant(1970, 1, 1))
+            .as_hours()
+            / 24
+    }
+
+    /// The next day; `None` after the year 9999.
+    #[must_use]
+    pub fn tomorrow(self) -> Option<Self> {
+        self.0.tomorrow().ok().map(Self)
+    }
+
+    /// The English name of its day of the week.
+    #[must_use]
+    pub fn weekday(self) -> &'static str {
+        match self.0.weekday() {
+            civil::Weekday::Monday => "Monday",
+            civil::Weekday::Tuesday => "Tuesday",
+            civil::Weekday::Wednesday => "Wednesday",
+            civil::Weekday::Thursday => "Thursday",
+            civil::Weekday::Friday => "Friday",
+            civil::Weekday::Saturday => "Saturday",
+            civil::Weekday::Sunday => "Sunday",
+        }
+    }
 }
 
-/// Days from the first of January 1970 to a day.
-#[must_use]
-pub fn days_since_epoch(date: Date) -> i64 {
-    date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -166,20 +200,24 @@ mod tests {
             ("2000-03-01", 11_017),
             ("9999-12-31", 2_932_896),
         ] {
-            assert_eq!(parse_date(text).map(days_since_epoch), Some(days), "{text}");
+            assert_eq!(
+                Date::parse(text).map(Date::days_since_epoch),
+                Some(days),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn dates_are_read_only_in_the_form_of_labels() {
         for text in ["0000-01-01", "1970-01-01", "2028-02-29", "9999-12-31"] {
-            let shown = parse_date(text).map(|date| date.to_string());
+            let shown = Date::parse(text).map(|date| date.to_string());
             assert_eq!(shown.as_deref(), Some(text));
         }
         let no_days = "2026-02-29 1900-02-29 2026-13-01 2026-00-10 2026-04-31 2026-04-00";
         let forms = "2026-4-1 2026/04/01 20260401 +026-04-01 2026-04-010 2026-04-01T00:00:00 2026-04-0\u{e9}";
         for bad in no_days.split(' ').chain(forms.split(' ')).chain([""]) {
-            assert_eq!(parse_date(bad), None, "{bad}");
+            assert_eq!(Date::parse(bad), None, "{bad}");
         }
     }
 
@@ -202,7 +240,11 @@ mod tests {
             ("2262-04-12", None),
             ("0001-01-01", None),
         ] {
-            assert_eq!(parse_date(text).and_then(Timestamp::start_of), expected, "{text}");
+            assert_eq!(
+                Date::parse(text).and_then(Timestamp::start_of),
+                expected,
+                "{text}"
+            );
         }
     }
 

@@ -58,6 +58,7 @@ impl fmt::Display for Performed {
 /// The result of each action, in their order.
 #[expect(clippy::exhaustive_structs, reason = "one list")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Report {
     /// Each action with its result.
     pub actions: Vec<(Action, Performed)>,
@@ -205,4 +206,18 @@ fn check(live: &ObjectMeta, action: &Action, was_written: bool) -> Result<(), St
     Err(StoreError::Conflict {
         message: format!("{} has changed since it was planned for", action.object.short()),
     })
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Performed {
+    /// The result as a name and a text, as reasons have them.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = match self {
+            Self::Done => "Done",
+            Self::WouldBeDone => "WouldBeDone",
+            Self::Skipped(_) => "Skipped",
+            Self::Failed(_) => "Failed",
+        };
+        kubegc_core::planner::serialize_reason(name, self, serializer)
+    }
 }

@@ -33,6 +33,7 @@ pub mod settings;
 pub use collector::{Call, Collector, Input, Output, WatchEvent};
 pub use graph::Graph;
 pub use owners::{Owners, classify};
+pub use plan::{collect, delete, orphan};
 pub use reason::Reason;
 pub use request::{Operation, Request, Response};
 pub use settings::Settings;

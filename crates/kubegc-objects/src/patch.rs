@@ -44,6 +44,11 @@ pub type Body = Box<[u8]>;
 /// ```
 #[expect(clippy::exhaustive_enums, reason = "stores must apply each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Change {
     /// The references with these uids are removed ([P-1](crate::rules#p-1), [P-2](crate::rules#p-2)).
     RemoveOwners(Vec<Uid>),

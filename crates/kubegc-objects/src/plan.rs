@@ -14,12 +14,9 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, DeleteOptions, Kept, KindId, KubernetesVersion, ObjectMeta, ObjectRef,
-    OwnerReference, PatchType, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy,
-    ResourceVersion, Scope, StoreError, Timestamp, Uid,
-    deletion::{Propagation, begin_deletion},
+    ApiResource, Catalog, Kept, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Plan,
+    PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy, ResourceVersion, Scope, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
-    store::Deleted,
 };
 
 use crate::{
@@ -38,15 +35,18 @@ const CALLS_PER_OBJECT_MAX: usize = 200;
 /// One write to one object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Action {
     /// The object.
     pub object: Arc<ObjectRef>,
     /// The write, as the collector of the release sends it.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub operation: Operation,
     /// The state that the decision depends on: the uid always, the version where the object was not written
     /// by an earlier action of the plan.
     pub expect: Preconditions,
     /// The reason.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: Reason,
     /// The objects whose earlier actions must have been performed.
     pub depends_on: Vec<Arc<ObjectRef>>,
@@ -71,13 +71,7 @@ impl PlannedAction for Action {
 impl fmt::Display for Action {
     /// For example `delete pod/web-0 -n shop (Background): no owner of it is left`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = self.object.short();
-        match &self.operation {
-            Operation::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})")?,
-            Operation::Patch { change, .. } => write!(f, "patch {object}: {change}")?,
-            Operation::Put { .. } => write!(f, "update the finalizers of {object}")?,
-            Operation::Get => write!(f, "read {object}")?,
-        }
+        self.operation.write(&self.object, f)?;
         write!(f, ": {}", self.reason)
     }
 }
@@ -97,6 +91,27 @@ pub enum WhyKept {
     /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the
     /// object.
     UnknownKind(OwnerReference),
+}
+
+impl WhyKept {
+    /// The name, in the form of an Event's reason.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Owners(_) => "Owners",
+            Self::Finalizers(_) => "Finalizers",
+            Self::Dependents(_) => "Dependents",
+            Self::UnknownOwners(_) => "UnknownOwners",
+            Self::UnknownKind(_) => "UnknownKind",
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for WhyKept {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        kubegc_core::planner::serialize_reason(self.name(), self, serializer)
+    }
 }
 
 impl fmt::Display for WhyKept {
@@ -311,10 +326,7 @@ impl<'a> Run<'a> {
             match self.collector.poll_output() {
                 Output::Discover => {
                     let catalog = Arc::clone(&self.catalog);
-                    self.handle(Input::Catalog {
-                        catalog,
-                        failed: Vec::new(),
-                    });
+                    self.handle(Input::catalog(catalog));
                 }
                 Output::Watch(monitor) => {
                     let resource = self
@@ -324,14 +336,10 @@ impl<'a> Run<'a> {
                     let resource = resource.unwrap_or_default();
                     let is_in = |key: &&Key| key.0 == resource;
                     let keys = self.stored.keys().filter(is_in);
-                    let list = keys.map(|key| Arc::clone(&self.stored[key])).collect();
+                    let list = WatchEvent::list(keys.map(|key| Arc::clone(&self.stored[key])));
                     self.monitors.insert(resource, monitor);
-                    for event in [
-                        WatchEvent::Init,
-                        WatchEvent::InitApply(list),
-                        WatchEvent::InitDone,
-                    ] {
-                        self.handle(Input::Watch { monitor, event });
+                    for event in list {
+                        self.handle(Input::watch(monitor, event));
                     }
                     if self.collector.not_running().is_none() {
                         return;
@@ -385,10 +393,7 @@ impl<'a> Run<'a> {
                 Output::Call(call) => {
                     calls_left -= 1;
                     let response = self.perform(&call.request);
-                    self.handle(Input::Response {
-                        call: call.id,
-                        response,
-                    });
+                    self.handle(Input::response(call.id, response));
                 }
                 Output::Wait(wait) => {
                     let (Some(until), WaitReason::Retries) = (wait.until, wait.why) else {
@@ -410,13 +415,7 @@ impl<'a> Run<'a> {
 
     /// Performs a request as an API server that has only these objects. A successful write is an action.
     fn perform(&mut self, request: &Request) -> Response {
-        let Request {
-            kind,
-            target,
-            operation,
-            expect,
-            ..
-        } = request;
+        let Request { kind, target, .. } = request;
         let key = self.key(*kind, &target.namespace, &target.name);
         let Some(stored) = self.stored.get(&key).cloned() else {
             let is_absent = self.owners.is_complete() || self.removed.contains(&key);
@@ -426,63 +425,24 @@ impl<'a> Run<'a> {
                 Response::Unlisted
             };
         };
-        let resource = self.catalog[*kind].clone();
-        let after = match operation {
-            Operation::Get => return Response::Found(stored),
-            Operation::Delete { wire, propagation } => {
-                let options = DeleteOptions {
-                    propagation: Some(Propagation::Policy(*propagation)),
-                    preconditions: wire.clone(),
-                    ..DeleteOptions::default()
-                };
-                match begin_deletion(&stored, resource.default_deletion, &options, self.now) {
-                    Ok(Deleted::Removed) => None,
-                    Ok(Deleted::Terminating(meta)) => Some(*meta),
-                    Err(error) => return error.into(),
-                }
-            }
-            Operation::Patch {
-                format: PatchType::Strategic,
-                ..
-            } if resource.custom => {
-                return StoreError::UnsupportedMediaType.into();
-            }
-            Operation::Patch { .. } | Operation::Put { .. } if !meets(&stored, expect) => {
-                return Response::Conflict;
-            }
-            Operation::Patch { format, change, .. } => {
-                let mut meta = ObjectMeta::clone(&stored);
-                change.apply(*format, &mut meta);
-                Some(meta)
-            }
-            Operation::Put { finalizers, .. } => Some(ObjectMeta {
-                finalizers: finalizers.clone(),
-                ..ObjectMeta::clone(&stored)
-            }),
+        let (response, change) = request.perform(Some(&stored), &self.catalog[*kind], self.now);
+        let Some(event) = change else {
+            return response;
         };
-        if after.as_ref() == Some(&*stored) {
-            return Response::Applied(Some(stored));
-        }
         self.record(request, &stored);
-        let after = after.filter(|meta| !meta.is_deleting() || !meta.finalizers.is_empty());
-        let (event, after) = match after {
-            Some(mut meta) => {
-                // The version after a write is not known before it is performed.
-                meta.resource_version = ResourceVersion::default();
-                let meta = Arc::new(meta);
-                self.stored.insert(key.clone(), Arc::clone(&meta));
-                (WatchEvent::Apply(Arc::clone(&meta)), Some(meta))
+        match &event {
+            WatchEvent::Apply(meta) => {
+                self.stored.insert(key.clone(), Arc::clone(meta));
             }
-            None => {
+            _ => {
                 self.stored.remove(&key);
                 self.removed.insert(key.clone());
-                (WatchEvent::Delete(stored), None)
             }
-        };
-        if let Some(&monitor) = self.monitors.get(&key.0) {
-            self.handle(Input::Watch { monitor, event });
         }
-        Response::Applied(after)
+        if let Some(&monitor) = self.monitors.get(&key.0) {
+            self.handle(Input::watch(monitor, event));
+        }
+        response
     }
 
     fn record(&mut self, request: &Request, stored: &ObjectMeta) {
@@ -643,12 +603,4 @@ fn catalog(owners: &Owners, version: KubernetesVersion) -> Catalog {
 
 fn known(version: &ResourceVersion) -> Option<ResourceVersion> {
     (!version.is_empty()).then(|| version.clone())
-}
-
-fn meets(stored: &ObjectMeta, expect: &Preconditions) -> bool {
-    expect.uid.as_ref().is_none_or(|uid| *uid == stored.uid)
-        && expect
-            .resource_version
-            .as_ref()
-            .is_none_or(|version| *version == stored.resource_version)
 }

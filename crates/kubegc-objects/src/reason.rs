@@ -132,6 +132,13 @@ impl fmt::Display for Reason {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        kubegc_core::planner::serialize_reason(self.name(), self, serializer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use kubegc_core::OwnerReference;

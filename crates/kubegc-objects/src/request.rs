@@ -1,15 +1,25 @@
 //! Requests of the collector and their responses, as data.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy, ResourceVersion, StoreError,
+    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy,
+    ResourceVersion, StoreError, Timestamp,
+    deletion::{Propagation, begin_deletion},
+    store::Deleted,
 };
 
 use crate::{
+    collector::WatchEvent,
     patch::{Body, Change},
     reason::Reason,
 };
+
+/// A patch is JSON text.
+#[cfg(feature = "serde")]
+fn body_text<S: serde::Serializer>(body: &Body, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(body))
+}
 
 /// One request, with the expected state behind its decision.
 ///
@@ -17,19 +27,113 @@ use crate::{
 /// The example of [`Collector`](crate::Collector) responds to three requests.
 #[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Request {
     /// The kind, in the catalog that the attempt received.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub kind: KindId,
     /// The target object. Its namespace is empty if the kind is cluster-scoped. The read before a merge patch
     /// is the exception: as upstream, it uses the namespace of the graph's node and finds nothing if that
     /// namespace was guessed. The uid is the expected one; the object found under the name can have another.
     pub target: Arc<ObjectRef>,
     /// The operation.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub operation: Operation,
     /// The preconditions that the decision depends on: at least the uid for every write.
     pub expect: Preconditions,
     /// The reason for the request.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: Reason,
+}
+
+impl Request {
+    /// Performs the request on one object in memory, as an API server does: the response, and the change that
+    /// watches receive, if there is one.
+    ///
+    /// `stored` is the object under the target's name, and `resource` its kind. An object that is changed has
+    /// no version afterwards; the caller may give it one.
+    ///
+    /// # Examples
+    /// The example `planners` runs a whole collector over a map.
+    #[must_use]
+    pub fn perform(
+        &self,
+        stored: Option<&Arc<ObjectMeta>>,
+        resource: &ApiResource,
+        now: Timestamp,
+    ) -> (Response, Option<WatchEvent>) {
+        let Some(stored) = stored else {
+            return (Response::NotFound, None);
+        };
+        let after = match &self.operation {
+            Operation::Get => return (Response::Found(Arc::clone(stored)), None),
+            Operation::Delete { wire, propagation } => {
+                let options = DeleteOptions {
+                    propagation: Some(Propagation::Policy(*propagation)),
+                    preconditions: wire.clone(),
+                    ..DeleteOptions::default()
+                };
+                match begin_deletion(stored, resource.default_deletion, &options, now) {
+                    Ok(Deleted::Removed) => None,
+                    Ok(Deleted::Terminating(meta)) => Some(*meta),
+                    Err(error) => return (error.into(), None),
+                }
+            }
+            Operation::Patch {
+                format: PatchType::Strategic,
+                ..
+            } if resource.custom => return (Response::UnsupportedMediaType, None),
+            Operation::Patch { .. } | Operation::Put { .. } if !self.is_expected(stored) => {
+                return (Response::Conflict, None);
+            }
+            Operation::Patch { format, change, .. } => {
+                let mut meta = ObjectMeta::clone(stored);
+                change.apply(*format, &mut meta);
+                Some(meta)
+            }
+            Operation::Put { finalizers, .. } => Some(ObjectMeta {
+                finalizers: finalizers.clone(),
+                ..ObjectMeta::clone(stored)
+            }),
+        };
+        if after.as_ref() == Some(&**stored) {
+            return (Response::Applied(Some(Arc::clone(stored))), None);
+        }
+        match after.filter(|meta| !meta.is_deleting() || !meta.finalizers.is_empty()) {
+            Some(mut meta) => {
+                meta.resource_version = ResourceVersion::default();
+                let meta = Arc::new(meta);
+                (
+                    Response::Applied(Some(Arc::clone(&meta))),
+                    Some(WatchEvent::Apply(meta)),
+                )
+            }
+            None => (
+                Response::Applied(None),
+                Some(WatchEvent::Delete(Arc::clone(stored))),
+            ),
+        }
+    }
+
+    /// Whether an object has the expected uid and version.
+    fn is_expected(&self, stored: &ObjectMeta) -> bool {
+        let Preconditions {
+            uid,
+            resource_version,
+        } = &self.expect;
+        uid.as_ref().is_none_or(|uid| *uid == stored.uid)
+            && resource_version
+                .as_ref()
+                .is_none_or(|version| *version == stored.resource_version)
+    }
+}
+
+impl fmt::Display for Request {
+    /// For example `delete pod/web-0 -n shop (Background): no owner of it is left`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.operation.write(&self.target, f)?;
+        write!(f, ": {}", self.reason)
+    }
 }
 
 /// An operation on an object.
@@ -49,6 +153,11 @@ pub struct Request {
     reason = "executors must perform each; a new one must break them"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "operation", rename_all = "camelCase", rename_all_fields = "camelCase")
+)]
 pub enum Operation {
     /// Reads its metadata live.
     Get,
@@ -64,6 +173,7 @@ pub enum Operation {
         /// The format.
         format: PatchType,
         /// The exact bytes.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "body_text"))]
         body: Body,
         /// The change that they make.
         change: Change,
@@ -83,6 +193,16 @@ impl Operation {
     #[must_use]
     pub const fn is_write(&self) -> bool {
         !matches!(self, Self::Get)
+    }
+
+    /// Writes the operation on an object as text.
+    pub(crate) fn write(&self, object: &ObjectRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})"),
+            Self::Patch { change, .. } => write!(f, "patch {object}: {change}"),
+            Self::Put { .. } => write!(f, "update the finalizers of {object}"),
+            Self::Get => write!(f, "read {object}"),
+        }
     }
 }
 
@@ -334,7 +454,7 @@ true: cannot finalize owner OBJECT, because cannot get it: Unknown. The garbage 
 true: updateMaxRetries(4) has reached. The garbage collector will retry later for owner OBJECT
 true: 2 of 3 dependents of OBJECT could not be orphaned; the first error: OBJECT could not be patched: Unknown
 ";
-        let shown = "[v1/ConfigMap, namespace: red, name: a, uid: u1]";
+        let shown = "configmap/a -n red";
         assert_eq!(lines.concat(), expected.replace("OBJECT", shown));
     }
 }

@@ -9,7 +9,7 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Arithmetic, Error, Policy, Records, RemovalReason, Response, Run, Step, Summary, Task,
+        Action, Arithmetic, Error, FreeSpace, Records, RemovalReason, Response, Run, Step, Summary, Task,
         Thresholds,
     },
 };
@@ -36,7 +36,7 @@ pub(super) fn place(at: usize) -> String {
     format!("round {}", at + 1)
 }
 
-fn policy(case: &ImageCase) -> Result<Policy, Failure> {
+fn policy(case: &ImageCase) -> Result<FreeSpace, Failure> {
     let thresholds = Thresholds {
         high_percent: case.policy.high_threshold_percent,
         low_percent: case.policy.low_threshold_percent,
@@ -44,7 +44,7 @@ fn policy(case: &ImageCase) -> Result<Policy, Failure> {
         age_max: GoDuration::from_nanos(case.policy.max_age),
     };
     let semantics = super::semantics(&case.semantics, case.runtime_class_in_image_cri_api)?;
-    let policy = Policy::new(thresholds, semantics)
+    let policy = FreeSpace::new(thresholds, semantics)
         .map_err(|problem| Failure::unreadable(format!("the policy is refused: {problem}")))?;
     Ok(policy
         .with_arithmetic(Arithmetic::Upstream)
@@ -62,7 +62,7 @@ pub(super) fn key(case: &ImageCase, id: &str, handler: &str) -> String {
 
 fn perform(
     case: &ImageCase,
-    policy: Policy,
+    policy: FreeSpace,
     round: &Round,
     ties: Option<&RoundOutcome>,
     records: &mut Records,

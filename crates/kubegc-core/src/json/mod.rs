@@ -20,6 +20,7 @@
 //! ```
 
 mod metadata;
+mod patch;
 mod soft;
 
 use std::{borrow::Cow, fmt};
@@ -31,6 +32,7 @@ use serde::{
 
 pub use self::{
     metadata::{MetaFields, OwnerFields, WrongType},
+    patch::MetadataPatch,
     soft::{AnyMap, DUPLICATE, Expected, Labels, Soft},
 };
 

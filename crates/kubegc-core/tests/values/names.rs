@@ -23,14 +23,14 @@ fn owner(api_version: &str, kind: &str, controller: Option<bool>) -> OwnerRefere
 }
 
 #[test]
-fn an_identity_prints_in_upstreams_and_in_kubectls_form() {
+fn an_identity_prints_in_kubectls_form() {
     let object = ObjectRef::new("apps/v1", "Deployment", "shop", "web", "u1");
     assert_eq!((object.group(), object.version()), ("apps", "v1"));
     assert_eq!(object.short(), "deployment/web -n shop");
     let node = ObjectRef::new("v1", "Node", "", "a", "u2");
     assert_eq!((node.group(), node.version()), ("", "v1"));
     assert_eq!(node.short(), "node/a");
-    assert_eq!(node.to_string(), "[v1/Node, namespace: , name: a, uid: u2]");
+    assert_eq!(node.to_string(), "node/a");
     for (group, text) in [
         ("", "kind/a"),
         ("apps", "kind/a"),

@@ -42,6 +42,15 @@ pub enum WatchEvent {
     Delete(Arc<ObjectMeta>),
 }
 
+impl WatchEvent {
+    /// The events of a whole list.
+    #[must_use]
+    pub fn list(objects: impl IntoIterator<Item = Arc<ObjectMeta>>) -> [Self; 3] {
+        let objects = objects.into_iter().collect();
+        [Self::Init, Self::InitApply(objects), Self::InitDone]
+    }
+}
+
 /// An input of a collector.
 ///
 /// # Examples
@@ -72,6 +81,27 @@ pub enum Input {
     },
     /// Only time has passed.
     Tick,
+}
+
+impl Input {
+    /// A discovery without failures.
+    #[must_use]
+    pub const fn catalog(catalog: Arc<Catalog>) -> Self {
+        let failed = Vec::new();
+        Self::Catalog { catalog, failed }
+    }
+
+    /// An event of a watch.
+    #[must_use]
+    pub const fn watch(monitor: MonitorId, event: WatchEvent) -> Self {
+        Self::Watch { monitor, event }
+    }
+
+    /// The response to a call.
+    #[must_use]
+    pub const fn response(call: CallId, response: Response) -> Self {
+        Self::Response { call, response }
+    }
 }
 
 /// An output of a collector.

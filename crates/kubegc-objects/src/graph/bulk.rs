@@ -74,7 +74,7 @@ impl Graph {
         for Listed { meta, .. } in group {
             read ^= meta.name.len() ^ meta.namespace.len();
             read ^= usize::from(meta.uid.as_uuid().is_some()) ^ meta.finalizers.len();
-            read ^= usize::from(meta.deletion_timestamp.is_some() ^ meta.owner_references.spilled());
+            read ^= usize::from(meta.deletion_timestamp.is_some() ^ (meta.owner_references.len() > 1));
         }
         let Needs {
             hashes,

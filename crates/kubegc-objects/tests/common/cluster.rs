@@ -217,7 +217,8 @@ impl Cluster {
         match write {
             ClientWrite::RemoveFinalizer(_) => meta.finalizers.retain(|finalizer| &**finalizer != HOLD),
             ClientWrite::DropReference(_) if !meta.owner_references.is_empty() => {
-                meta.owner_references.remove(0);
+                let rest: Vec<_> = meta.owner_references[1..].to_vec();
+                meta.owner_references = rest.into();
             }
             ClientWrite::AddReference(_, owner) => {
                 meta.owner_references.push(self.objects[*owner].reference())

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use kubegc_core::{Timestamp, printable, time::Weekday};
+use kubegc_core::{Timestamp, printable};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -50,16 +50,7 @@ pub(super) fn moment(at: Timestamp) -> String {
 /// The day in UTC: `Tuesday, 2026-10-20`.
 pub(super) fn day(at: Timestamp) -> String {
     let date = at.utc_date();
-    let weekday = match date.weekday() {
-        Weekday::Monday => "Monday",
-        Weekday::Tuesday => "Tuesday",
-        Weekday::Wednesday => "Wednesday",
-        Weekday::Thursday => "Thursday",
-        Weekday::Friday => "Friday",
-        Weekday::Saturday => "Saturday",
-        Weekday::Sunday => "Sunday",
-    };
-    format!("{weekday}, {date}")
+    format!("{}, {date}", date.weekday())
 }
 
 /// Number of objects of a kind: `1 Pod`, `3 NetworkPolicies`.

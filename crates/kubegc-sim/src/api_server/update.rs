@@ -424,20 +424,18 @@ pub(super) fn without_equal_references(
     if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
         return Vec::new();
     }
-    let mut dropped = Vec::new();
-    let mut index = 0;
-    while index < meta.owner_references.len() {
-        let (earlier, rest) = meta.owner_references.split_at(index);
-        // Only references with this uid are compared in full.
-        if rest.first().is_some_and(|reference| earlier.contains(reference)) {
-            dropped.push(meta.owner_references.remove(index).uid.to_string());
+    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+    for reference in &meta.owner_references {
+        if kept.contains(reference) {
+            dropped.push(reference.uid.to_string());
         } else {
-            index += 1;
+            kept.push(reference.clone());
         }
     }
     if dropped.is_empty() {
         return Vec::new();
     }
+    meta.owner_references = kept.into();
     let moment = match moment {
         Moment::BeforeAdmission => "",
         Moment::AfterAdmission => " after mutating admission happens",

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod language;
+mod planners;
 mod public_api;
 mod readme;
 mod rules;
