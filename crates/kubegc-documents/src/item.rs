@@ -66,19 +66,24 @@ impl Item<'_> {
 
     /// Whether a part of the body is read, as far as the kind is known by now.
     fn may_have(&mut self, part: Part, hint: Option<(&str, &str)>) -> bool {
-        let (api_version, kind) = match (self.api_version_str(), self.kind_str(), hint) {
-            ("", "", Some(hint)) => hint,
-            (api_version, kind, _) => return details::may_read(api_version, kind, part),
-        };
-        self.depends_on_hint = true;
-        details::may_read(api_version, kind, part)
+        let (api_version, kind) = self.assumed_type(hint);
+        let may_have = details::may_read(api_version, kind, part);
+        self.depends_on_hint |= hint.is_some() && self.has_no_type();
+        may_have
     }
 
     fn is_pod(&self, hint: Option<(&str, &str)>) -> bool {
-        match (self.kind_str(), hint) {
-            ("", Some((_, kind))) => kind == "Pod",
-            (kind, _) => kind == "Pod",
-        }
+        self.assumed_type(hint).1 == "Pod"
+    }
+
+    fn has_no_type(&self) -> bool {
+        self.api_version_str().is_empty() && self.kind_str().is_empty()
+    }
+
+    /// The apiVersion and the kind that were read so far; those of the hint if neither was.
+    fn assumed_type<'i>(&'i self, hint: Option<(&'i str, &'i str)>) -> (&'i str, &'i str) {
+        let hint = hint.filter(|_| self.has_no_type());
+        hint.unwrap_or_else(|| (self.api_version_str(), self.kind_str()))
     }
 
     /// The names that the text may mention, searched for if the text is known.

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// Objects of several kinds, with what makes the readers of a pod read more of it.
-    const OBJECTS: [&str; 6] = [
+    const OBJECTS: [&str; 7] = [
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1","labels":{"app":"web"}},
             "spec":{"nodeName":"n","containers":[{"name":"c","env":[{"valueFrom":{"secretKeyRef":{"name":"s"}}}]}]},
             "status":{"phase":"Running","containerStatuses":[{"restartCount":2,"state":{"waiting":{}}}]}}"#,
@@ -85,6 +85,7 @@ mod tests {
             "ownerReferences":[{"uid":"u","controller":true,"blockOwnerDeletion":null}]}}"#,
         r#"{"apiVersion":"v1","data":{"a":"YQ=="},"kind":"Secret","metadata":{"name":"s","finalizers":["f",1]},"type":"Opaque"}"#,
         r#"{"status":{"phase":"Running"},"spec":{"nodeName":"n"},"metadata":{"name":"late"},"kind":"Pod","apiVersion":"v1"}"#,
+        r#"{"apiVersion":"apps/v1","spec":{"template":{"spec":{}}},"metadata":{"name":"d"},"kind":"Deployment"}"#,
     ];
     const HINTS: [Option<(&str, &str)>; 3] = [None, Some(("v1", "Pod")), Some(("apps/v1", "Deployment"))];
 
@@ -104,6 +105,10 @@ mod tests {
                 let (expected, parsed) = whole_object(object, hint);
                 parsed.expect(object);
                 assert_eq!((format!("{item:?}"), text), (format!("{expected:?}"), object));
+                if !item.kind_str().is_empty() {
+                    let (alone, _) = whole_object(object, None);
+                    assert_eq!(format!("{item:?}"), format!("{alone:?}"), "with the hint {hint:?}");
+                }
             }
             for end in 0..object.len() {
                 assert!(
@@ -128,6 +133,10 @@ mod tests {
             if let Some((item, text)) = first_object(&bytes, hint) {
                 let (expected, parsed) = whole_object(text, hint);
                 prop_assert!(parsed.is_ok(), "{}: {:?}", text, parsed);
+                if !item.kind_str().is_empty() {
+                    let (alone, _) = whole_object(text, None);
+                    prop_assert_eq!(format!("{item:?}"), format!("{alone:?}"), "the hint matters");
+                }
                 prop_assert_eq!(format!("{item:?}"), format!("{expected:?}"));
             }
         }
