@@ -6,6 +6,7 @@
 //! begin with `>`.
 
 use kubegc_core::Timestamp;
+use kubegc_fixtures::check_transcript;
 use kubegc_node::{Listing, PolicySpec, Unlisted};
 use kubegc_snapshot::{NodeReader, NodeSnapshot, PodsFrom, SnapshotError};
 use serde_json::{Map, Value};
@@ -14,7 +15,6 @@ use crate::{
     common::{container, findings, image, images, now, pods, ps, sandbox, unlisted},
     escapes::unescaped,
     facts::changes,
-    transcript::check,
 };
 
 /// The entries of a listing, each with its changed fields.
@@ -148,30 +148,30 @@ fn pod(pod: &kubegc_core::node_facts::PodIdentity) -> String {
 
 #[test]
 fn containers() {
-    check("node/containers.txt", output);
+    check_transcript("tests/node/containers.txt", output);
 }
 
 #[test]
 fn sandboxes_and_images() {
-    check("node/listings.txt", output);
+    check_transcript("tests/node/listings.txt", output);
 }
 
 #[test]
 fn settings_of_a_kubelet() {
-    check("node/settings.txt", output);
+    check_transcript("tests/node/settings.txt", output);
 }
 
 #[test]
 fn file_systems_and_container_statuses() {
-    check("node/disks.txt", output);
+    check_transcript("tests/node/disks.txt", output);
 }
 
 #[test]
 fn pods_and_records_of_images() {
-    check("node/pods.txt", output);
+    check_transcript("tests/node/pods.txt", output);
 }
 
 #[test]
 fn inputs_that_cannot_be_read_are_refused() {
-    check("node/refused.txt", output);
+    check_transcript("tests/node/refused.txt", output);
 }

@@ -13,5 +13,3 @@ mod knowledge;
 mod laws;
 mod manifests;
 mod pods_file;
-#[path = "../transcript/mod.rs"]
-mod transcript;

@@ -6,13 +6,13 @@ use kubegc_core::{
     PodSource, RuntimeError, Uid,
     node_facts::{ContainerState, PodState},
 };
+use kubegc_fixtures::check_transcript;
 use kubegc_sim::{SimNode, runtime::Operation};
 use kubegc_snapshot::PodManifests;
 
 use crate::{
     escapes::unescaped,
     pods_file::{LISTED, collect, failing, now, operations, run, sim},
-    transcript::check,
 };
 
 fn yaml(name: &str, more: &str) -> String {
@@ -126,7 +126,7 @@ fn a_manifest_that_cannot_be_read_leaves_everything_unknown() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("a-good"), yaml("good", "  uid: g\n")).expect("written");
     let bad = directory.path().join("bad");
-    check("node/manifests.txt", |input| {
+    check_transcript("tests/node/manifests.txt", |input| {
         let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
         fs::write(&bad, text).expect("written");
         let node = sim();

@@ -12,6 +12,7 @@ use kubegc_core::{
     PodSource, Runtime as _, RuntimeError, Timestamp, Uid,
     node_facts::{PodState, Pods},
 };
+use kubegc_fixtures::check_transcript;
 use kubegc_node::{
     Environment, Node, Policy, PolicySpec,
     container::Mode,
@@ -26,7 +27,6 @@ use kubegc_snapshot::{PodsFile, read_all_pods};
 use crate::{
     common::{bundled, bundled_text},
     escapes::unescaped,
-    transcript::check,
 };
 
 /// The response of a simulated node, which is immediate.
@@ -164,7 +164,7 @@ fn n2_61_a_list_is_whole_or_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("pods");
     let prefix = format!("{}/", directory.path().display());
-    check("node/pods_file.txt", |input| {
+    check_transcript("tests/node/pods_file.txt", |input| {
         let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
         let pods = read_all_pods("pods", &*text);
         fs::write(&path, &text).expect("written");

@@ -6,12 +6,12 @@
 use std::mem::discriminant;
 
 use kubegc_core::record::{Body, Resource};
+use kubegc_fixtures::check_transcript;
 use serde_json::{Value, json};
 
 use crate::{
     common::{live, object, of_snapshot, read},
     facts::changes,
-    transcript::check,
 };
 
 /// The resource and the body of an input, and whether an API server serves it.
@@ -26,7 +26,7 @@ fn parsed(input: &str) -> (Resource, Value, bool) {
 
 #[test]
 fn bodies_have_these_facts_and_flaws() {
-    check("records/fields.txt", |input| {
+    check_transcript("tests/records/fields.txt", |input| {
         let (resource, body, is_live) = parsed(input);
         let of_empty = live(resource, json!({}));
         let (found, flaws) = match is_live {
@@ -46,8 +46,15 @@ fn bodies_have_these_facts_and_flaws() {
     });
 }
 
+/// The inputs of `fields.txt`.
+pub(crate) fn inputs() -> impl Iterator<Item = (Resource, Value, bool)> {
+    let cases = include_str!("fields.txt").split("\n\n");
+    let inputs = cases.filter_map(|case| case.lines().find(|line| !line.starts_with('#')));
+    inputs.map(parsed)
+}
+
 /// The places in a value, as pointers and as flaws name them.
-fn places(value: &Value, pointer: &str, name: &str) -> Vec<(String, String)> {
+pub(crate) fn places(value: &Value, pointer: &str, name: &str) -> Vec<(String, String)> {
     let children: Vec<(String, String, &Value)> = match value {
         Value::Object(fields) => {
             let is_of_texts = name.ends_with("annotations") || name.ends_with("abels");
@@ -93,9 +100,7 @@ fn expected(value: &Value) -> &'static str {
 fn a_value_of_another_type_changes_no_fact_or_is_a_flaw_at_its_path_and_unread() {
     let others = [json!(true), json!(-1.5), json!({ "?": [] }), json!([[]])];
     let others = others.iter().zip(["a boolean", "a number", "a map", "a list"]);
-    let inputs = include_str!("fields.txt").split("\n\n");
-    let inputs = inputs.filter_map(|case| case.lines().find(|line| !line.starts_with('#')));
-    for (resource, body, _) in inputs.map(parsed) {
+    for (resource, body, _) in inputs() {
         let read = |body: &Value| of_snapshot(&object(resource, body.clone()).to_string());
         let (whole, flaws) = read(&body);
         if !flaws.is_empty() {

@@ -7,5 +7,3 @@ mod fields;
 mod laws;
 mod patches;
 mod records;
-#[path = "../transcript/mod.rs"]
-mod transcript;

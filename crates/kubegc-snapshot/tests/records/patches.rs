@@ -6,12 +6,12 @@ use kubegc_core::{
     OwnerReference, PatchType, Preconditions,
     record::{Body, Condition, JobCounts, ObjectId, Resource, Taint},
 };
+use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
 
 use crate::{
     common::{at, object},
-    transcript::check,
 };
 
 const FORMS: [(&str, Form); 4] = [
@@ -129,7 +129,7 @@ fn change(text: &str) -> FieldChange {
 /// metadata.
 #[test]
 fn each_change_in_each_form() {
-    check("records/patches.txt", |input| {
+    check_transcript("tests/records/patches.txt", |input| {
         let (first, body) = input.split_once('\n').expect("changes and an object");
         let mut precondition = Preconditions::default();
         let mut changes = Vec::new();
@@ -166,7 +166,7 @@ fn a_text_that_is_no_json_is_not_changed() {
 fn documents_that_cannot_be_read_are_refused() {
     let documents = JsonDocuments::default();
     let read = |text: &[u8]| documents.read(Resource::Jobs, text);
-    check("records/unreadable.txt", |input| match read(input.as_bytes()) {
+    check_transcript("tests/records/unreadable.txt", |input| match read(input.as_bytes()) {
         Ok(record) if *record.body == Body::Unread => "metadata alone".to_owned(),
         Ok(record) => format!("job {}", record.meta.name),
         Err(error) => error.to_string(),

@@ -1,9 +1,13 @@
 //! Layouts whose paths contain the kinds of their files: Velero backups, support bundles, Insights archives.
+//!
+//! The inputs of `bundles.txt` are paths, each with its text; an archive and a directory of them give the same.
 
 use crate::{
-    common::{findings, path, read, reader, render},
+    common::{findings, read, reader, render},
+    escapes::unescaped,
     packed::{gzip, tar},
 };
+use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::{Problem, Snapshot};
 
 /// The same members as an archive and as a directory; both must give the same.
@@ -30,47 +34,47 @@ pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
     of_archive
 }
 
-#[test]
-fn a_velero_backup_is_the_cluster_at_its_time() {
-    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"1"},"status":{"phase":"Running"}}"#;
-    let volume = r#"{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk","uid":"2"},"spec":{},"status":{"phase":"Bound"}}"#;
-    let backup = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"velero","uid":"3"}}"#;
-    let snapshot = both(&[
-        ("metadata/version", "1.1.0\n"),
-        ("resources/pods/namespaces/shop/web.json", pod),
-        ("resources/pods/v1-preferredversion/namespaces/shop/web.json", pod),
-        ("resources/persistentvolumes/cluster/disk.json", volume),
-        (
-            "resources/persistentvolumes/v1-preferredversion/cluster/disk.json",
-            volume,
-        ),
-        ("velero-backup.json", backup),
-        ("nightly-resource-list.json.gz", "not read"),
-        ("nightly-logs.gz", "not read"),
-    ]);
-    assert_eq!(
-        render(&snapshot),
-        "PersistentVolume/disk uid=2 rv=\nshop/Pod/web uid=1 rv= details=?/Running/?\nvelero/Backup/nightly uid=3 rv=\n"
-    );
-    assert_eq!(snapshot.finding_counts[&Problem::SkippedFile], 5);
-    let skipped: Vec<String> = findings(&snapshot)
-        .into_iter()
-        .filter(|finding| finding.starts_with("SkippedFile"))
+/// The objects and the findings, or the error, of the files of a case.
+fn output(input: &str) -> String {
+    let members: Vec<(&str, Vec<u8>)> = input
+        .lines()
+        .map(|line| {
+            let (path, text) = line.split_once(' ').unwrap_or((line, ""));
+            (path, unescaped(text))
+        })
         .collect();
-    assert_eq!(
-        skipped,
-        [
-            "SkippedFile: dump.tar.gz: 1 file skipped: reports of a Velero backup",
-            "SkippedFile: dump.tar.gz: 2 files skipped: not JSON or YAML",
-            "SkippedFile: dump.tar.gz: 2 files skipped: other versions of the objects of a Velero backup",
-        ]
-    );
-    assert!(
-        snapshot
-            .completeness
-            .iter()
-            .all(|(_, coverage)| !coverage.is_complete())
-    );
+    let members: Vec<(&str, &[u8])> = members.iter().map(|(path, text)| (*path, &**text)).collect();
+    let archive = tar(&members);
+    let mut complete = reader().complete("all");
+    if let Err(error) = complete.read("dump.tar", &*archive) {
+        let mut lenient = reader().lenient(true);
+        lenient.read("dump.tar", &*archive).expect("a finding instead");
+        let counts = lenient.finish().expect("read").finding_counts;
+        assert_eq!(counts[&Problem::Unread], 1, "{input}");
+        return error.full_text().lines().collect::<Vec<_>>().join(" ");
+    }
+    let texts: Vec<(&str, &str)> = members
+        .iter()
+        .map(|(path, text)| (*path, std::str::from_utf8(text).expect("UTF-8")))
+        .collect();
+    let snapshot = both(&texts);
+    let objects = snapshot.objects().map(|object| object.api_version.to_string());
+    let render = render(&snapshot);
+    let mut lines: Vec<String> = objects
+        .zip(render.lines())
+        .map(|(version, line)| format!("{version} {line}"))
+        .collect();
+    lines.extend(findings(&snapshot));
+    let complete = complete.finish().expect("read");
+    if !complete.completeness.of("", "Node").is_complete() {
+        lines.push("every kind is incomplete".to_owned());
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn layouts_have_these_objects_and_findings() {
+    check_transcript("tests/snapshot/bundles.txt", output);
 }
 
 fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
@@ -84,158 +88,8 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> String 
     )
 }
 
-/// Objects without apiVersion and kind, as the typed client of Go encodes them.
-fn untyped(text: &str) -> String {
-    let start = text.find(r#""metadata""#).expect("an object");
-    format!("{{{}", &text[start..])
-}
-
 #[test]
-fn a_support_bundle_is_read() {
-    let pods = format!(
-        r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#,
-        object("v1", "Pod", "shop", "web").replace("Running", "***HIDDEN***")
-    );
-    let nodes = format!("[{}]", untyped(&object("v1", "Node", "", "n")));
-    // Up to 2022 the list of the Go client, which has no kind.
-    let definitions = r#"{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"gadgets.example.com","uid":"d1"},
-        "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},
-            "versions":[{"name":"v1","served":true,"storage":true}]},
-        "status":{"conditions":[{"type":"Established","status":"True"}]}}]}"#;
-    let resources = r#"[{"kind":"APIResourceList","groupVersion":"example.com/v1","resources":[
-        {"name":"widgets","singularName":"","namespaced":true,"kind":"Widget","verbs":["delete","get","list","watch"]},
-        {"name":"widgets/status","singularName":"","namespaced":true,"kind":"Widget","verbs":["get"]}]},
-        {"groupVersion":"example.com/v1beta1","resources":[{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["list"]}]}]"#;
-    let widgets = "- apiVersion: example.com/v1\n  kind: Widget\n  metadata:\n    name: blue\n    namespace: shop\n    uid: w1\n\
-                   - apiVersion: example.com/v1\n  kind: Widget\n  metadata:\n    name: red\n    namespace: shop\n    uid: w2\n";
-    let snapshot = both(&[
-        ("version.txt", "1.2\n"),
-        ("analysis.json", r#"[{"name": "x", "severity": "debug"}]"#),
-        ("cluster-resources/nodes.json", &nodes),
-        ("cluster-resources/custom-resource-definitions.json", definitions),
-        ("cluster-resources/pods/shop.json", &pods),
-        ("cluster-resources/pods-errors.json", "null"),
-        ("cluster-resources/pods/logs/shop/web/app.log", "{"),
-        (
-            "cluster-resources/clusterroles",
-            &object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "view"),
-        ),
-        (
-            "cluster-resources/custom-resources/widgets.example.com/shop.yaml",
-            widgets,
-        ),
-        (
-            "cluster-resources/auth-cani-list/shop.json",
-            r#"[{"verbs": ["get"]}]"#,
-        ),
-        (
-            "cluster-resources/image-pull-secrets/shop/a.json",
-            r#"{"example.com": "x"}"#,
-        ),
-        ("cluster-resources/groups.json", "[]"),
-        ("cluster-resources/resources.json", resources),
-        ("cluster-resources/services/shop.json", ""),
-    ]);
-    assert_eq!(
-        render(&snapshot),
-        "Node/n uid=Node-n rv=\nshop/Pod/web uid=Pod-web rv= details=?/***HIDDEN***/?\n\
-         CustomResourceDefinition/gadgets.example.com uid=d1 rv= details=Gadget/v1/\nshop/Widget/blue uid=w1 rv=\nshop/Widget/red uid=w2 rv=\nClusterRole/view uid=ClusterRole-view rv=\n"
-    );
-    let root = "dump.tar.gz";
-    assert_eq!(
-        findings(&snapshot),
-        [
-            format!("Unread: {root}:cluster-resources/services/shop.json: holds no document"),
-            format!("NotAnObject: {root}:analysis.json, document 1: it has neither apiVersion nor kind"),
-            format!("SkippedFile: {root}: 2 files skipped: not JSON or YAML"),
-            format!("SkippedFile: {root}: 4 files skipped: reports of the collector of a support bundle"),
-        ]
-    );
-    let preferred = snapshot
-        .catalog
-        .mapping("example.com/v1", "Widget")
-        .expect("listed");
-    let other = snapshot
-        .catalog
-        .mapping("example.com/v1beta1", "Widget")
-        .expect("listed");
-    assert!(snapshot.catalog[preferred].preferred && !snapshot.catalog[other].preferred);
-}
-
-/// Cluster-scoped custom resources in a support bundle of a cluster with apiextensions.k8s.io/v1beta1.
-#[test]
-fn custom_resources_in_a_wrapper_are_read() {
-    let widget = |name: &str| {
-        format!(
-            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n    metadata:\n      name: {name}\n      uid: {name}-1\n"
-        )
-    };
-    let path = "cluster-resources/custom-resources/widgets.example.com.yaml";
-    let json = format!(
-        r#"[{{"object":{}}},{{"object":{}}}]"#,
-        object("example.com/v1", "Widget", "", "blue"),
-        object("example.com/v1", "Widget", "", "red")
-    );
-    let yaml = widget("blue") + &widget("red");
-    for (path, text) in [(path, yaml), (&*path.replace("yaml", "json"), json)] {
-        let snapshot = both(&[(path, &text)]);
-        let names: Vec<String> = snapshot.objects().map(|object| self::path(&object)).collect();
-        assert_eq!(names, ["Widget/blue", "Widget/red"], "{text}");
-        assert_eq!(snapshot.finding_counts.len(), 1, "only its kind is inferred");
-    }
-    // These are not wrappers: something else is next to it, in it, or around it.
-    for (entry, expected) in [
-        ("- object: {}\n", "NotAnObject: "),
-        ("- object:\n    object:\n      kind: Widget\n", "NotAnObject: "),
-        ("- object: 7\n", "NotAnObject: "),
-        (
-            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n    metadata: {}\n",
-            "Unreadable: ",
-        ),
-        (
-            "- object:\n    apiVersion: example.com/v1\n    kind: Widget\n  other: 1\n",
-            "NotAnObject: ",
-        ),
-    ] {
-        let snapshot = both(&[(path, &(widget("blue") + entry))]);
-        assert_eq!(snapshot.len(), 1, "{entry}");
-        let found = findings(&snapshot);
-        assert!(
-            found.iter().any(|finding| finding.starts_with(expected)),
-            "{entry}: {found:?}"
-        );
-    }
-}
-
-#[test]
-fn bad_parts_of_a_support_bundle_are_refused() {
-    for (path, text, expected) in [
-        (
-            "cluster-resources/resources.json",
-            "{",
-            "dump.tar:cluster-resources/resources.json: not an API object: expected API resources: ",
-        ),
-        (
-            "cluster-resources/resources.json",
-            r#"[{"groupVersion":"v1","resources":[{"name":"pods","kind":"Pod"}]}]"#,
-            "dump.tar:cluster-resources/resources.json: not an API object: resource \"pods\" has no version, or does not say whether it is namespaced",
-        ),
-        (
-            "cluster-resources/pods/shop.json",
-            "[{\"metadata\":",
-            "dump.tar:cluster-resources/pods/shop.json, document 1, items[0]: the input ends in the middle of the document, at line 1",
-        ),
-    ] {
-        let archive = tar(&[(path, text.as_bytes())]);
-        let error = read("dump.tar", &archive).expect_err(path).full_text();
-        assert!(error.starts_with(expected), "{error}");
-        let mut lenient = reader().lenient(true);
-        lenient.read("dump.tar", &*archive).expect("a finding instead");
-        assert_eq!(
-            lenient.finish().expect("read").finding_counts[&Problem::Unread],
-            1
-        );
-    }
+fn hidden_uids_are_findings() {
     let hidden = object("v1", "Pod", "shop", "a")
         .replace("Pod-a", "***HIDDEN***")
         .replace(
@@ -255,164 +109,6 @@ fn bad_parts_of_a_support_bundle_are_refused() {
     let mut expected = [of(1, "a"), of(2, "b")].concat();
     expected.sort_by_key(|finding| !finding.starts_with("NoUid"));
     assert_eq!(findings(&snapshot), expected);
-}
-
-/// The layout of Sonobuoy, and logs that begin as JSON does.
-#[test]
-fn documents_without_objects_do_not_refuse_a_directory() {
-    let pod = object("v1", "Pod", "shop", "web");
-    let files = [
-        ("resources/ns/shop/core_v1_pods.json", format!("[{pod}]")),
-        ("resources/ns/shop/core_v1_secrets.json", "[]".to_owned()),
-        ("resources/ns/shop/core_v1_services.json", "null".to_owned()),
-        (
-            "servergroups.json",
-            r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned(),
-        ),
-        (
-            "serverversion.json",
-            r#"{"major":"1","minor":"30","gitVersion":"v1.30.2"}"#.to_owned(),
-        ),
-        (
-            "audit.json",
-            r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get"}"#.to_owned(),
-        ),
-        ("podlogs/shop/web/logs/a.txt", "{ not json }".to_owned()),
-    ];
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
-    let snapshot = both(&files);
-    assert_eq!(
-        render(&snapshot),
-        "shop/Pod/web uid=Pod-web rv= details=?/Running/?\n"
-    );
-    assert_eq!(
-        snapshot.finding_counts.into_iter().collect::<Vec<_>>(),
-        [(Problem::NotAnObject, 4)]
-    );
-    // A text that is cut off may have held objects.
-    let cut = tar(&[("pods.txt", b"{\"kind\": \"Pod\"")]);
-    assert!(read("dump.tar", &cut).is_err());
-}
-
-#[test]
-fn an_insights_archive_is_read() {
-    let pod = object("v1", "Pod", "shop", "web");
-    let snapshot = both(&[
-        ("config/pod/shop/web.json", &untyped(&pod)),
-        ("config/pod/shop/logs/web/errors.log", "x"),
-        ("config/node/n.json", &untyped(&object("v1", "Node", "", "n"))),
-        (
-            "config/crd/widgets.example.com.json",
-            &untyped(&object("", "", "", "widgets.example.com")),
-        ),
-        (
-            "config/clusteroperator/dns.json",
-            &object("config.openshift.io/v1", "ClusterOperator", "", "dns"),
-        ),
-        (
-            "config/clusteroperator/operator.openshift.io/dns/default.json",
-            &object("operator.openshift.io/v1", "DNS", "", "default"),
-        ),
-        (
-            "config/configmaps/shop/settings/app.yaml",
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: no-object\n",
-        ),
-        ("config/id", "0b5f9a3e"),
-        ("config/metrics", "up 1\n"),
-        (
-            "conditional/namespaces/shop/pods/api/api.json",
-            &untyped(&object("v1", "Pod", "shop", "api")),
-        ),
-        (
-            "config/clusteroperator/imageregistry.operator.openshift.io/config/cluster.json",
-            &untyped(&object("", "", "", "cluster")),
-        ),
-        ("config/version.json", &untyped(&object("", "", "", "version"))),
-        (
-            "config/clusterrolebinding/a.json",
-            &untyped(&object("", "", "", "a")),
-        ),
-        (
-            "cluster-scoped-resources/rbac.authorization.k8s.io/clusterroles/b.json",
-            &untyped(&object("", "", "", "b")),
-        ),
-        (
-            "events/shop.json",
-            r#"{"items":[{"namespace":"shop","reason":"x"}]}"#,
-        ),
-        ("insights-operator/gathers.json", r#"{"status_reports":[]}"#),
-    ]);
-    let names: Vec<String> = snapshot
-        .objects()
-        .map(|object| format!("{} {}", object.api_version, path(&object)))
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "v1 Node/n",
-            "v1 shop/Pod/api",
-            "v1 shop/Pod/web",
-            "apiextensions.k8s.io/v1 CustomResourceDefinition/widgets.example.com",
-            "config.openshift.io/v1 ClusterOperator/dns",
-            "config.openshift.io/v1 ClusterVersion/version",
-            "imageregistry.operator.openshift.io/v1 Config/cluster",
-            "operator.openshift.io/v1 DNS/default",
-            "rbac.authorization.k8s.io/v1 ClusterRole/b",
-            "rbac.authorization.k8s.io/v1 ClusterRoleBinding/a",
-        ]
-    );
-    assert_eq!(snapshot.finding_counts[&Problem::NotAnObject], 2);
-    assert!(!snapshot.finding_counts.contains_key(&Problem::Unreadable));
-    let inferred: Vec<String> = findings(&snapshot)
-        .into_iter()
-        .filter(|finding| finding.starts_with("InferredKind"))
-        .collect();
-    assert_eq!(
-        inferred,
-        [
-            "InferredKind: ClusterOperator: 1 object of config.openshift.io/v1/ClusterOperator, which is neither built in nor defined: \
-             taken as clusteroperators.config.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: ClusterVersion: 1 object of config.openshift.io/v1/ClusterVersion, which is neither built in nor defined: \
-             taken as clusterversions.config.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: Config: 1 object of imageregistry.operator.openshift.io/v1/Config, which is neither built in nor defined: \
-             taken as configs.imageregistry.operator.openshift.io: cluster-scoped, because none of them has a namespace",
-            "InferredKind: DNS: 1 object of operator.openshift.io/v1/DNS, which is neither built in nor defined: \
-             taken as dnses.operator.openshift.io: cluster-scoped, because none of them has a namespace",
-        ]
-    );
-}
-
-#[test]
-fn a_list_without_kinds_among_other_files_makes_every_kind_incomplete() {
-    let list = format!(
-        r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#,
-        untyped(&object("v1", "Pod", "shop", "web"))
-    );
-    let snapshot = both(&[("run-a/a-events.json", &list)]);
-    assert_eq!(render(&snapshot), "shop/Event/web uid=Pod-web rv=\n");
-    let mut reader = reader().complete("all");
-    let archive = tar(&[("elsewhere/a.json", list.as_bytes())]);
-    reader.read("dump.tar", &*archive).expect("one list of many");
-    let snapshot = reader.finish().expect("read");
-    assert!(snapshot.is_empty() && !snapshot.completeness.of("", "Node").is_complete());
-    assert_eq!(snapshot.finding_counts[&Problem::Unreadable], 1);
-}
-
-#[test]
-fn a_member_with_metadata_and_no_kind_makes_every_kind_incomplete() {
-    let mut reader = reader().complete("all");
-    let text = untyped(&object("v1", "Pod", "shop", "web"));
-    let archive = tar(&[("elsewhere/web.json", text.as_bytes())]);
-    reader.read("dump.tar", &*archive).expect("one object of many");
-    let snapshot = reader.finish().expect("read");
-    assert!(snapshot.is_empty());
-    assert_eq!(
-        findings(&snapshot),
-        [
-            "Unreadable: dump.tar:elsewhere/web.json, document 1: ? shop/web: kind: neither the object nor its list has a kind"
-        ]
-    );
-    assert!(!snapshot.completeness.of("", "Node").is_complete());
 }
 
 #[test]

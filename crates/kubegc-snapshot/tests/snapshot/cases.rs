@@ -3,12 +3,12 @@
 //! Each line of an input is an option of the reader, or a document after `>`. All kinds are declared
 //! complete; an output names those of a few that are incomplete nevertheless.
 
+use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::Problem;
 
 use crate::{
     common::{findings, reader, render},
     escapes::unescaped,
-    transcript::check,
 };
 
 /// The objects, the detected version, the incomplete kinds and the findings.
@@ -62,13 +62,13 @@ fn output(input: &str) -> String {
 
 #[test]
 fn objects_and_findings() {
-    check("snapshot/findings.txt", output);
+    check_transcript("tests/snapshot/findings.txt", output);
 }
 
 /// A lenient reader makes every kind incomplete, unless the document is certainly not an object.
 #[test]
 fn documents_that_cannot_be_read_are_refused() {
-    check("snapshot/refused.txt", |input| {
+    check_transcript("tests/snapshot/refused.txt", |input| {
         let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
         let mut lenient = reader().lenient(true).complete("all");
         lenient.read("f", &*text).expect("a finding instead");
@@ -85,7 +85,7 @@ fn documents_that_cannot_be_read_are_refused() {
 
 #[test]
 fn tables_and_lists_of_api_resources_that_cannot_be_read_are_refused() {
-    check("snapshot/api_resources.txt", |input| {
+    check_transcript("tests/snapshot/api_resources.txt", |input| {
         let text = unescaped(input.trim_start_matches('>').trim_start_matches(' '));
         let text = String::from_utf8(text).expect("text");
         let listed = reader().api_resources(&text).map(|_| ());

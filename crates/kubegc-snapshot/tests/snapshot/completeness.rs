@@ -32,11 +32,6 @@ fn item(namespace: &str, name: &str, owner: Option<(&str, &str, &str)>) -> Strin
     format!(r#"{{"metadata":{{{namespace}"name":"{name}","uid":"{uid}"{owners}}}}}"#)
 }
 
-fn pod_on(node: &str, name: &str) -> String {
-    let pod = item("shop", name, None);
-    format!(r#"{},"spec":{{"nodeName":"{node}"}}}}"#, &pod[..pod.len() - 1])
-}
-
 fn of_problem(snapshot: &Snapshot, problem: Problem) -> Vec<String> {
     let start = format!("{problem}: ");
     let findings = findings(snapshot).into_iter();
@@ -71,63 +66,6 @@ fn read_files(files: &[(String, String)]) -> Snapshot {
 fn shop() -> (Vec<String>, Vec<String>) {
     let pods = [item("shop", "web-1", Some(("apps/v1", "ReplicaSet", "web")))];
     (pods.to_vec(), vec![item("shop", "web", None)])
-}
-
-#[test]
-fn a_must_gather_lists_kinds_of_a_namespace_completely() {
-    let pods = list(
-        "v1",
-        "Pod",
-        &[item("shop", "a", Some(("batch/v1", "Job", "once")))],
-    );
-    let jobs = list("batch/v1", "Job", &[item("shop", "once", None)]);
-    let machines = list(
-        "config.openshift.io/v1",
-        "Infrastructure",
-        &[item("", "cluster", None)],
-    );
-    let path = |rest: &str| format!("must-gather/quay-io/{rest}");
-    let snapshot = read_files(&[
-        (path("namespaces/shop/core/pods.yaml"), pods),
-        (path("namespaces/shop/batch/jobs.yaml"), jobs),
-        (
-            path("namespaces/shop/core/services.yaml"),
-            list("v1", "Service", &[]),
-        ),
-        (
-            path("cluster-scoped-resources/config.openshift.io/infrastructures.yaml"),
-            machines,
-        ),
-        // Of single objects there may be others.
-        (
-            path("namespaces/shop/apps/deployments/web.yaml"),
-            item("shop", "web", None).replacen('{', r#"{"apiVersion":"apps/v1","kind":"Deployment","#, 1),
-        ),
-    ]);
-    let completeness = &snapshot.completeness;
-    for (group, kind) in [("", "Pod"), ("batch", "Job"), ("", "Service")] {
-        assert_eq!(completeness.in_namespace(group, kind, "shop"), INFERRED, "{kind}");
-        assert!(
-            !completeness.in_namespace(group, kind, "blog").is_complete(),
-            "{kind}"
-        );
-        assert!(!completeness.of(group, kind).is_complete(), "{kind}");
-    }
-    assert_eq!(completeness.of("config.openshift.io", "Infrastructure"), INFERRED);
-    assert!(
-        !completeness
-            .in_namespace("apps", "Deployment", "shop")
-            .is_complete()
-    );
-    assert_eq!(
-        of_problem(&snapshot, Problem::InferredComplete),
-        [
-            "Job: taken as complete in namespace shop: a must-gather lists all of them there",
-            "Infrastructure: taken as complete: a must-gather lists all of them",
-            "Pod: taken as complete in namespace shop: a must-gather lists all of them there",
-            "Service: taken as complete in namespace shop: a must-gather lists all of them there",
-        ]
-    );
 }
 
 #[test]
@@ -190,113 +128,6 @@ fn a_cluster_info_dump_is_complete_for_its_kinds_and_namespaces() {
             "{missing}"
         );
     }
-}
-
-#[test]
-fn a_support_bundle_is_complete_in_each_namespace() {
-    let path = |rest: &str| format!("bundle/cluster-resources/{rest}.json");
-    let files = |namespaces: String| {
-        let (pods, sets) = shop();
-        vec![
-            (path("namespaces"), namespaces),
-            (path("nodes"), list("v1", "Node", &[item("", "n", None)])),
-            (path("pods/shop"), list("v1", "Pod", &pods)),
-            (path("pods/blog"), list("v1", "Pod", &[])),
-            (path("replicasets/shop"), list("apps/v1", "ReplicaSet", &sets)),
-        ]
-    };
-    let namespaces = [item("", "blog", None), item("", "shop", None)];
-    let all = read_files(&files(list("v1", "Namespace", &namespaces)));
-    let completeness = &all.completeness;
-    for (group, kind) in [("", "Namespace"), ("", "Node"), ("", "Pod")] {
-        assert_eq!(completeness.of(group, kind), INFERRED, "{kind}");
-    }
-    assert_eq!(completeness.in_namespace("apps", "ReplicaSet", "shop"), INFERRED);
-    assert!(
-        !completeness.of("apps", "ReplicaSet").is_complete(),
-        "not of blog"
-    );
-    assert_eq!(
-        of_problem(&all, Problem::InferredComplete),
-        [
-            "ReplicaSet: taken as complete in namespace shop: a support bundle lists all of them there",
-            "Namespace: taken as complete: a support bundle lists all of them",
-            "Node: taken as complete: a support bundle lists all of them",
-            "Pod: taken as complete: a support bundle lists all of them in each namespace",
-        ]
-    );
-    // A collector that was limited to namespaces writes an array of these.
-    let some = read_files(&files(format!("[{}]", namespaces.join(","))));
-    assert!(!some.completeness.of("", "Namespace").is_complete());
-    assert!(!some.completeness.of("", "Pod").is_complete());
-    assert_eq!(some.completeness.in_namespace("", "Pod", "blog"), INFERRED);
-}
-
-#[test]
-fn contradictions_win_over_a_layout() {
-    let gather = |files: &[(&str, String)]| {
-        let files: Vec<(String, String)> = files
-            .iter()
-            .map(|(path, text)| (format!("must-gather/{path}"), text.clone()))
-            .collect();
-        read_files(&files)
-    };
-    let owned: Vec<String> = (0..7)
-        .map(|number| item("shop", &format!("p{number}"), Some(("batch/v1", "Job", "once"))))
-        .collect();
-    let pods = ("namespaces/shop/core/pods.yaml", list("v1", "Pod", &owned));
-    let jobs = ("namespaces/shop/batch/jobs.yaml", list("batch/v1", "Job", &[]));
-    let snapshot = gather(&[pods, jobs.clone()]);
-    assert!(
-        !snapshot
-            .completeness
-            .in_namespace("batch", "Job", "shop")
-            .is_complete()
-    );
-    assert_eq!(snapshot.completeness.in_namespace("", "Pod", "shop"), INFERRED);
-    assert_eq!(
-        of_problem(&snapshot, Problem::ListContradicted),
-        [
-            "Job: not taken as complete in namespace shop, although a must-gather lists all of them: \
-             7 objects name a Job as owner that the list lacks"
-        ]
-    );
-    // An object that only another file has.
-    let single = item("shop", "once", None).replacen('{', r#"{"apiVersion":"batch/v1","kind":"Job","#, 1);
-    let snapshot = gather(&[jobs.clone(), ("namespaces/shop/batch/jobs/once.yaml", single)]);
-    assert!(
-        !snapshot
-            .completeness
-            .in_namespace("batch", "Job", "shop")
-            .is_complete()
-    );
-    assert_eq!(
-        of_problem(&snapshot, Problem::ListContradicted),
-        [
-            "Job: not taken as complete in namespace shop, although a must-gather lists all of them: \
-             1 of them is elsewhere in the dump"
-        ]
-    );
-    // A list of another namespace than its path says.
-    let snapshot = gather(&[(
-        "namespaces/shop/batch/jobs.yaml",
-        list("batch/v1", "Job", &[item("blog", "once", None)]),
-    )]);
-    assert_eq!(of_problem(&snapshot, Problem::InferredComplete), [""; 0]);
-    // Pods on nodes that do not exist.
-    let nodes = ("cluster-resources/nodes.json", list("v1", "Node", &[]));
-    let pods = [pod_on("n1", "a"), pod_on("n2", "b")];
-    let snapshot = gather(&[
-        nodes,
-        ("cluster-resources/pods/shop.json", list("v1", "Pod", &pods)),
-    ]);
-    assert!(!snapshot.completeness.of("", "Node").is_complete());
-    assert_eq!(
-        of_problem(&snapshot, Problem::ListContradicted),
-        [
-            "Node: not taken as complete, although a support bundle lists all of them: 2 pods run on nodes that the list lacks"
-        ]
-    );
 }
 
 #[test]

@@ -16,5 +16,3 @@ mod manifests;
 mod packed;
 mod streaming;
 mod threads;
-#[path = "../transcript/mod.rs"]
-mod transcript;

@@ -2,25 +2,27 @@
 //!
 //! Empty lines separate cases. Lines that begin with `#` are comments.
 
-use std::{fs, path::Path};
+use std::{env, fs};
 
-/// Compares the output for each input with that in the file, whose path is relative to this directory's
-/// parent.
-pub(crate) fn check(path: &str, output: impl Fn(&str) -> String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path);
-    let expected = fs::read_to_string(&path).expect("the file is in the repository");
+/// Compares the output for each input with that in the file. The path is relative to the directory of the
+/// package.
+///
+/// # Panics
+/// An output differs, or the file cannot be read.
+pub fn check_transcript(path: &str, output: impl Fn(&str) -> String) {
+    let expected = fs::read_to_string(path).expect("the file is in the repository");
     let found: Vec<String> = cases(&expected)
         .map(|(comments, input)| format!("{comments}{input}\n----\n{}\n", output(input)))
         .collect();
     let found = found.join("\n");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
+    if env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(path, found).expect("the file can be written");
         return;
     }
     for (found, expected) in found.split("\n\n").zip(expected.split("\n\n")) {
-        assert_eq!(found, expected, "in {}", path.display());
+        assert_eq!(found, expected, "in {path}");
     }
-    assert_eq!(found.len(), expected.len());
+    assert_eq!(found.len(), expected.len(), "{path}");
 }
 
 /// The comments and the input of each case.
