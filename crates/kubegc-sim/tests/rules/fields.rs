@@ -44,96 +44,51 @@ fn selectors_are_read_as_the_server_reads_them() {
     assert_eq!(selector.exact("status.phase"), None);
 }
 
+/// Selectors of which the first matches the object and the second does not.
+const SELECTED: &str = r#"
+metadata.name=a not metadata.name=b of ConfigMap {"metadata":{"name":"a"}}
+metadata.namespace=ns not metadata.namespace= of ConfigMap {"metadata":{"name":"a","namespace":"ns"}}
+spec.nodeName=n not spec.nodeName= of Pod {"spec":{"nodeName":"n"}}
+spec.restartPolicy=Always not spec.restartPolicy= of Pod {"spec":{"restartPolicy":"Always"}}
+spec.schedulerName=s not spec.schedulerName=t of Pod {"spec":{"schedulerName":"s"}}
+spec.serviceAccountName=sa not spec.serviceAccountName= of Pod {"spec":{"serviceAccountName":"sa"}}
+spec.hostNetwork=false not spec.hostNetwork=true of Pod {}
+status.phase=Running not status.phase!=Running of Pod {"status":{"phase":"Running"}}
+status.podIP=10.0.0.1 not status.podIP= of Pod {"status":{"podIP":"10.0.0.1"}}
+status.nominatedNodeName=m not status.nominatedNodeName= of Pod {"status":{"nominatedNodeName":"m"}}
+involvedObject.kind=Pod not involvedObject.kind=x of Event {"involvedObject":{"kind":"Pod"}}
+involvedObject.uid=u not involvedObject.uid=x of Event {"involvedObject":{"uid":"u"}}
+involvedObject.name=p not involvedObject.name=q of Event {"involvedObject":{"name":"p"}}
+reason=R not reason=S of Event {"reason":"R"}
+type=Warning not type=Normal of Event {"type":"Warning"}
+reportingComponent=r not reportingComponent=s of Event {"reportingComponent":"r"}
+source=c not source=d of Event {"source":{"component":"c"},"reportingComponent":"r"}
+type=Opaque not type!=Opaque of Secret {"type":"Opaque"}
+status.phase=Active not status.phase=x of Namespace {"status":{"phase":"Active"}}
+spec.unschedulable=false not spec.unschedulable=true of Node {}
+spec.unschedulable=true not spec.unschedulable!=true of Node {"spec":{"unschedulable":true}}
+status.replicas=2 not status.replicas=0 of ReplicaSet {"status":{"replicas":2}}
+status.successful=0 not status.successful=1 of Job {}
+spec.signerName=s not spec.signerName=t of CertificateSigningRequest {"spec":{"signerName":"s"}}
+"#;
+
 #[test]
 fn objects_are_selected_by_the_fields_that_their_kind_has() {
-    let pod = json!({"metadata": {"name": "a", "namespace": "ns"},
-        "spec": {"nodeName": "n", "restartPolicy": "Always", "schedulerName": "s", "serviceAccountName": "sa"},
-        "status": {"phase": "Running", "podIP": "10.0.0.1", "nominatedNodeName": "m"}});
-    let event = json!({"metadata": {"name": "a"}, "reason": "R", "type": "Warning", "source": {"component": "c"},
-        "reportingComponent": "r", "involvedObject": {"kind": "Pod", "name": "p", "uid": "u"}});
-    for (kind, object, matching, other) in [
-        (
-            "ConfigMap",
-            json!({"metadata": {"name": "a", "namespace": "ns"}}),
-            "metadata.name=a,metadata.namespace=ns",
-            "metadata.name=b",
-        ),
-        (
-            "Pod",
-            pod.clone(),
-            "spec.nodeName=n,spec.restartPolicy=Always",
-            "spec.nodeName=",
-        ),
-        (
-            "Pod",
-            pod.clone(),
-            "spec.schedulerName=s,spec.serviceAccountName=sa,spec.hostNetwork=false",
-            "spec.hostNetwork=true",
-        ),
-        (
-            "Pod",
-            pod,
-            "status.phase=Running,status.podIP=10.0.0.1,status.nominatedNodeName=m",
-            "status.phase!=Running",
-        ),
-        (
-            "Event",
-            event.clone(),
-            "involvedObject.kind=Pod,involvedObject.name=p,involvedObject.uid=u",
-            "involvedObject.name=q",
-        ),
-        (
-            "Event",
-            event,
-            "reason=R,type=Warning,source=c,reportingComponent=r",
-            "type=Normal",
-        ),
-        ("Secret", json!({"type": "Opaque"}), "type=Opaque", "type!=Opaque"),
-        (
-            "Namespace",
-            json!({"status": {"phase": "Active"}}),
-            "status.phase=Active",
-            "status.phase=x",
-        ),
-        (
-            "Node",
-            json!({}),
-            "spec.unschedulable=false",
-            "spec.unschedulable=true",
-        ),
-        (
-            "Node",
-            json!({"spec": {"unschedulable": true}}),
-            "spec.unschedulable=true",
-            "spec.unschedulable!=true",
-        ),
-        (
-            "ReplicaSet",
-            json!({"status": {"replicas": 2}}),
-            "status.replicas=2",
-            "status.replicas=0",
-        ),
-        ("Job", json!({}), "status.successful=0", "status.successful=1"),
-        (
-            "CertificateSigningRequest",
-            json!({"spec": {"signerName": "s"}}),
-            "spec.signerName=s",
-            "spec.signerName=t",
-        ),
-    ] {
+    for row in SELECTED.lines().filter(|row| !row.is_empty()) {
+        let (selectors, object) = row.split_once(" of ").unwrap();
+        let (matching, other) = selectors.split_once(" not ").unwrap();
+        let (kind, object) = object.split_once(' ').unwrap();
         let world = world();
         let kind = world.kind(kind);
-        let object = Manifest::read(object).unwrap().object;
-        assert!(
-            world.server.check_filter(kind, &fields(matching)).is_ok(),
-            "{matching}"
-        );
-        assert!(
-            world.server.matches(kind, &fields(matching), &object),
-            "{matching}"
-        );
-        assert!(world.server.check_filter(kind, &fields(other)).is_ok());
-        assert!(!world.server.matches(kind, &fields(other), &object), "{other}");
+        let object = Manifest::read(serde_json::from_str(object).unwrap()).unwrap();
+        for (selector, expected) in [(matching, true), (other, false)] {
+            assert!(
+                world.server.check_filter(kind, &fields(selector)).is_ok(),
+                "{row}"
+            );
+            let matches = world.server.matches(kind, &fields(selector), &object.object);
+            assert_eq!(matches, expected, "{selector} of {row}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use kubegc_core::{
 };
 use kubegc_sim::{
     ContainerSpec, ImageSpec, PodSpec, SimNode,
-    runtime::{Harm, Operation, RunningPod},
+    runtime::{Operation, RunningPod},
 };
 
 use crate::node::{JOB, MISSING, WEB, node, now, run};
@@ -114,264 +114,101 @@ impl Case {
         let web = ImageSpec::new(WEB).layer("base", 300).layer("web", 200);
         self.node.pull(&web.pinned()).unwrap();
     }
-
-    fn end(&self) {
-        self.node.end_sandbox(&self.pod.sandbox_id).unwrap();
-    }
-
-    fn link(&self) -> String {
-        now(self.node.container_links()).unwrap()[0].path.to_string()
-    }
-
-    fn entry(&self) -> String {
-        format!("shop_web_{}", self.pod.pod.uid)
-    }
-
-    fn log(&self) -> String {
-        self.node.log_path(self.id()).unwrap().to_string()
-    }
 }
 
-type Calls = fn(&Case);
-/// A name, the calls, and the harm that they do.
-type Row<'a> = (&'static str, Calls, &'a [fn(&Case) -> Harm]);
+/// Operations of a node, and the harm that is reported for them.
+const HARMS: &str = "
+stop container => RunningContainerStopped
+remove container => RunningContainerRemoved
+stop container, remove container => RunningContainerStopped
+set unknown, remove container => UnknownContainerRemoved
+set unknown, stop container, remove container =>
+set created, remove container =>
+stop sandbox => ReadySandboxStopped, RunningContainerStopped
+remove sandbox => ReadySandboxRemoved, RunningContainerRemoved
+end sandbox, stop sandbox, remove sandbox =>
+remove web image => UsedImageRemoved
+end sandbox, remove web image => UsedImageRemoved
+remove job image => MountedImageRemoved
+pin web image, remove web image => PinnedImageRemoved, UsedImageRemoved
+remove kata image =>
+end sandbox, remove container, remove web image, remove job image =>
+remove entry => LivingPodLogsRemoved
+complete pod, remove entry => LivingPodLogsRemoved
+delete pod, remove entry => LivingPodLogsRemoved
+evict pod, remove entry =>
+forget pod, remove entry =>
+remove logs, remove link => RunningContainerLogsRemoved, LiveLinkRemoved
+end sandbox, remove link => LiveLinkRemoved
+end sandbox, remove logs, remove link =>
+remove dangling link =>
+remove foreign link => LiveLinkRemoved
+";
 
-fn check(name: &str, calls: Calls, expected: &[fn(&Case) -> Harm]) {
-    let case = Case::new();
-    let harms: Vec<_> = expected.iter().map(|harm| harm(&case)).collect();
-    calls(&case);
-    let violations = case.node.violations();
-    let reported: Vec<_> = violations
-        .iter()
-        .map(|violation| violation.harm.clone())
-        .collect();
-    assert_eq!(reported, harms, "{name}");
-}
-
-#[test]
-fn faults_of_containers_and_sandboxes_are_reported() {
-    let stopped: fn(&Case) -> Harm = |case| Harm::RunningContainerStopped {
-        container_id: case.id().into(),
+fn operate(case: &Case, operation: &str) {
+    let (node, uid) = (&case.node, &case.pod.pod.uid);
+    let insert = |name: &str, target| {
+        let path = format!("/var/log/containers/{name}.log");
+        node.insert_log_link(&path, target);
+        path
     };
-    let removed: fn(&Case) -> Harm = |case| Harm::RunningContainerRemoved {
-        container_id: case.id().into(),
-    };
-    let unknown: fn(&Case) -> Harm = |case| Harm::UnknownContainerRemoved {
-        container_id: case.id().into(),
-    };
-    let cases: [Row<'_>; 9] = [
-        (
-            "stop running",
-            |case| now(case.node.stop_container(case.id(), 2)).unwrap(),
-            &[stopped],
-        ),
-        (
-            "remove running",
-            |case| now(case.node.remove_container(case.id())).unwrap(),
-            &[removed],
-        ),
-        (
-            "stop, then remove",
-            |case| {
-                now(case.node.stop_container(case.id(), 2)).unwrap();
-                now(case.node.remove_container(case.id())).unwrap();
-            },
-            &[stopped],
-        ),
-        (
-            "remove unknown",
-            |case| {
-                case.set(ContainerState::Unknown);
-                now(case.node.remove_container(case.id())).unwrap();
-            },
-            &[unknown],
-        ),
-        (
-            "stop unknown, then remove",
-            |case| {
-                case.set(ContainerState::Unknown);
-                now(case.node.stop_container(case.id(), 2)).unwrap();
-                now(case.node.remove_container(case.id())).unwrap();
-            },
-            &[],
-        ),
-        (
-            "remove created",
-            |case| {
-                case.set(ContainerState::Created);
-                now(case.node.remove_container(case.id())).unwrap();
-            },
-            &[],
-        ),
-        (
-            "stop a ready sandbox",
-            |case| now(case.node.stop_sandbox(&case.pod.sandbox_id)).unwrap(),
-            &[|_| Harm::ReadySandboxStopped, stopped],
-        ),
-        (
-            "remove a ready sandbox",
-            |case| now(case.node.remove_sandbox(&case.pod.sandbox_id)).unwrap(),
-            &[|_| Harm::ReadySandboxRemoved, removed],
-        ),
-        (
-            "stop and remove a sandbox that ended",
-            |case| {
-                case.end();
-                now(case.node.stop_sandbox(&case.pod.sandbox_id)).unwrap();
-                now(case.node.remove_sandbox(&case.pod.sandbox_id)).unwrap();
-            },
-            &[],
-        ),
-    ];
-    for (name, calls, expected) in cases {
-        check(name, calls, expected);
+    match operation {
+        "stop container" => now(node.stop_container(case.id(), 2)).unwrap(),
+        "remove container" => now(node.remove_container(case.id())).unwrap(),
+        "set unknown" => case.set(ContainerState::Unknown),
+        "set created" => case.set(ContainerState::Created),
+        "stop sandbox" => now(node.stop_sandbox(&case.pod.sandbox_id)).unwrap(),
+        "remove sandbox" => now(node.remove_sandbox(&case.pod.sandbox_id)).unwrap(),
+        "end sandbox" => node.end_sandbox(&case.pod.sandbox_id).unwrap(),
+        "pin web image" => case.pin(),
+        "remove web image" => now(node.remove_image(WEB, "")).unwrap(),
+        "remove job image" => now(node.remove_image(JOB, "")).unwrap(),
+        "remove kata image" => now(node.remove_image(WEB, "kata")).unwrap(),
+        "complete pod" => node.complete_pod(uid).unwrap(),
+        "evict pod" => node.evict_pod(uid).unwrap(),
+        "forget pod" => node.forget_pod(uid),
+        "delete pod" => {
+            let deleting = PodState {
+                deleted: true,
+                ..PodState::ACTIVE
+            };
+            node.set_pod(uid, deleting);
+        }
+        "remove entry" => now(node.remove_pod_entry(&format!("shop_web_{uid}"))).unwrap(),
+        "remove logs" => {
+            let log = node.log_path(case.id()).unwrap();
+            now(node.remove_container_logs(&log)).unwrap();
+        }
+        "remove link" => {
+            let link = now(node.container_links()).unwrap()[0].path.clone();
+            now(node.remove_container_link(&link)).unwrap();
+        }
+        "remove dangling link" => {
+            now(node.remove_container_link(&insert("a", LogTarget::Missing))).unwrap();
+        }
+        "remove foreign link" => {
+            now(node.remove_container_link(&insert("b", LogTarget::Exists))).unwrap();
+        }
+        other => panic!("there is no operation {other}"),
     }
 }
 
 #[test]
-fn faults_of_images_are_reported() {
-    let used: fn(&Case) -> Harm = |case| Harm::UsedImageRemoved {
-        container_id: case.id().into(),
-    };
-    let mounted: fn(&Case) -> Harm = |case| Harm::MountedImageRemoved {
-        container_id: case.id().into(),
-    };
-    let cases: [Row<'_>; 6] = [
-        (
-            "used",
-            |case| now(case.node.remove_image(WEB, "")).unwrap(),
-            &[used],
-        ),
-        (
-            "used by one that ended",
-            |case| {
-                case.end();
-                now(case.node.remove_image(WEB, "")).unwrap();
-            },
-            &[used],
-        ),
-        (
-            "mounted",
-            |case| now(case.node.remove_image(JOB, "")).unwrap(),
-            &[mounted],
-        ),
-        (
-            "pinned and used",
-            |case| {
-                case.pin();
-                now(case.node.remove_image(WEB, "")).unwrap();
-            },
-            &[|_| Harm::PinnedImageRemoved, used],
-        ),
-        (
-            "for another handler",
-            |case| now(case.node.remove_image(WEB, "kata")).unwrap(),
-            &[],
-        ),
-        (
-            "no longer used",
-            |case| {
-                case.end();
-                now(case.node.remove_container(case.id())).unwrap();
-                now(case.node.remove_image(WEB, "")).unwrap();
-                now(case.node.remove_image(JOB, "")).unwrap();
-            },
-            &[],
-        ),
-    ];
-    for (name, calls, expected) in cases {
-        check(name, calls, expected);
-    }
-}
-
-#[test]
-fn faults_of_logs_are_reported() {
-    let running: fn(&Case) -> Harm = |case| Harm::RunningContainerLogsRemoved {
-        container_id: case.id().into(),
-    };
-    let cases: [Row<'_>; 9] = [
-        (
-            "entry of a living pod",
-            |case| now(case.node.remove_pod_entry(&case.entry())).unwrap(),
-            &[|_| Harm::LivingPodLogsRemoved],
-        ),
-        (
-            "n2_62 entry of a completed pod",
-            |case| {
-                case.node.complete_pod(&case.pod.pod.uid).unwrap();
-                now(case.node.remove_pod_entry(&case.entry())).unwrap();
-            },
-            &[|_| Harm::LivingPodLogsRemoved],
-        ),
-        (
-            "entry of a pod that is being deleted",
-            |case| {
-                let deleting = PodState {
-                    deleted: true,
-                    ..PodState::ACTIVE
-                };
-                case.node.set_pod(&case.pod.pod.uid, deleting);
-                now(case.node.remove_pod_entry(&case.entry())).unwrap();
-            },
-            &[|_| Harm::LivingPodLogsRemoved],
-        ),
-        (
-            "entry of an evicted pod",
-            |case| {
-                case.node.evict_pod(&case.pod.pod.uid).unwrap();
-                now(case.node.remove_pod_entry(&case.entry())).unwrap();
-            },
-            &[],
-        ),
-        (
-            "entry of a pod that is no longer known",
-            |case| {
-                case.node.forget_pod(&case.pod.pod.uid);
-                now(case.node.remove_pod_entry(&case.entry())).unwrap();
-            },
-            &[],
-        ),
-        (
-            "log and link of a running container",
-            |case| {
-                let link = case.link();
-                now(case.node.remove_container_logs(&case.log())).unwrap();
-                now(case.node.remove_container_link(&link)).unwrap();
-            },
-            &[running, |_| Harm::LiveLinkRemoved],
-        ),
-        (
-            "link of a container that ended, whose log exists",
-            |case| {
-                case.end();
-                now(case.node.remove_container_link(&case.link())).unwrap();
-            },
-            &[|_| Harm::LiveLinkRemoved],
-        ),
-        (
-            "log, then link, of a container that ended",
-            |case| {
-                case.end();
-                now(case.node.remove_container_logs(&case.log())).unwrap();
-                now(case.node.remove_container_link(&case.link())).unwrap();
-            },
-            &[],
-        ),
-        (
-            "links without a container",
-            |case| {
-                case.node
-                    .insert_log_link("/var/log/containers/a.log", LogTarget::Missing);
-                case.node
-                    .insert_log_link("/var/log/containers/b.log", LogTarget::Exists);
-                now(case.node.remove_container_link("/var/log/containers/a.log")).unwrap();
-                now(case.node.remove_container_link("/var/log/containers/b.log")).unwrap();
-            },
-            &[|_| Harm::LiveLinkRemoved],
-        ),
-    ];
-    for (name, calls, expected) in cases {
-        check(name, calls, expected);
+fn harmful_calls_are_reported() {
+    for row in HARMS.lines().filter(|row| !row.is_empty()) {
+        let (operations, expected) = row.split_once("=>").unwrap();
+        let case = Case::new();
+        for operation in operations.trim().split(", ") {
+            operate(&case, operation);
+        }
+        let harms = case.node.violations().into_iter().map(|violation| {
+            let harm = format!("{:?}", violation.harm);
+            if let Some((_, fields)) = harm.split_once(' ') {
+                assert_eq!(fields, format!("{{ container_id: {:?} }}", case.id()), "{row}");
+            }
+            harm.split(' ').next().unwrap().to_owned()
+        });
+        assert_eq!(harms.collect::<Vec<_>>().join(", "), expected.trim(), "{row}");
     }
 }
 
