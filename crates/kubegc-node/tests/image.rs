@@ -469,119 +469,47 @@ fn n3_31_wrapped_products_are_a_finding_and_free_nothing_unless_wrapping_is_set(
     }
 }
 
+/// Task, maximum age, start of image collection, detection, last use, free bytes, next change, and why.
+const NEXT: &str = "
+collect 0 0 890 10 0 1010 too young for room
+collect 0 0 0 900 0 900+ used at this instant
+collect 1000 0 0 500 500 1500+ becomes too old
+collect 1000 700 0 - 500 1700+ never used, watched since
+collect 1000 700 0 500 500 1700+ used before it was watched
+collect 1000 0 0 500 0 1500+ removed to free space; by age later
+collect 100 0 0 500 500 - removed by age
+delete 1000 0 0 500 0 - age counts for collection only
+detect 1000 0 890 500 0 - detection removes nothing
+";
+
 #[test]
 fn next_at_is_when_time_alone_changes_a_plan() {
-    let nano = |at: Timestamp| Timestamp::from_nanos(at.as_nanos() + 1);
-    for (name, task, age_max, since, detected, used, available, next) in [
-        (
-            "too young for room",
-            Task::Collect,
-            0,
-            0,
-            Some(890),
-            Some(10),
-            0,
-            Some(at(1_010)),
-        ),
-        (
-            "used at this instant",
-            Task::Collect,
-            0,
-            0,
-            Some(0),
-            Some(900),
-            0,
-            Some(nano(at(900))),
-        ),
-        (
-            "becomes too old",
-            Task::Collect,
-            1_000,
-            0,
-            Some(0),
-            Some(500),
-            500,
-            Some(nano(at(1_500))),
-        ),
-        (
-            "never used, watched since",
-            Task::Collect,
-            1_000,
-            700,
-            Some(0),
-            None,
-            500,
-            Some(nano(at(1_700))),
-        ),
-        (
-            "used before it was watched",
-            Task::Collect,
-            1_000,
-            700,
-            Some(0),
-            Some(500),
-            500,
-            Some(nano(at(1_700))),
-        ),
-        (
-            "removed to free space; by age later",
-            Task::Collect,
-            1_000,
-            0,
-            Some(0),
-            Some(500),
-            0,
-            Some(nano(at(1_500))),
-        ),
-        (
-            "removed by age",
-            Task::Collect,
-            100,
-            0,
-            Some(0),
-            Some(500),
-            500,
-            None,
-        ),
-        (
-            "age counts for collection only",
-            Task::DeleteUnused,
-            1_000,
-            0,
-            Some(0),
-            Some(500),
-            0,
-            None,
-        ),
-        (
-            "detection removes nothing",
-            Task::Detect,
-            1_000,
-            0,
-            Some(890),
-            Some(500),
-            0,
-            None,
-        ),
-    ] {
+    for row in NEXT.lines().filter(|row| !row.is_empty()) {
+        let words: Vec<&str> = row.split(' ').collect();
+        let number = |at: usize| words[at].parse().ok();
+        let task = match words[0] {
+            "collect" => Task::Collect,
+            "delete" => Task::DeleteUnused,
+            _ => Task::Detect,
+        };
+        let next = words[6].trim_end_matches('+').parse().ok().map(at);
+        // A `+` is a nanosecond.
+        let later = i64::from(words[6].ends_with('+'));
+        let next = next.map(|next| Timestamp::from_nanos(next.as_nanos() + later));
         let mut node = full(&[("a", 900)]);
-        node.image_records = [record("a", detected, used)].into_iter().collect();
-        node.image_file_system = Ok(file_system(1_000, available));
-        node.image_gc_began_at = at(since);
+        node.image_records = [record("a", number(3), number(4))].into_iter().collect();
+        node.image_file_system = Ok(file_system(1_000, words[5].parse().expect("bytes")));
+        node.image_gc_began_at = at(number(2).expect("seconds"));
         let thresholds = Thresholds {
-            age_max: seconds(age_max),
+            age_max: seconds(number(1).expect("seconds")),
             ..Thresholds::default()
         };
-        let plan = policy(thresholds, release("1.36.0"))
-            .with_task(task)
-            .plan(&node, at(900));
-        assert_eq!(plan.next_at, next, "{name}");
+        let policy = policy(thresholds, release("1.36.0")).with_task(task);
+        assert_eq!(policy.plan(&node, at(900)).next_at, next, "{row}");
         // Without a start of image collection, no image becomes old.
         node.image_gc_began_at = Inventory::default().image_gc_began_at;
-        let plan = policy(thresholds, release("1.36.0"))
-            .with_task(task)
-            .plan(&node, at(900));
-        assert!(plan.next_at.is_none() || plan.next_at == next, "{name}");
+        let plan = policy.plan(&node, at(900));
+        assert!(plan.next_at.is_none() || plan.next_at == next, "{row}");
     }
 }
 

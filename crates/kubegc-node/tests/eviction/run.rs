@@ -35,6 +35,17 @@ fn a_full_node_file_system_with_dedicated_images_evicts_a_pod() {
     assert_eq!(decision, expected, "n4_12: nothing is measured");
 }
 
+/// The free disk space and memory after a collection, in GiB, and the decision: N4.3, N4.13 to N4.15.
+const DECISIONS: &str = r#"
+50 8 => no eviction
+50 0 => UnrelatedThreshold: memory.available<1Gi
+5 8 => NotEnough: nodefs.available<10%, nodefs.available<20% for 1h0m0s, its grace period is ignored
+15 8 => NotEnough: nodefs.available<20% for 1h0m0s, its grace period is ignored
+15 0 => NotEnough: memory.available<1Gi, nodefs.available<20% for 1h0m0s, its grace period is ignored
+no stats => NotMeasured { error: "no stats" }:
+nothing => no eviction
+"#;
+
 #[test]
 fn all_thresholds_decide_on_an_eviction() {
     let (disk, memory) = (Signal::NodeFsAvailable, Signal::MemoryAvailable);
@@ -43,94 +54,36 @@ fn all_thresholds_decide_on_an_eviction() {
         soft: &[("nodefs.available", "20%", 3_600)],
         ..Setting::default()
     };
-    let free = |disk_free: u64, memory_free: u64| {
-        Ok(measured(&[(disk, disk_free * GI), (memory, memory_free * GI)], 2))
-    };
-    for (name, after, expected) in [
-        ("59", free(50, 8), None),
-        (
-            "60, n4_15",
-            free(50, 0),
-            Some((EvictionReason::UnrelatedThreshold, vec!["memory.available<1Gi"])),
-        ),
-        (
-            "not enough",
-            free(5, 8),
-            Some((
-                EvictionReason::NotEnough,
-                vec![
-                    "nodefs.available<10%",
-                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
-                ],
-            )),
-        ),
-        (
-            "n4_14: grace does not count",
-            free(15, 8),
-            Some((
-                EvictionReason::NotEnough,
-                vec!["nodefs.available<20% for 1h0m0s, its grace period is ignored"],
-            )),
-        ),
-        (
-            "both",
-            free(15, 0),
-            Some((
-                EvictionReason::NotEnough,
-                vec![
-                    "memory.available<1Gi",
-                    "nodefs.available<20% for 1h0m0s, its grace period is ignored",
-                ],
-            )),
-        ),
-        (
-            "n4_13: no measurement",
-            Err("no stats".to_owned()),
-            Some((
-                EvictionReason::NotMeasured {
-                    error: "no stats".to_owned(),
-                },
-                vec![],
-            )),
-        ),
-        (
-            "n4_3: what was not measured is not met",
-            Ok(Observations::default()),
-            None,
-        ),
-    ] {
+    for row in DECISIONS.lines().filter(|row| !row.is_empty()) {
+        let (free, expected) = row.split_once(" => ").expect("a decision");
+        let after = match free {
+            "no stats" => Err(free.to_owned()),
+            "nothing" => Ok(Observations::default()),
+            free => {
+                let (disk_free, memory_free) = free.split_once(' ').expect("two numbers");
+                let bytes = |text: &str| text.parse::<u64>().expect("GiB") * GI;
+                Ok(measured(
+                    &[(disk, bytes(disk_free)), (memory, bytes(memory_free))],
+                    2,
+                ))
+            }
+        };
         for minor in [20, 28, 36] {
             let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
             let (ran, decision, reclaim) = run(reclaim, &[], after.clone());
-            assert_eq!(ran, [C, I], "{name}");
+            assert_eq!(ran, [C, I], "{row}");
             let reported = match decision {
-                Decision::NoEviction => None,
-                Decision::EvictPod { reason, still_met } => Some((
-                    reason,
-                    still_met
-                        .iter()
-                        // Copies on writable layers were not measured here, so they are not met.
-                        .map(ToString::to_string)
-                        .collect::<Vec<_>>(),
-                )),
+                Decision::NoEviction => "no eviction".to_owned(),
+                Decision::EvictPod { reason, still_met } => {
+                    // Copies on writable layers were not measured here, so they are not met.
+                    let met: Vec<String> = still_met.iter().map(ToString::to_string).collect();
+                    format!("{reason:?}: {}", met.join(", ")).trim_end().to_owned()
+                }
             };
-            let expected = expected
-                .clone()
-                .map(|(reason, met)| (reason, met.into_iter().map(str::to_owned).collect()));
-            assert_eq!(reported, expected, "{name}, 1.{minor}");
-            let unseen = reclaim
-                .findings()
-                .iter()
-                .filter(|found| found.reason == Reason::NotMeasured);
-            assert_eq!(
-                unseen.count(),
-                if after == Ok(Observations::default()) {
-                    2
-                } else {
-                    0
-                },
-                "{name}"
-            );
+            assert_eq!(reported, expected, "1.{minor}");
+            let found = reclaim.findings().iter();
+            let unseen = found.filter(|found| found.reason == Reason::NotMeasured);
+            assert_eq!(unseen.count(), if free == "nothing" { 2 } else { 0 }, "{row}");
         }
     }
 }
