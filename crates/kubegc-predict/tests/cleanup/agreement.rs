@@ -150,116 +150,60 @@ fn simulated_removals(fixture: &Fixture) -> Vec<Removal> {
     panic!("changes continue after 100,000 steps");
 }
 
-/// A part of a generated cluster.
+/// A part of a generated cluster: the numbers that its fields are drawn from.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
-    Job {
-        finished: i64,
-        ttl: Option<i64>,
-        pods: usize,
-    },
-    CronJob {
-        successful: i64,
-        failed: i64,
-        jobs: Vec<(bool, Option<i64>)>,
-    },
-    Pod {
-        node: usize,
-        phase: &'static str,
-        created: i64,
-        terminating: bool,
-    },
-    Request {
-        condition: Option<&'static str>,
-        since: i64,
-        certificate: bool,
-    },
-    Bootstrap {
-        expires: i64,
-    },
-    Claim {
-        users: usize,
-        deleting: bool,
-        policy: &'static str,
-        phase: &'static str,
-    },
-    Volume {
-        policy: &'static str,
-        provisioned: bool,
-    },
-    Set {
-        deleting: bool,
-        when_deleted: &'static str,
-        when_scaled: &'static str,
-        replicas: usize,
-        claims: usize,
-        pods: Vec<bool>,
-    },
-}
+pub(crate) struct Part(Vec<u16>);
 
 pub(crate) fn part() -> impl Strategy<Value = Part> {
-    let phase = || prop::sample::select(vec!["Running", "Succeeded", "Failed", "Pending", ""]);
-    let policy = || prop::sample::select(vec!["Delete", "Retain"]);
-    prop_oneof![
-        (-2_000..30_i64, prop::option::of(0..4_000_i64), 0..3_usize)
-            .prop_map(|(finished, ttl, pods)| Part::Job { finished, ttl, pods }),
-        (
-            0..3_i64,
-            0..3_i64,
-            prop::collection::vec((any::<bool>(), prop::option::of(-500..-100_i64)), 0..6)
-        )
-            .prop_map(|(successful, failed, jobs)| Part::CronJob {
-                successful,
-                failed,
-                jobs
-            }),
-        (0..4_usize, phase(), -9_000..-8_000_i64, any::<bool>()).prop_map(
-            |(node, phase, created, terminating)| Part::Pod {
-                node,
-                phase,
-                created,
-                terminating
-            }
-        ),
-        (
-            prop::option::of(prop::sample::select(vec!["Approved", "Denied", "Failed"])),
-            -5_000..0_i64,
-            any::<bool>()
-        )
-            .prop_map(|(condition, since, certificate)| Part::Request {
-                condition,
-                since,
-                certificate
-            }),
-        (-100..5_000_i64).prop_map(|expires| Part::Bootstrap { expires }),
-        (0..3_usize, any::<bool>(), policy(), phase()).prop_map(|(users, deleting, policy, phase)| {
-            Part::Claim {
-                users,
-                deleting,
-                policy,
-                phase,
-            }
-        }),
-        (policy(), any::<bool>()).prop_map(|(policy, provisioned)| Part::Volume { policy, provisioned }),
-        (
-            any::<bool>(),
-            policy(),
-            policy(),
-            0..3_usize,
-            0..4_usize,
-            prop::collection::vec(any::<bool>(), 0..3)
-        )
-            .prop_map(
-                |(deleting, when_deleted, when_scaled, replicas, claims, pods)| Part::Set {
-                    deleting,
-                    when_deleted,
-                    when_scaled,
-                    replicas,
-                    claims,
-                    pods
-                }
-            ),
-    ]
+    prop::collection::vec(any::<u16>(), DRAWS).prop_map(Part)
+}
+
+impl Part {
+    /// Whether it is a volume without a provisioner.
+    pub(crate) fn has_unknown_plugin(&self) -> bool {
+        let mut draws = Draws(self.0.iter());
+        draws.number(0..KINDS) == VOLUME && {
+            draws.policy();
+            !draws.flag()
+        }
+    }
+}
+
+/// The number of kinds of parts.
+const KINDS: i64 = 8;
+/// The kind of a volume without a claim.
+const VOLUME: i64 = 6;
+/// At least as many as any part needs.
+const DRAWS: usize = 20;
+
+/// The remaining numbers of a part.
+struct Draws<'p>(std::slice::Iter<'p, u16>);
+
+impl Draws<'_> {
+    fn number(&mut self, range: std::ops::Range<i64>) -> i64 {
+        let drawn = i64::from(*self.0.next().expect("a part has enough numbers"));
+        range.start + drawn % (range.end - range.start)
+    }
+
+    fn flag(&mut self) -> bool {
+        self.number(0..2) == 1
+    }
+
+    fn some(&mut self, range: std::ops::Range<i64>) -> Option<i64> {
+        self.flag().then(|| self.number(range))
+    }
+
+    fn one_of(&mut self, texts: &[&'static str]) -> &'static str {
+        texts[self.number(0..texts.len() as i64) as usize]
+    }
+
+    fn policy(&mut self) -> &'static str {
+        self.one_of(&["Delete", "Retain"])
+    }
+
+    fn phase(&mut self) -> &'static str {
+        self.one_of(&["Running", "Succeeded", "Failed", "Pending", ""])
+    }
 }
 
 pub(crate) fn fixture(parts: &[Part]) -> Fixture {
@@ -277,156 +221,120 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
 }
 
 fn add_part(fixture: &mut Fixture, number: usize, part: &Part) {
+    let mut draws = Draws(part.0.iter());
     let name = |what: &str| format!("{what}-{number}");
     let pod = |node: &str, phase: &str| json!({ "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 }, "status": { "phase": phase } });
-    match part {
-        Part::Job { finished, ttl, pods } => {
-            let mut job = json!({ "spec": {}, "status": condition("Complete", *finished) });
-            if let Some(ttl) = ttl {
-                job["spec"]["ttlSecondsAfterFinished"] = (*ttl).into();
+    match draws.number(0..KINDS) {
+        0 => {
+            let mut job = json!({ "spec": {}, "status": condition("Complete", draws.number(-2_000..30)) });
+            if let Some(ttl) = draws.some(0..4_000) {
+                job["spec"]["ttlSecondsAfterFinished"] = ttl.into();
             }
             fixture.add("batch/v1", "Job", "shop", &name("job"), job);
-            for index in 0..*pods {
-                fixture.add(
-                    "v1",
-                    "Pod",
-                    "shop",
-                    &format!("job-{number}-pod-{index}"),
-                    pod("n1", "Running"),
-                );
+            for index in 0..draws.number(0..3) {
+                let pod_name = format!("job-{number}-pod-{index}");
+                fixture.add("v1", "Pod", "shop", &pod_name, pod("n1", "Running"));
                 let owners = [owner("batch/v1", "Job", &name("job"), index == 0)];
                 fixture.change_last(json!({ "metadata": { "ownerReferences": owners } }));
             }
         }
-        Part::CronJob {
-            successful,
-            failed,
-            jobs,
-        } => {
+        1 => {
+            let (successful, failed) = (draws.number(0..3), draws.number(0..3));
             let spec = json!({ "successfulJobsHistoryLimit": successful, "failedJobsHistoryLimit": failed, "jobTemplate": {} });
-            fixture.add(
-                "batch/v1",
-                "CronJob",
-                "shop",
-                &name("cron"),
-                json!({ "spec": spec }),
-            );
-            for (index, (succeeded, started)) in jobs.iter().enumerate() {
-                let kind = if *succeeded { "Complete" } else { "Failed" };
+            let cron_job = json!({ "spec": spec });
+            fixture.add("batch/v1", "CronJob", "shop", &name("cron"), cron_job);
+            for index in 0..draws.number(0..6) {
+                let kind = draws.one_of(&["Complete", "Failed"]);
                 let mut job = json!({ "spec": {}, "status": condition(kind, -50) });
-                if let Some(started) = started {
-                    job["status"]["startTime"] = at(*started).into();
+                if let Some(started) = draws.some(-500..-100) {
+                    job["status"]["startTime"] = at(started).into();
                 }
                 merge(&mut job, owned_by("batch/v1", "CronJob", &name("cron")));
                 fixture.add("batch/v1", "Job", "shop", &format!("cron-{number}-{index}"), job);
             }
         }
-        Part::Pod {
-            node,
-            phase,
-            created,
-            terminating,
-        } => {
-            let node = ["n1", "n2", "missing", ""][*node];
-            fixture.add("v1", "Pod", "shop", &name("pod"), pod(node, phase));
-            let mut metadata = json!({ "creationTimestamp": at(*created) });
-            if *terminating {
+        2 => {
+            let node = draws.one_of(&["n1", "n2", "missing", ""]);
+            fixture.add("v1", "Pod", "shop", &name("pod"), pod(node, draws.phase()));
+            let mut metadata = json!({ "creationTimestamp": at(draws.number(-9_000..-8_000)) });
+            if draws.flag() {
                 metadata["deletionTimestamp"] = at(7_200).into();
                 metadata["deletionGracePeriodSeconds"] = 7_260.into();
             }
             fixture.change_last(json!({ "metadata": metadata }));
         }
-        Part::Request {
-            condition: kind,
-            since,
-            certificate,
-        } => {
-            let mut status = kind.map_or_else(|| json!({}), |kind| condition(kind, *since));
-            if *certificate {
+        3 => {
+            let since = draws.number(-5_000..0);
+            let mut status = match draws.one_of(&["Approved", "Denied", "Failed", ""]) {
+                "" => json!({}),
+                kind => condition(kind, since),
+            };
+            if draws.flag() {
                 status["certificate"] = "bm8gUEVN".into();
             }
             let request = json!({ "metadata": { "creationTimestamp": at(since - 84_000) }, "spec": {}, "status": status });
+            let api_version = "certificates.k8s.io/v1";
             fixture.add(
-                "certificates.k8s.io/v1",
+                api_version,
                 "CertificateSigningRequest",
                 "",
                 &name("csr"),
                 request,
             );
         }
-        Part::Bootstrap { expires } => {
+        4 => {
             let secret = json!({
                 "type": "bootstrap.kubernetes.io/token",
-                "stringData": { "expiration": at(*expires) },
+                "stringData": { "expiration": at(draws.number(-100..5_000)) },
             });
             fixture.add("v1", "Secret", "kube-system", &name("bootstrap-token"), secret);
         }
-        Part::Claim {
-            users,
-            deleting,
-            policy,
-            phase,
-        } => {
+        5 => {
             let mut claim = json!({
                 "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
                 "spec": { "volumeName": name("pv") },
                 "status": { "phase": "Bound" },
             });
-            if *deleting {
+            if draws.flag() {
                 claim["metadata"]["deletionTimestamp"] = at(-10).into();
                 claim["metadata"]["deletionGracePeriodSeconds"] = 0.into();
             }
             fixture.add("v1", "PersistentVolumeClaim", "shop", &name("claim"), claim);
             let uid = uid("PersistentVolumeClaim", &name("claim"));
-            volume(
-                fixture,
-                &name("pv"),
-                policy,
-                true,
-                json!({ "namespace": "shop", "name": name("claim"), "uid": uid }),
-            );
-            for index in 0..*users {
+            let claim_ref = json!({ "namespace": "shop", "name": name("claim"), "uid": uid });
+            volume(fixture, &name("pv"), draws.policy(), true, claim_ref);
+            let phase = draws.phase();
+            for index in 0..draws.number(0..3) {
                 let mut user = pod(if index == 0 { "missing" } else { "" }, phase);
                 user["spec"]["volumes"] =
                     json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name("claim") } }]);
                 fixture.add("v1", "Pod", "shop", &format!("user-{number}-{index}"), user);
             }
         }
-        Part::Set { .. } => add_set(fixture, &name("set"), part),
-        Part::Volume { policy, provisioned } => {
+        VOLUME => {
             let claim = json!({ "namespace": "shop", "name": "never", "uid": "never" });
-            volume(fixture, &name("pv"), policy, *provisioned, claim);
+            volume(fixture, &name("pv"), draws.policy(), draws.flag(), claim);
         }
+        _ => add_set(fixture, &name("set"), &mut draws),
     }
 }
 
 /// A StatefulSet with claims and pods, of which the last may exceed its replicas.
-fn add_set(fixture: &mut Fixture, name: &str, part: &Part) {
-    let Part::Set {
-        deleting,
-        when_deleted,
-        when_scaled,
-        replicas,
-        claims,
-        pods,
-    } = part
-    else {
-        return;
-    };
+fn add_set(fixture: &mut Fixture, name: &str, draws: &mut Draws<'_>) {
     let spec = json!({
-        "replicas": replicas,
-        "persistentVolumeClaimRetentionPolicy": { "whenDeleted": when_deleted, "whenScaled": when_scaled },
+        "replicas": draws.number(0..3),
+        "persistentVolumeClaimRetentionPolicy": { "whenDeleted": draws.policy(), "whenScaled": draws.policy() },
         "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
     });
     fixture.add("apps/v1", "StatefulSet", "shop", name, json!({ "spec": spec }));
-    if *deleting {
+    if draws.flag() {
         fixture.change_last(json!({ "metadata": {
             "finalizers": ["foregroundDeletion"],
             "deletionTimestamp": at(-5),
             "deletionGracePeriodSeconds": 0,
         } }));
     }
-    for ordinal in 0..*claims {
+    for ordinal in 0..draws.number(0..4) {
         let claim = json!({
             "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
             "spec": {},
@@ -435,14 +343,14 @@ fn add_set(fixture: &mut Fixture, name: &str, part: &Part) {
         let claim_name = format!("data-{name}-{ordinal}");
         fixture.add("v1", "PersistentVolumeClaim", "shop", &claim_name, claim);
     }
-    for (ordinal, deleting) in pods.iter().enumerate() {
+    for ordinal in 0..draws.number(0..3) {
         let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}-{ordinal}") } });
         let mut pod = json!({
             "metadata": { "ownerReferences": [owner("apps/v1", "StatefulSet", name, true)] },
             "spec": { "nodeName": "n1", "containers": [], "volumes": [volume], "terminationGracePeriodSeconds": 30 },
             "status": { "phase": "Running" },
         });
-        if *deleting {
+        if draws.flag() {
             pod["metadata"]["deletionTimestamp"] = at(20).into();
             pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
         }

@@ -3,55 +3,11 @@
 use std::time::Duration;
 
 use kubegc_core::{DeleteOptions, KubernetesVersion};
+use kubegc_fixtures::check_transcript;
 use kubegc_predict::{Assumptions, Cluster, Detail, Intent, Selection, Target};
 use kubegc_snapshot::{Reader, Snapshot};
 
-const DUMP: &str = r#"
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop, uid: ns-shop}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: shop, name: checkout, uid: d1, labels: {app: checkout}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: test, name: checkout, uid: d2}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: default, name: web, uid: d3, labels: {app: web}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: shop, name: web, uid: d4}
----
-apiVersion: v1
-kind: Service
-metadata: {namespace: shop, name: checkout, uid: s1, labels: {app: checkout}}
----
-apiVersion: serving.knative.dev/v1
-kind: Service
-metadata: {namespace: shop, name: checkout, uid: s2}
----
-apiVersion: serving.knative.dev/v1
-kind: Service
-metadata: {namespace: shop, name: hello, uid: s3}
----
-apiVersion: v1
-kind: Pod
-metadata: {namespace: lost, name: a, uid: p1}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: services.serving.knative.dev, uid: crd}
-spec:
-  group: serving.knative.dev
-  scope: Namespaced
-  names: {plural: services, kind: Service, shortNames: [kservice, ksvc], categories: [all, knative]}
-  versions: [{name: v1, served: true, storage: true}]
-"#;
+const DUMP: &str = include_str!("selection.yaml");
 
 fn read(version: KubernetesVersion, text: &str) -> Snapshot {
     let mut reader = Reader::new(version).lenient(true);
@@ -76,11 +32,12 @@ fn shown(targets: &[Target]) -> Vec<String> {
 }
 
 /// The targets of a command line, or the error.
-fn select(line: &str) -> Result<Vec<String>, String> {
+fn select(line: &str) -> String {
     let mut selection = Selection::default();
-    let mut words = line.split(' ');
+    let mut words = line.split_whitespace();
     while let Some(word) = words.next() {
         match word {
+            "kubectl" | "delete" => {}
             "-n" => selection.namespace = words.next().map(Into::into),
             "-l" => selection.selector = words.next().map(|text| text.parse().expect("a selector")),
             "-A" => selection.all_namespaces = true,
@@ -88,128 +45,21 @@ fn select(line: &str) -> Result<Vec<String>, String> {
             _ => selection.arguments.push(word.to_owned()),
         }
     }
-    let targets = selection.targets(&cluster()).map_err(|error| error.to_string())?;
-    Ok(shown(&targets))
+    match selection.targets(&cluster()) {
+        Ok(targets) => shown(&targets).join(", "),
+        Err(error) => format!("error: {error}"),
+    }
 }
 
 #[test]
 fn objects_are_selected_as_with_kubectl() {
-    for (line, expected) in [
-        (
-            "deployment/checkout -n shop",
-            &["shop/Deployment.apps/checkout"][..],
-        ),
-        (
-            "deploy checkout web -n shop",
-            &["shop/Deployment.apps/checkout", "shop/Deployment.apps/web"],
-        ),
-        (
-            "deployments.apps/checkout -n test",
-            &["test/Deployment.apps/checkout"],
-        ),
-        (
-            "deployments.v1.apps checkout -n test",
-            &["test/Deployment.apps/checkout"],
-        ),
-        ("DEPLOYMENT/web", &["default/Deployment.apps/web"]),
-        ("shop/Deployment/web", &["shop/Deployment.apps/web"]),
-        ("ns/shop", &["Namespace/shop"]),
-        ("namespace shop -n ignored", &["Namespace/shop"]),
-        ("service/checkout", &["shop/Service/checkout"]),
-        ("service/hello", &["shop/Service.serving.knative.dev/hello"]),
-        ("ksvc/checkout", &["shop/Service.serving.knative.dev/checkout"]),
-        (
-            "svc/checkout deploy/web -n shop",
-            &["shop/Service/checkout", "shop/Deployment.apps/web"],
-        ),
-        (
-            "deploy,ksvc checkout -n shop",
-            &[
-                "shop/Deployment.apps/checkout",
-                "shop/Service.serving.knative.dev/checkout",
-            ],
-        ),
-        (
-            "deploy,svc -l app=checkout -n shop",
-            &["Deployment.apps in shop", "Service in shop"],
-        ),
-        ("pods --all -A", &["Pod in all"]),
-        ("knative --all", &["Service.serving.knative.dev in all"]),
-    ] {
-        let expected = expected.iter().map(ToString::to_string).collect();
-        assert_eq!(select(line), Ok(expected), "{line}");
-    }
-    let of_all = select("all -l app=web -A").expect("a category");
-    assert!(
-        of_all.contains(&"Deployment.apps in all".to_owned()),
-        "{of_all:?}"
-    );
-    assert!(
-        of_all.contains(&"Service.serving.knative.dev in all".to_owned()),
-        "{of_all:?}"
-    );
-    assert!(!of_all.contains(&"ConfigMap in all".to_owned()), "{of_all:?}");
-}
-
-#[test]
-fn errors_name_the_change_to_make() {
-    for (line, expected) in [
-        (
-            "deploy/chekout -n shop",
-            "deployments.apps \"chekout\" not found in namespace shop; did you mean checkout or checkout -n test?",
-        ),
-        (
-            "deploy/nothing",
-            "deployments.apps \"nothing\" not found in the dump",
-        ),
-        (
-            "deploy/checkout",
-            "deployments.apps \"checkout\" is in the namespaces shop, test: choose one with --namespace",
-        ),
-        (
-            "deplyoment/web",
-            "no resource type \"deplyoment\": it is neither built in nor defined in the dump; did you mean deployments.apps?",
-        ),
-        (
-            "ns/shops",
-            "namespaces \"shops\" not found in the dump; did you mean shop?",
-        ),
-        (
-            "ns/lost",
-            "namespaces \"lost\" not found in the dump, although one object is in it: add the output of `kubectl get namespaces -o yaml`",
-        ),
-        (
-            "deploy web svc/web",
-            "svc/web: either all arguments are TYPE/NAME, or the first is a type and the others are names",
-        ),
-        (
-            "deploy web -A",
-            "an object is not selected by name in all namespaces: use --namespace",
-        ),
-        (
-            "deploy",
-            "deploy is a type: name objects of it, or select them with --selector or --all",
-        ),
-        (
-            "deploy web --all",
-            "objects are selected by name or by --selector or --all, not by both",
-        ),
-        (
-            "deploy/web -l app=web",
-            "objects are selected by name or by --selector or --all, not by both",
-        ),
-        ("a/b/c/d", "a/b/c/d: expected TYPE/NAME or NAMESPACE/TYPE/NAME"),
-        ("deploy/", "deploy/: type and name must not be empty"),
-    ] {
-        assert_eq!(select(line), Err(expected.to_owned()), "{line}");
-    }
-    let empty = Selection::default()
-        .targets(&cluster())
-        .map_err(|error| error.to_string());
-    assert_eq!(
-        empty,
-        Err("name the objects, such as deployment/web, deploy web, or pods -l app=web".to_owned())
-    );
+    check_transcript("tests/predict/selection.txt", |input| {
+        input.lines().map(select).collect::<Vec<_>>().join("\n")
+    });
+    let of_all = select("all -l app=web -A");
+    let has = |target: &str| of_all.split(", ").any(|found| found == target);
+    assert!(has("Deployment.apps in all") && has("Service.serving.knative.dev in all"));
+    assert!(!has("ConfigMap in all"), "{of_all}");
 }
 
 #[test]
